@@ -9,6 +9,6 @@ In a checkout this folder stands beside `homerl/`, and a link makes it `homerl.e
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("worlds")
+__path__ += added_plugin_folders("worlds")

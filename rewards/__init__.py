@@ -9,6 +9,6 @@ from it; among the rewards in this folder, every term except `progress` and `suc
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("rewards")
+__path__ += added_plugin_folders("rewards")

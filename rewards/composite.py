@@ -15,9 +15,9 @@ from pydantic import Field, create_model, model_validator
 import homerl.rewards
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.envs.core.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.envs.core.world import StepFacts
-from homerl.rewards.reward import Reward, Setting
+from homerl.rewards.reward import Reward, RewardSetting
 
 NO_REWARDS = ("composite", "reward")  # files of this folder that define no reward
 
@@ -30,22 +30,22 @@ class Weights(Model):
         for name, reward in REWARDS.items():
             if (weight := getattr(self, name)) < 0:
                 raise ValueError(f"reward weight '{name}' is {weight}; weights are at least 0, penalties subtract")
-            reward.check({key: getattr(self, key) for key in reward.settings})
+            reward.check({key: getattr(self, key) for key in reward.recipe_settings})
         return self
 
 
 def discover_rewards() -> dict[str, Reward]:
     """Every reward by name, sorted by `order`, then by name. Raises `InputError` for a file that cannot be used."""
-    return in_order(discover(homerl.rewards, "REWARD", Reward, NO_REWARDS))
+    return sort_plugins(discover(homerl.rewards, "REWARD", Reward, NO_REWARDS))
 
 
-def collect_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, Setting]:
+def collect_reward_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, RewardSetting]:
     """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
-    settings: dict[str, Setting] = {}
+    settings: dict[str, RewardSetting] = {}
     owners = {name: name for name in rewards_by_name}  # a reward's name is the key of its weight
     for name, reward in rewards_by_name.items():
         try:
-            own = reward.settings
+            own = reward.recipe_settings
         except ValueError as error:
             raise InputError(str(error), _file_of(reward), "see docs/recipes.md, Rewards") from None
         if unknown := set(reward.switches.values()) - rewards_by_name.keys():
@@ -66,7 +66,7 @@ def _file_of(reward: Reward) -> str:
 
 
 REWARDS: Mapping[str, Reward] = discover_rewards()
-SETTINGS: Mapping[str, Setting] = collect_settings(REWARDS)
+SETTINGS: Mapping[str, RewardSetting] = collect_reward_settings(REWARDS)
 PARTS = tuple(REWARDS)
 _fields: dict[str, Any] = {
     name: (float, Field(reward.weight, description=f"Weight of a reward that is {reward.card}."))
@@ -84,6 +84,6 @@ def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> 
 
 def _earned(reward: Reward, facts: StepFacts, weights: Any) -> float:
     """A reward of a step, at weight 1."""
-    settings = {name: getattr(weights, name) for name in reward.settings}
+    settings = {name: getattr(weights, name) for name in reward.recipe_settings}
     switches = {name: getattr(weights, other) > 0 for name, other in reward.switches.items()}
     return reward.earn(facts, **settings, **switches)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, get_type_hints
 
 
-def not_negative(settings: Mapping[str, Any]) -> None:
+def refuse_negative_settings(settings: Mapping[str, Any]) -> None:
     """The default check of settings: raises `ValueError` for a number below 0."""
     for name, value in settings.items():
         if isinstance(value, (int, float)) and value < 0:
@@ -21,7 +21,7 @@ def not_negative(settings: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Setting:
+class RewardSetting:
     """A further key in a recipe's `rewards:`, with its type and default."""
 
     type: Any
@@ -43,11 +43,11 @@ class Reward:
     weight: float
     card: str
     switches: Mapping[str, str] = field(default_factory=dict)
-    check: Callable[[Mapping[str, Any]], None] = not_negative
+    check: Callable[[Mapping[str, Any]], None] = refuse_negative_settings
     order: int = 100
 
     @cached_property
-    def settings(self) -> Mapping[str, Setting]:
+    def recipe_settings(self) -> Mapping[str, RewardSetting]:
         """Settings by name. Raises `ValueError` for a setting without a type or a default."""
         hints = get_type_hints(self.earn, include_extras=True)
         _, *arguments = inspect.signature(self.earn).parameters.values()
@@ -55,4 +55,4 @@ class Reward:
         for argument in own:
             if argument.name not in hints or argument.default is inspect.Parameter.empty:
                 raise ValueError(f"the setting '{argument.name}' lacks a type or a default")
-        return {argument.name: Setting(hints[argument.name], argument.default) for argument in own}
+        return {argument.name: RewardSetting(hints[argument.name], argument.default) for argument in own}

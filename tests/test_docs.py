@@ -34,7 +34,7 @@ from homerl.app.cli.app import app
 from homerl.app.runs.recipe import KINDS
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.host.recipe.load import EVERY
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import known_worlds
 
 ROOT = Path(__file__).parents[1]
 PAGES = [page for page in ("README.md", "CONTRIBUTING.md") if (ROOT / page).exists()]
@@ -451,8 +451,8 @@ def sections() -> set[str]:
 
 @cache
 def all_models() -> frozenset[type]:
-    todo, seen = [*KINDS.values(), DeviceSpec, *(world.blueprint for world in worlds().values())], set()
-    todo += [world.recipe for world in worlds().values()]
+    todo, seen = [*KINDS.values(), DeviceSpec, *(world.blueprint for world in known_worlds().values())], set()
+    todo += [world.recipe for world in known_worlds().values()]
     while todo:
         model = todo.pop()
         if model not in seen:

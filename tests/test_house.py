@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from homerl.play.metrics.registry import METRICS
-from homerl.worlds.registry import suites, worlds
+from homerl.worlds.registry import known_suites, known_worlds
 from house import PAGE, ROOT, House, Module
 
 HEAD = "## The house\n\n| room | why |\n|---|---|\n"
@@ -56,14 +56,14 @@ def test_nobody_imports_a_plug_in_world(house: House) -> None:
 
 
 def test_nobody_names_a_world(house: House) -> None:
-    assert len(worlds()) > 1
-    none_of(house.named_worlds(worlds()))
+    assert len(known_worlds()) > 1
+    none_of(house.named_worlds(known_worlds()))
 
 
 def test_nobody_names_a_suite(house: House) -> None:
     """A citation may: it names the paper, in capitals."""
-    names = suites().keys() - worlds().keys()
-    folders = tuple(f"envs/{world}/" for world in worlds())
+    names = known_suites().keys() - known_worlds().keys()
+    folders = tuple(f"envs/{world}/" for world in known_worlds())
     outside = [module for module in house.modules.values() if not module.file.startswith(folders)]
     assert names
     none_of(f"{module.file} names the suite '{name}'" for module in outside for name in names if name in module.text)
@@ -89,7 +89,7 @@ def test_what_reaches_the_terminal_passes_its_room(house: House) -> None:
 
 
 def test_what_a_world_imports_late_is_there() -> None:
-    for world in worlds().values():
+    for world in known_worlds().values():
         none_of(
             f"{world.name} lacks {name}"
             for name in vars(type(world))
@@ -348,7 +348,7 @@ def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypat
     monkeypatch.setenv("HOMERL_WORLDS", str(tmp_path))
     code = "from homerl.worlds.registry import worlds; print(*worlds(), worlds()['greenhouse'].card({}).utterance, sep='|')"
     assert printed(code).strip().split("|") == [
-        *worlds(),
+        *known_worlds(),
         "greenhouse",
         "Open the roof vent.",
     ]

@@ -21,26 +21,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from homerl.envs.assistant.naming import called_in_full, normalized, rooms_of
+from homerl.envs.assistant.naming import full_device_names, normalize_text, room_names
 from homerl.envs.homeenv.agents.writers import writer_of
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent, replies_from
 from homerl.play.situation import Reply
-from homerl.play.tally import Tally
+from homerl.play.tally import FirstAgentTally
 from homerl.worlds.contract import FirstAgent
 
 QUESTION = ("?", "？", ";", "؟")
 
 
-class First:
+class MatcherFirst:
     """Takes what the matcher understands for sure. `language` is that of the people; None is that of the task."""
 
-    def __init__(self, agent: Agent, language: str | None = None, tally: Tally | None = None) -> None:
-        self.agent, self.language, self.tally = agent, language, tally or Tally()
+    def __init__(self, agent: Agent, language: str | None = None, tally: FirstAgentTally | None = None) -> None:
+        self.agent, self.language, self.tally = agent, language, tally or FirstAgentTally()
         self.took = False
 
     @property
@@ -63,15 +63,15 @@ class First:
         """The matcher's calls and then its "Done.", or what the other agent says."""
         begun = time.perf_counter()
         if episode.messages[-1]["role"] == "user":
-            calls = taken(episode, self.language or episode.blueprint.language)
+            calls = calls_for_matcher(episode, self.language or episode.blueprint.language)
             self.took = bool(calls)
             self.tally.asked += 1
             self.tally.first.append(time.perf_counter() - begun)
             if calls:
                 self.tally.took.append(episode.blueprint.id)
-                return [Reply(writer_of(episode).act(calls))]
-        elif self.took and not episode.steps[-1].failed:
-            return [Reply(writer_of(episode).say("Done."))]
+                return [Reply(writer_of(episode).write_calls(calls))]
+        elif self.took and not episode.steps[-1].has_failed:
+            return [Reply(writer_of(episode).write_reply("Done."))]
         self.took = False
         try:
             return await replies_from(self.agent, episode, n)
@@ -79,34 +79,36 @@ class First:
             self.tally.other.append(time.perf_counter() - begun)
 
 
-def first(agents: Callable[[], Agent], language: str | None = None, tally: Tally | None = None) -> Callable[[], First]:
+def make_matcher_first(
+    agents: Callable[[], Agent], language: str | None = None, tally: FirstAgentTally | None = None
+) -> Callable[[], MatcherFirst]:
     """A factory of agents that ask the matcher first."""
-    return lambda: First(agents(), language, tally)
+    return lambda: MatcherFirst(agents(), language, tally)
 
 
-def _before(agents: Callable[[], Agent], tally: Tally) -> Callable[[], First]:
-    from homerl.envs.homeenv.agents.hassil_agent import HomeAssistant
+def _before(agents: Callable[[], Agent], tally: FirstAgentTally) -> Callable[[], MatcherFirst]:
+    from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
 
-    HomeAssistant()  # which may lack its package
-    return first(agents, tally=tally)
+    HassilAgent()  # which may lack its package
+    return make_matcher_first(agents, tally=tally)
 
 
 FIRST = FirstAgent("hassil", "homeenv", _before)
 
 
-def taken(episode: Episode, language: str) -> list[Call]:
+def calls_for_matcher(episode: Episode, language: str) -> list[Call]:
     """The calls of the last sentence if it is the matcher's to take; none if it is the other agent's."""
     said, before = episode.messages[-1]["content"], [one for one in episode.messages if one["role"] == "assistant"]
     if before and str(before[-1].get("content") or "").rstrip().endswith(QUESTION):
         return []
-    return sure(situation_of(episode).home, said, language, placed=not before)
+    return match_certain_calls(home_situation_of(episode).home, said, language, placed=not before)
 
 
-def sure(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+def match_certain_calls(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The calls that a sentence means for sure. `placed` says whether it may be about where the person speaks."""
-    from homerl.envs.homeenv.agents.hassil_agent import meant  # its package comes with an extra
+    from homerl.envs.homeenv.agents.hassil_agent import calls_of_sentence  # its package comes with an extra
 
-    calls = meant(home, said, language, placed)
+    calls = calls_of_sentence(home, said, language, placed)
     return calls if calls and not _may_mean_another(home, calls, said) and _allowed(home, calls) else []
 
 
@@ -114,12 +116,12 @@ def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:
     """Whether one device is called by a word that ends what another of its kind is called, and the place does not tell."""
     if len(dids := {call.did for call in calls}) > 1:
         return False
-    device, heard = home.plan.by_did[dids.pop()], normalized(said)
-    if device.room == home.plan.here or any(normalized(room) in heard for room in rooms_of(home, device)):
+    device, heard = home.plan.devices_by_did[dids.pop()], normalize_text(said)
+    if device.room == home.plan.entrance_room or any(normalize_text(room) in heard for room in room_names(home, device)):
         return False
-    own = {name for name in map(normalized, called_in_full(home, device)) if name in heard}
+    own = {name for name in map(normalize_text, full_device_names(home, device)) if name in heard}
     others = [one for one in home.plan.devices if one.did != device.did and one.spec.category == device.spec.category]
-    names = [normalized(name) for one in others for name in called_in_full(home, one)]
+    names = [normalize_text(name) for one in others for name in full_device_names(home, one)]
     return bool(own) and all(any(name.endswith(f" {one}") for name in names) for one in own)
 
 

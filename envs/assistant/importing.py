@@ -31,19 +31,19 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Any, NamedTuple
 
-from homerl.envs.assistant.automations.lengths import length
+from homerl.envs.assistant.automations.lengths import script_duration
 from homerl.envs.assistant.automations.reading import add_automations
-from homerl.envs.assistant.listing.exposure import selected
+from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.forms import Forms
-from homerl.envs.assistant.listing.generic import Note
-from homerl.envs.assistant.listing.listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, Entity, Listing
-from homerl.envs.assistant.listing.products import Product, bare_product, generic_product, product_of
-from homerl.envs.assistant.listing.rooms import names_of, room_id, rooms_of, storeys_of
-from homerl.envs.assistant.listing.tidying import tidied
+from homerl.envs.assistant.listing.generic import ImportNote
+from homerl.envs.assistant.listing.listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, ListedEntity, Listing
+from homerl.envs.assistant.listing.products import Product, bare_product, generic_product, product_of_entity
+from homerl.envs.assistant.listing.rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
+from homerl.envs.assistant.listing.tidying import clean_listing
 from homerl.envs.assistant.listing.times import local_clock
-from homerl.envs.assistant.listing.translation import first_values, readings_of
-from homerl.envs.assistant.listing.units import temperature_unit, with_units
-from homerl.envs.assistant.privacy import stripped
+from homerl.envs.assistant.listing.translation import readings_from_state, values_to_start_from
+from homerl.envs.assistant.listing.units import temperature_unit, with_temperature_unit
+from homerl.envs.assistant.privacy import strip_private_listing
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
@@ -60,27 +60,27 @@ ELSEWHERE = 1767225600  # the clock of a home that tells no time: the beginning 
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedHome:
     """A home, the listing that it was made from (without what is private), and what was not understood."""
 
     home: Home
     listing: Listing
-    notes: tuple[Note, ...]
+    notes: tuple[ImportNote, ...]
 
 
-def import_home(listing: Listing, everything: bool = False) -> Imported:
+def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     """The home of a listing: of the entities exposed to Assist, or of every one. Raises `InputError` if there are none."""
-    listing, notes = tidied(listing)
-    chosen = selected(listing, everything)
+    listing, notes = clean_listing(listing)
+    chosen = select_entities(listing, everything)
     if not chosen:
         remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
         raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
-    listing = stripped(listing, [entity.entity_id for entity in chosen])
-    measuring_in, unsaid = with_units(listing)
+    listing = strip_private_listing(listing, [entity.entity_id for entity in chosen])
+    measuring_in, unsaid = with_temperature_unit(listing)
     notes += unsaid
-    entities = selected(measuring_in, everything=True)
-    rooms = rooms_of(listing)
-    names = names_of(entities, {area.area_id: area for area in listing.areas})
+    entities = select_entities(measuring_in, everything=True)
+    rooms = rooms_from_areas(listing)
+    names = name_devices(entities, {area.area_id: area for area in listing.areas})
     measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
     devices: list[Device] = []
     links: dict[str, Link] = {}
@@ -90,9 +90,9 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
     if any(entity.area_id not in by_area for entity in entities):
         rooms = (*rooms, elsewhere)
     for entity in entities:
-        place = Place(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        place = DevicePlace(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
         if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
-            entity = entity.model_copy(update={"lasts": length(text)})
+            entity = entity.model_copy(update={"lasts": script_duration(text)})
         made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
         devices.append(made.device)
         whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
@@ -106,73 +106,77 @@ def import_home(listing: Listing, everything: bool = False) -> Imported:
         zone=_zone(listing, notes),
         devices=_telling(links),
         rooms=aliases,
-        storeys=storeys_of(listing),
+        storeys=storeys_from_floors(listing),
     )
-    home = Home.build(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
+    home = Home.build_home(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
     notes += add_automations(home, listing)
-    return Imported(home, listing, tuple(notes))
+    return ImportedHome(home, listing, tuple(notes))
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """What a device is called, and where it is."""
 
     name: str
     room: Room
 
 
-class Made(NamedTuple):
+class ImportedDevice(NamedTuple):
     """The device of an entity, with its names there, its values, and what was not understood."""
 
     device: Device
     link: Link
     values: dict[str, Any]
-    notes: list[Note]
+    notes: list[ImportNote]
 
 
-def _made(entity: Entity, place: Place, forms: Forms, measures: bool) -> Made:
+def _made(entity: ListedEntity, place: DevicePlace, forms: Forms, measures: bool) -> ImportedDevice:
     """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
-    failed: list[Note] = []
-    for make in (product_of, generic_product):
+    failed: list[ImportNote] = []
+    for make in (product_of_entity, generic_product):
         try:
             made = _working(entity, place, make(entity, forms, measures))
         except Exception as error:  # whatever one entity says, the others are imported
             why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
-            failed.append(Note(entity.entity_id, "product", why))
+            failed.append(ImportNote(entity.entity_id, "product", why))
         else:
             return made._replace(notes=[*failed, *made.notes])
     made = _working(entity, place, bare_product(entity))
     return made._replace(notes=[*failed, *made.notes])
 
 
-def _working(entity: Entity, place: Place, product: Product) -> Made:
+def _working(entity: ListedEntity, place: DevicePlace, product: Product) -> ImportedDevice:
     """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
     spec, link, notes = product
     device = Device(entity.entity_id, place.name, place.room, spec)
     values = _first_values(device, entity, link, notes)
-    alone = Home.build((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
+    alone = Home.build_home((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
     alone.advance(TRIED)
-    return Made(device, link, values, notes)
+    return ImportedDevice(device, link, values, notes)
 
 
 def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
     return {did: link for did, link in links.items() if link != Link()}
 
 
-def _first_values(device: Device, entity: Entity, link: Link, notes: list[Note]) -> dict[str, Any]:
+def _first_values(device: Device, entity: ListedEntity, link: Link, notes: list[ImportNote]) -> dict[str, Any]:
     """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
-    readings = readings_of(device, entity.state, entity.attributes, link)
-    values = device.spec.completed(first_values(device, {path: reading.value for path, reading in readings.items()}))
+    readings = readings_from_state(device, entity.state, entity.attributes, link)
+    values = device.spec.complete_values(
+        values_to_start_from(device, {path: reading.value for path, reading in readings.items()})
+    )
     for path, reading in readings.items():
         if not reading.exact:
             why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
-            notes.append(Note(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
+            notes.append(ImportNote(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
     for path, default in _missing(device.spec, values):
         values[path] = default
         if not device.spec.attribute_index[path][1].internal:
             theirs = link.attributes.get(path, path)
             now = entity.state if path == "state" else entity.attributes.get(theirs)
             why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
-            notes.append(Note(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True))
+            notes.append(
+                ImportNote(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True)
+            )
     return values
 
 
@@ -188,10 +192,10 @@ def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str,
             )
 
 
-def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[str, Entity]:
+def _measuring(area: Mapping[str, Any], entities: tuple[ListedEntity, ...]) -> dict[str, ListedEntity]:
     """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
     inside = [entity for entity in entities if entity.area_id == area["area_id"]]
-    found: dict[str, Entity] = {}
+    found: dict[str, ListedEntity] = {}
     for quantity, key in AIR.items():
         chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
         sensors = [
@@ -204,32 +208,34 @@ def _measuring(area: Mapping[str, Any], entities: tuple[Entity, ...]) -> dict[st
     return found
 
 
-def _measured(entity: Entity, quantity: str) -> float | None:
+def _measured(entity: ListedEntity, quantity: str) -> float | None:
     """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
     told = entity.attributes.get(f"current_{quantity}", entity.state)
     unit = entity.attributes.get("unit_of_measurement") or temperature_unit(entity)
     try:
         value = float(told)
         value = (value - 32) / 1.8 if quantity == "temperature" and unit == "°F" else value
-        checked: float = ROOM_STATE[quantity].check(value)
+        checked: float = ROOM_STATE[quantity].check_value(value)
     except (TypeError, ValueError, OverflowError, Refused):
         return None
     return checked
 
 
-def _air(room: Room, listing: Listing, entities: tuple[Entity, ...]) -> dict[str, Any]:
+def _air(room: Room, listing: Listing, entities: tuple[ListedEntity, ...]) -> dict[str, Any]:
     """The air of a room: as it is measured there, else mild."""
-    area = next((area for area in listing.sources[AREAS] if room_id(area["area_id"]) == room.id), None)
+    area = next((area for area in listing.sources[AREAS] if room_id_of_area(area["area_id"]) == room.id), None)
     told = _measuring(area, entities) if area else {}
     return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
 
 
-def _zone(listing: Listing, notes: list[Note]) -> str | None:
+def _zone(listing: Listing, notes: list[ImportNote]) -> str | None:
     """The home's time zone, if it tells one that this machine knows."""
     name = listing.sources[CONFIG].get("time_zone")
     known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
     if not known:
-        notes.append(Note("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC"))
+        notes.append(
+            ImportNote("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC")
+        )
     return name if known else None
 
 

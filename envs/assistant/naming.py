@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from homerl.envs.assistant.listing.rooms import SPACELESS
-from homerl.envs.assistant.listing.translation import link_of
+from homerl.envs.assistant.listing.translation import device_link
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 
@@ -20,7 +20,7 @@ LEAST = 3  # signs of a name in such a script: 门锁 is what many locks are cal
 GAP = "|"  # no name has it, so none reaches across
 
 
-def names(said: str, home: Home, device: Device) -> bool:
+def is_device_named(said: str, home: Home, device: Device) -> bool:
     """Whether a person's words hold a whole name of a device, or an alias.
 
     A name of other devices with which something can be done counts with the room alone. So does a name of one word, for
@@ -29,24 +29,24 @@ def names(said: str, home: Home, device: Device) -> bool:
     """
     others = [one for one in home.plan.devices if one.did != device.did]
     shared = _phrases(home, [one for one in others if one.spec.service_index])
-    known, heard = _phrases(home, others), normalized(said)
+    known, heard = _phrases(home, others), normalize_text(said)
     return any(_speaks_of(heard, phrase, shared, known) for phrase in _telling(home, device) - shared)
 
 
-def called_in_full(home: Home, device: Device) -> list[str]:
+def full_device_names(home: Home, device: Device) -> list[str]:
     """All that a device is called: its name, its whole name there, both with each name of its room, and its aliases."""
-    link = link_of(home, device.did)
+    link = device_link(home, device.did)
     own = [device.name, *([link.name] if link.name else [])]
-    return [*own, *(f"{room} {name}" for room in rooms_of(home, device) for name in own), *link.aliases]
+    return [*own, *(f"{room} {name}" for room in room_names(home, device) for name in own), *link.aliases]
 
 
-def rooms_of(home: Home, device: Device) -> list[str]:
+def room_names(home: Home, device: Device) -> list[str]:
     """The names of a device's room."""
     origin = home.plan.origin
     return [device.room.name, *(origin.rooms.get(device.room.id, ()) if origin else ())]
 
 
-def normalized(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text in small letters, with one space in place of signs. However a letter with an accent is written, it is one."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return " ".join("".join(sign if _is_of_a_word(sign) else " " for sign in folded).split())
@@ -58,12 +58,12 @@ def _is_of_a_word(sign: str) -> bool:
 
 
 def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:
-    return {normalized(name) for device in devices for name in called_in_full(home, device)}
+    return {normalize_text(name) for device in devices for name in full_device_names(home, device)}
 
 
 def _telling(home: Home, device: Device) -> set[str]:
     """The phrases that tell which device is meant."""
-    aliases = {normalized(alias) for alias in link_of(home, device.did).aliases}
+    aliases = {normalize_text(alias) for alias in device_link(home, device.did).aliases}
     phrases = {phrase for phrase in _phrases(home, [device]) if re.sub(FILLING, "", phrase)}
     return {phrase for phrase in phrases if phrase in aliases or not _is_one_word(phrase)}
 

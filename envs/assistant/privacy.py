@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from homerl.envs.assistant.automations.refers import known
-from homerl.envs.assistant.automations.text import readable
+from homerl.envs.assistant.automations.refers import collect_references
+from homerl.envs.assistant.automations.text import keep_readable_parts
 from homerl.envs.assistant.listing.listing import (
     ASSIST,
     AUTOMATIONS,
@@ -49,7 +49,7 @@ PEOPLE = ("person", "device_tracker")
 TEXTS = ("text", "input_text")  # domains of which a mode tells whether the state is a password
 
 
-def stripped(listing: Listing, entities: Collection[str]) -> Listing:
+def strip_private_listing(listing: Listing, entities: Collection[str]) -> Listing:
     """The listing with these entities alone, and of them only what a home needs. The texts of all automations stay."""
     old, kept = listing.sources, frozenset(entities)
     entries = {name: _entry(entry) for name, entry in old[ENTRIES].items() if name in kept and entry}
@@ -58,10 +58,12 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     domains = {name.partition(".")[0] for name in kept}
     forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
     sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
-    refers = known(listing)
-    texts = {name: text and readable(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()}
+    refers = collect_references(listing)
+    texts = {
+        name: text and keep_readable_parts(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()
+    }
     scripts = {
-        name: text and readable(text, forms, CODES, sealed, refers)
+        name: text and keep_readable_parts(text, forms, CODES, sealed, refers)
         for name, text in old.get(SCRIPTS, {}).items()
         if name in kept
     }
@@ -85,7 +87,7 @@ def stripped(listing: Listing, entities: Collection[str]) -> Listing:
     )
 
 
-def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def hide_secret_values(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """A state and attributes as a home may hold them."""
     domain = entity.partition(".")[0]
     if domain in PEOPLE and state not in ("home", *DEAD):
@@ -96,7 +98,7 @@ def without_secrets(entity: str, state: str, attributes: Mapping[str, Any]) -> t
         state = state if state in DEAD else "unknown"
         return state, {name: value for name, value in attributes.items() if name in KEPT_OF_PLACES}
     own = SECRET_OF.get(domain, ())
-    return state, {name: value for name, value in attributes.items() if not is_secret(name) and name not in own}
+    return state, {name: value for name, value in attributes.items() if not is_secret_attribute(name) and name not in own}
 
 
 def _tells_an_address(entity: str, state: str, attributes: Mapping[str, Any]) -> bool:
@@ -110,7 +112,7 @@ def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
     return mode == PASSWORD or (mode is None and entity.partition(".")[0] in TEXTS)
 
 
-def is_secret(attribute: str) -> bool:
+def is_secret_attribute(attribute: str) -> bool:
     """Whether nobody is to know an attribute of this name, however it is written: `Postal Code` is `postal_code`."""
     return _plain(attribute) in SECRET
 
@@ -128,7 +130,7 @@ def _domain(row: Mapping[str, Any]) -> str:
 
 
 def _state(row: Mapping[str, Any]) -> dict[str, Any]:
-    state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
+    state, attributes = hide_secret_values(row["entity_id"], row["state"], row["attributes"])
     return _part(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes}
 
 

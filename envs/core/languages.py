@@ -15,7 +15,7 @@ from pathlib import Path
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.documents.explain import did_you_mean
-from homerl.envs.core.plugins import VARIABLES, added_folders
+from homerl.envs.core.plugins import VARIABLES, added_plugin_folders
 
 VARIABLE = VARIABLES["languages"]
 REFERENCE = "en"  # the language that others are translated from
@@ -25,7 +25,7 @@ CODE = re.compile(r"[a-z]{2,3}([_-]\w+)*")
 def added_languages() -> dict[str, Path]:
     """The folder of each language that the environment adds. Raises `InputError` for a folder that cannot be used."""
     found: dict[str, Path] = {}
-    for folder in map(Path, added_folders("languages")):
+    for folder in map(Path, added_plugin_folders("languages")):
         if not folder.is_dir():
             raise InputError("there is no such folder", str(folder), f"correct {VARIABLE}")
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
@@ -38,7 +38,7 @@ def added_languages() -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
-class Part:
+class LanguagePart:
     """A file or a folder that each language has.
 
     homerl's own are in the folder `shipped`, such as `shipped/en.yaml`. An added language has it as `added` in its folder.
@@ -47,7 +47,7 @@ class Part:
     shipped: Path
     added: str
 
-    def place(self, language: str) -> Path:
+    def expected_path(self, language: str) -> Path:
         """Where this part of a language is, or has to be."""
         return self._place(language, added_languages().get(language))
 
@@ -59,26 +59,26 @@ class Part:
         _refuse_second(language, own if own.exists() and added.exists() else None, added)
         return own if own.exists() else added
 
-    def paths(self) -> dict[str, Path]:
+    def paths_by_language(self) -> dict[str, Path]:
         """Where this part is, for each language that has it."""
         added = added_languages()
         codes = {path.stem for path in self.shipped.iterdir() if CODE.fullmatch(path.stem)} | added.keys()
         return {code: path for code in sorted(codes) if (path := self._place(code, added.get(code))).exists()}
 
-    def ships(self, language: str) -> bool:
+    def is_shipped(self, language: str) -> bool:
         """Whether this part of a language is homerl's own."""
-        return self.place(language).parent == self.shipped
+        return self.expected_path(language).parent == self.shipped
 
-    def path(self, language: str) -> Path:
+    def find_path(self, language: str) -> Path:
         """Where this part of a language is. Raises `InputError` if the language is not known, or lacks this part."""
-        known = self.paths()
+        known = self.paths_by_language()
         if language in known:
             return known[language]
         if language in added_languages():
-            what, where = f"the language '{language}' has no {self.added}", str(self.place(language))
-            raise InputError(what, where, f"translate {self.place(REFERENCE)}")
+            what, where = f"the language '{language}' has no {self.added}", str(self.expected_path(language))
+            raise InputError(what, where, f"translate {self.expected_path(REFERENCE)}")
         remedy = f"{did_you_mean(language, list(known))}; {VARIABLE} adds languages"
-        raise InputError(f"'{language}' is no known language", str(self.place(language)), remedy)
+        raise InputError(f"'{language}' is no known language", str(self.expected_path(language)), remedy)
 
 
 def _refuse_second(language: str, first: Path | None, second: Path) -> None:

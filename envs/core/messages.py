@@ -53,8 +53,8 @@ def text_message(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def copy_of(data: Any) -> Any:
+def copy_plain_data(data: Any) -> Any:
     """A copy of plain data that shares nothing that can be changed. It is faster than `copy.deepcopy`."""
     if isinstance(data, dict):
-        return {key: value if isinstance(value, str) else copy_of(value) for key, value in data.items()}
-    return [copy_of(value) for value in data] if isinstance(data, list) else data
+        return {key: value if isinstance(value, str) else copy_plain_data(value) for key, value in data.items()}
+    return [copy_plain_data(value) for value in data] if isinstance(data, list) else data

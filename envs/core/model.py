@@ -32,7 +32,7 @@ READS = WrapSerializer(_named)  # marks a field whose values name files or folde
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ShippedNames:
     """Marks names in a field of files that mean what is shipped, whatever files are called so."""
 
     names: frozenset[str]

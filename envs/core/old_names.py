@@ -53,7 +53,7 @@ class OldModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        today = importlib.import_module(new_name(self.__name__) or "")
+        today = importlib.import_module(current_module_name(self.__name__) or "")
         warnings.warn(f"{self.__name__} is {today.__name__} now", DeprecationWarning, stacklevel=2)
         return getattr(today, name)
 
@@ -66,7 +66,7 @@ class OldNames(MetaPathFinder, Loader):
         top, _, rest = fullname.partition(".")
         if top in TOPS and not (isinstance(sys.modules.get(top), OldModule) if rest else _is_ours(top)):
             return None
-        return ModuleSpec(fullname, self, is_package=True) if new_name(fullname) else None
+        return ModuleSpec(fullname, self, is_package=True) if current_module_name(fullname) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """An empty module."""
@@ -76,7 +76,7 @@ class OldNames(MetaPathFinder, Loader):
         """Nothing: the module of today is imported when something is asked of it."""
 
 
-def new_name(old: str) -> str | None:
+def current_module_name(old: str) -> str | None:
     """The module of today that an old name means; None if it is no old name."""
     parts = old.split(".")
     if parts[:2] == ["homerl", "worlds"] and (len(parts) == 2 or parts[2] in (*OWN_OF_WORLDS, "users")):
@@ -93,7 +93,7 @@ def _is_ours(top: str) -> bool:
     return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == HERE / top / "__init__.py")
 
 
-def install() -> None:
+def install_old_names() -> None:
     """Let old names be found."""
     if not any(isinstance(finder, OldNames) for finder in sys.meta_path):
         sys.meta_path.insert(0, OldNames())

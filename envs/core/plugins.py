@@ -36,10 +36,10 @@ VARIABLES = {kind: f"HOMERL_{kind.upper()}" for kind in KINDS}
 
 ABSENT = object()
 
-old_names.install()
+old_names.install_old_names()
 
 
-def added_folders(kind: str) -> list[str]:
+def added_plugin_folders(kind: str) -> list[str]:
     """The folders that the environment adds to the plug-ins of a kind: the named ones, and that of this kind in ALL."""
     named, several = (
         [Path(name) for name in os.environ.get(key, "").split(os.pathsep) if name] for key in (VARIABLES[kind], ALL)
@@ -48,22 +48,22 @@ def added_folders(kind: str) -> list[str]:
     return [str(folder.resolve()) for folder in (*named, *held)]
 
 
-def refuse_unloaded(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
+def refuse_unloaded_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) -> None:
     """Raise `InputError` if a folder of plug-ins, which has one folder for each kind, holds some that are not loaded.
 
     They are Python, so nothing of a folder that a person only named is run unasked.
     """
     for kind in kinds:
-        have = {path.name for added in added_folders(kind) for path in Path(added).iterdir()}
+        have = {path.name for added in added_plugin_folders(kind) for path in Path(added).iterdir()}
         if missing := sorted({path.name for path in (folder / kind).glob("[!_]*")} - have):
             what = f"plug-ins were used here that are not loaded ({', '.join(missing)})"
             remedy = f"they are Python: if you trust them, type {ALL}={shlex.quote(str(folder))} before the command"
             raise InputError(what, str(folder / kind), remedy)
 
 
-def folder_variables() -> dict[str, str]:
+def plugin_folder_variables() -> dict[str, str]:
     """The environment variables that add folders, with absolute paths, for a process in another folder."""
-    return {VARIABLES[kind]: os.pathsep.join(folders) for kind in VARIABLES if (folders := added_folders(kind))}
+    return {VARIABLES[kind]: os.pathsep.join(folders) for kind in VARIABLES if (folders := added_plugin_folders(kind))}
 
 
 def discover(
@@ -105,12 +105,12 @@ class _Late:
         return attrgetter(self.name)(importlib.import_module(self.module))
 
 
-def in_order(plugins: Mapping[str, Any]) -> dict[str, Any]:
+def sort_plugins(plugins: Mapping[str, Any]) -> dict[str, Any]:
     """Plug-ins by name, sorted by their `order`, then by name."""
     return dict(sorted(plugins.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def folders_with(package: ModuleType, part: str) -> Iterator[str]:
+def find_submodules(package: ModuleType, part: str) -> Iterator[str]:
     """The modules named `part` in the folders of a package: of `homerl.envs` and `commands`, those that hold commands."""
     for folder in package.__path__:
         for path in sorted(Path(folder).glob(f"*/{part}*")):

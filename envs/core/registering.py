@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 
-def register(name: str, entry_point: str) -> None:
+def register_environment(name: str, entry_point: str) -> None:
     """Register an environment so that `gymnasium.make` returns it without Gymnasium's default wrappers.
 
     The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Where Gymnasium is

@@ -24,10 +24,10 @@ ALLOWED_IMPORTS = frozenset({"math", "json", "re", "datetime"})
 
 def restricted_uses(tree: ast.AST) -> list[str]:
     """All restricted uses in a syntax tree (HomeFlow D.2, CodeCheck), in the order of the source."""
-    return restricted(ast.walk(tree))
+    return restricted_node_uses(ast.walk(tree))
 
 
-def restricted(nodes: Iterable[ast.AST]) -> list[str]:
+def restricted_node_uses(nodes: Iterable[ast.AST]) -> list[str]:
     """All restricted uses in the nodes of a tree, which may come in any order. The result is in the order of the source."""
     uses: list[tuple[int, str]] = []
     for node in nodes:

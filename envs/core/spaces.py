@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from jsonschema import Draft202012Validator
 
-from homerl.envs.core.world import arguments_in, as_action
+from homerl.envs.core.world import action_arguments, tool_call_to_action
 
 PRINTABLE = string.ascii_letters + string.digits + string.punctuation + " "
 LONGEST_SAMPLE = 32  # characters; members of the space may be longer
@@ -52,14 +52,14 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         """A call that fits the schema, of a tool that is drawn with equal probability."""
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
         arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
-        return as_action(name, arguments, takes_name=True)
+        return tool_call_to_action(name, arguments, takes_name=True)
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a call of one of the tools and its arguments fit the tool's schema."""
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]
-        return Draft202012Validator(schema).is_valid(arguments_in(x)) and _is_json(x)
+        return Draft202012Validator(schema).is_valid(action_arguments(x)) and _is_json(x)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolCalls) and self.parameters == other.parameters

@@ -25,27 +25,27 @@ SCALARS = (int, float, type(None))
 OWN_NAME = "$name"  # in an action, the argument that is called `name`: `name` itself is the tool
 
 
-def too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
+def is_too_deep(value: Any, levels: int = MOST_LEVELS) -> bool:
     """Whether a value of JSON has more than so many levels."""
     if not isinstance(value, (dict, list)):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return not levels or any(too_deep(item, levels - 1) for item in inner)
+    return not levels or any(is_too_deep(item, levels - 1) for item in inner)
 
 
-def as_action(tool: str, arguments: Mapping[str, Any], takes_name: bool) -> dict[str, Any]:
+def tool_call_to_action(tool: str, arguments: Mapping[str, Any], takes_name: bool) -> dict[str, Any]:
     """A tool call as an action. `takes_name` says whether the tool has an argument `name`; any other is ignored."""
     own = {OWN_NAME: arguments["name"]} if takes_name and "name" in arguments else {}
     return {**arguments, **own, "name": tool}
 
 
-def arguments_in(action: Action) -> dict[str, Any]:
+def action_arguments(action: Action) -> dict[str, Any]:
     """The arguments of an action."""
     own = {"name": action[OWN_NAME]} if OWN_NAME in action else {}
     return {key: value for key, value in action.items() if key not in ("name", OWN_NAME)} | own
 
 
-def excess_of(action: Action) -> str | None:
+def why_action_too_large(action: Action) -> str | None:
     """Why a call is larger than any that a world takes, or None. No more of it is read than decides this.
 
     For example, a text of 10 MB costs no more than a short one.

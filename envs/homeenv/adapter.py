@@ -31,11 +31,11 @@ class HomeEnvWorld(WorldAdapter):
     @property
     def tell(self) -> Callable[..., Any]:
         """Tells wishes other than at once, see `blueprints.behaviours`."""
-        from homerl.envs.homeenv.tasks.behaviours import with_behaviours
+        from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
         from homerl.play.words.splits import Voice
 
         def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            return with_behaviours(blueprint, behaviours, getattr(recipe, "voice", None) or Voice(blueprint.language))
+            return apply_home_behaviours(blueprint, behaviours, getattr(recipe, "voice", None) or Voice(blueprint.language))
 
         return tell
 
@@ -46,11 +46,11 @@ class HomeEnvWorld(WorldAdapter):
 
     def out_of_reach(self, recipe: Any) -> Iterable[str]:
         """The products of the recipe's homes that no tool of its toolset reaches."""
-        from homerl.envs.homeenv.maker.make import products_of
+        from homerl.envs.homeenv.maker.make import allowed_products
         from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 
         beyond = TOOLSETS[recipe.toolset].beyond
-        return (spec.name for spec in products_of(recipe.home) if beyond(spec)) if beyond else ()
+        return (spec.name for spec in allowed_products(recipe.home) if beyond(spec)) if beyond else ()
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """The number of devices in the blueprint's home."""

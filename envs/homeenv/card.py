@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.maker.make import slugged
+from homerl.envs.homeenv.maker.make import with_slug_ids
 from homerl.envs.homeenv.maker.own import home_files
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
@@ -17,7 +17,7 @@ from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import load_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.messages import agent_prompts, briefing
+from homerl.envs.homeenv.tasks.messages import agent_prompts, episode_system_prompt
 from homerl.worlds.contract import Card
 
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
@@ -26,14 +26,14 @@ CLOCK = 1755943200  # 2025-08-23 10:00
 ONE_ANSWER = "with one JSON object: what to say,\nand the calls to make, in order, without waiting for what they return"
 
 
-def card(recipe: Mapping[str, Any]) -> Card:
+def build_home_card(recipe: Mapping[str, Any]) -> Card:
     """What an agent trained on this recipe, or on blueprints like this one, is told in an example home with one light."""
     language = recipe.get("language") or recipe.get("home", {}).get("language", "en")  # of a blueprint, or of a recipe
     name = recipe.get("toolset") or "homeflow"
-    toolset, home = TOOLSETS[name], example(language, slugs=has_slugs(recipe.get("home", {})))
+    toolset, home = TOOLSETS[name], example_home(language, slugs=has_slugs(recipe.get("home", {})))
     shown = Card(
-        tools=[tool.schema() for tool in toolset.offered(home)],
-        system=briefing(home, recipe.get("prompt") or "brief", name, (), language),
+        tools=[tool.function_schema() for tool in toolset.tools_of_home(home)],
+        system=episode_system_prompt(home, recipe.get("prompt") or "brief", name, (), language),
         told="holds the whole home" if toolset.shown else "lists the home's devices, one a line",
         utterance=agent_prompts(language).example.says,
         language=language,
@@ -61,10 +61,10 @@ def _ids_in(name: str) -> list[str]:
         return []
 
 
-def example(language: str, slugs: bool = False) -> Home:
+def example_home(language: str, slugs: bool = False) -> Home:
     """A home with one kitchen light, which is off."""
     named = agent_prompts(language).example
     room = Room("kitchen", "kitchen", named.room)
-    device = Device("1001", named.device, room, Catalogue.shipped()["100001"])
-    device = slugged([device])[0] if slugs else device
-    return Home.build([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)
+    device = Device("1001", named.device, room, Catalogue.load_shipped()["100001"])
+    device = with_slug_ids([device])[0] if slugs else device
+    return Home.build_home([room], [device], {OUTDOORS: AIR, room.id: AIR, device.did: LIGHT}, CLOCK)

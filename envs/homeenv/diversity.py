@@ -16,12 +16,12 @@ from typing import Any
 from rich.table import Table
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.language.sentences import as_written, sentence
+from homerl.envs.homeenv.language.sentences import apply_writing_style, draw_sentence
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.intents import Ask, families
+from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.host.measure.text_diversity import SAMPLE, TOKENS, TextDiversity
-from homerl.play.words.splits import Unclear
+from homerl.play.words.splits import UnclearSentence
 from homerl.play.words.writing import MARKS
 from homerl.worlds.sources import Mixture
 
@@ -54,20 +54,20 @@ class DiversityReport:
     self_bleu: float = 0.0
     by_family: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The figures as plain data."""
         return asdict(self)
 
 
-def all_families() -> dict[str, float]:
+def equal_family_weights() -> dict[str, float]:
     """Every subcategory, with the same weight."""
-    return {f"{family}/{name}": 1.0 for family, names in families().items() for name in names}
+    return {f"{family}/{name}": 1.0 for family, names in intent_families().items() for name in names}
 
 
 def mixed_recipe(language: str, temperature: float) -> BlueprintRecipe:
     """A recipe with all families, in homes of up to 30 devices."""
     home = HomeRecipe(devices=(5, 30), language=language)
-    return BlueprintRecipe(home=home, families=all_families(), temperature=temperature, toolset="smh")
+    return BlueprintRecipe(home=home, families=equal_family_weights(), temperature=temperature, toolset="smh")
 
 
 def blueprint_recipe(recipe: Any, path: str) -> BlueprintRecipe:
@@ -103,23 +103,23 @@ def measure_diversity(
     written: Counter[str] = Counter()
     lengths: Counter[int] = Counter()
     for number in range(homes):
-        for name, text in utterances(recipe, rng, each):
+        for name, text in draw_utterances(recipe, rng, each):
             said[name] += 1
             written["capitalised"] += text[0].isupper()
             written["punctuated"] += text.endswith(tuple(MARKS))
             text = text.lower()
             lengths[len(TOKENS.findall(text))] += 1
             seen.setdefault(name, set()).add(hash(text))
-            texts.add(text)
+            texts.add_text(text)
         progress(number + 1, homes)
-    report = DiversityReport(homes, recipe.home.language, recipe.temperature, **texts.figures())
+    report = DiversityReport(homes, recipe.home.language, recipe.temperature, **texts.diversity_figures())
     report.capitalised, report.punctuated = (written[form] / max(1, said.total()) for form in ("capitalised", "punctuated"))
     report.median_length = median_low(lengths.elements()) if lengths else 0
     report.by_family = {name: {"utterances": said[name], "distinct": len(seen[name])} for name in sorted(said)}
     return report
 
 
-def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
+def draw_utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
     """(family/subcategory, utterance) in one new home: `count` of them, or fewer if the home offers too little."""
     home = make_home(rng.getrandbits(40), recipe.home)
     names, weights = zip(*_subcategories(recipe).items())
@@ -129,7 +129,7 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
         tries -= 1
         name, wording = rng.choices(names, weights)[0], rng.choices(wordings, liked)[0]
         family, _, subcategory = name.partition("/")
-        draft = families()[family][subcategory](
+        draft = intent_families()[family][subcategory](
             home, rng, Ask(wording, devices=recipe.devices, timed=True, language=recipe.home.language)
         )
         if draft is None:
@@ -139,11 +139,11 @@ def utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Itera
             told.call(call.did, call.service, call.args)
         for _ in range(min(PER_DRAFT, left)):
             try:
-                said = sentence(draft.meaning, told, recipe.voice, draft.wording or wording, rng)
-            except Unclear:
+                said = draw_sentence(draft.meaning, told, recipe.user_voice, draft.wording or wording, rng)
+            except UnclearSentence:
                 break
             left -= 1
-            yield name, as_written(said, told, recipe.voice, rng)
+            yield name, apply_writing_style(said, told, recipe.user_voice, rng)
 
 
 def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
@@ -151,7 +151,7 @@ def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
     weights: dict[str, float] = {}
     for name, weight in recipe.families.items():
         family, _, subcategory = name.partition("/")
-        inner = [subcategory] if subcategory else list(families()[family])
+        inner = [subcategory] if subcategory else list(intent_families()[family])
         weights |= {f"{family}/{one}": weight / len(inner) for one in inner}
     return weights
 

@@ -25,12 +25,12 @@ import anyio.to_thread
 
 from homerl import __version__
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.world import WorldError, as_action
+from homerl.envs.core.world import WorldError, tool_call_to_action
 from homerl.envs.homeenv.sim.tools import Tool
 from homerl.envs.homeenv.sim.world import HomeWorld
-from homerl.envs.homeenv.tasks.messages import system_prompt
+from homerl.envs.homeenv.tasks.messages import home_system_prompt
 from homerl.host.terminal.console import print_error
-from homerl.host.web.serving import serve as serve_app
+from homerl.host.web.serving import serve_until_stopped as serve_app
 
 try:
     from mcp import MCPError, types
@@ -49,14 +49,14 @@ HOST = "127.0.0.1"  # the server has no authentication, so it listens on this ma
 JSON = "application/json"
 
 
-class Session:
+class ClientSession:
     """One client: its own fork of the home, and a lock that runs its calls one at a time."""
 
     def __init__(self, env: HomeWorld) -> None:
         self.env = env
         self._turn = anyio.Lock()
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def run_tool_call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Run a tool call in a thread.
 
         The call is never cancelled, since the next call would then find the home in the middle of a step. Raises `MCPError`
@@ -65,7 +65,7 @@ class Session:
         async with self._turn:
             try:
                 observation, *_, info = await anyio.to_thread.run_sync(
-                    self.env.step, as_action(name, arguments, name in self.env.named)
+                    self.env.step, tool_call_to_action(name, arguments, name in self.env.named)
                 )
             except WorldError as error:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from error
@@ -81,15 +81,15 @@ class HomeServer:
 
     def __init__(self, env: HomeWorld, show_tasks: bool = False) -> None:
         self.env, self.show_tasks = env, show_tasks
-        self.sessions: dict[str | None, Session] = {}
+        self.sessions: dict[str | None, ClientSession] = {}
 
-    def server(self) -> Server:
+    def build_mcp_server(self) -> Server:
         """The MCP server with these handlers."""
         server = Server(
             "homerl",
             version=__version__,
             title="A smart home",
-            instructions=system_prompt(self.env.engine.home.plan.devices),
+            instructions=home_system_prompt(self.env.engine.home.plan.devices),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -98,20 +98,20 @@ class HomeServer:
         server.middleware.append(cast(Any, _refuse_sessionless))
         return server
 
-    def session(self, context: ServerRequestContext) -> Session:
+    def session_of_request(self, context: ServerRequestContext) -> ClientSession:
         """The session of a request. The first call creates it; it is dropped when the client's session ends."""
         name = _session_of(context)
         if name not in self.sessions:
-            self.sessions[name] = Session(self.env.fork())
+            self.sessions[name] = ClientSession(self.env.fork())
             if name:  # `client_params` lives exactly as long as the session
                 weakref.finalize(context.session.client_params, self.sessions.pop, name, None)
         return self.sessions[name]
 
     async def _list_tools(self, context: ServerRequestContext, _: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[*map(_listed, self.env.offered)])
+        return types.ListToolsResult(tools=[*map(_listed, self.env.offered_tools)])
 
     async def _call_tool(self, context: ServerRequestContext, call: types.CallToolRequestParams) -> types.CallToolResult:
-        return await self.session(context).call(call.name, call.arguments or {})
+        return await self.session_of_request(context).run_tool_call(call.name, call.arguments or {})
 
     async def _list_resources(self, context: ServerRequestContext, _: Any) -> types.ListResourcesResult:
         named = {uri.removeprefix("home://"): uri for uri in self._resources(self.env)}
@@ -122,7 +122,7 @@ class HomeServer:
     async def _read_resource(
         self, context: ServerRequestContext, wanted: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        known = self._resources(self.session(context).env)
+        known = self._resources(self.session_of_request(context).env)
         if wanted.uri not in known:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri}; the resources are {', '.join(known)}")
         text = json.dumps(known[wanted.uri], ensure_ascii=False)
@@ -143,7 +143,7 @@ class HomeServer:
 
 def _listed(tool: Tool) -> types.Tool:
     """A tool as MCP lists it, with the hints by which a client asks its user before it calls one that may destroy things."""
-    function, hints = tool.schema()["function"], asdict(tool.hints)
+    function, hints = tool.function_schema()["function"], asdict(tool.hints)
     annotations = types.ToolAnnotations(**{f"{name}_hint": value for name, value in hints.items()})
     return types.Tool(
         name=tool.name, description=tool.description, input_schema=function["parameters"], annotations=annotations
@@ -169,14 +169,14 @@ async def _refuse_sessionless(context: ServerRequestContext, call_next: CallNext
     return await call_next(context)
 
 
-def serve(env: HomeWorld, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
+def serve_home_over_mcp(env: HomeWorld, transport: Transport = "stdio", port: int = 8000, show_tasks: bool = False) -> None:
     """Serve forks of `env` until stdin ends (stdio) or the process gets SIGTERM or SIGINT.
 
     Raises `InputError` if the port cannot be opened.
     """
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_hang_up)
-    server = HomeServer(env, show_tasks).server()
+    server = HomeServer(env, show_tasks).build_mcp_server()
     if transport == "http":
         listener = _listen(port)
         print_error(f"a home at http://{HOST}:{listener.getsockname()[1]}/mcp")

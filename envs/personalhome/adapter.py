@@ -68,9 +68,9 @@ class PersonalHomeWorld(WorldAdapter):
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""
         from homerl.envs.personalhome.pages.household_page import render_household
-        from homerl.envs.personalhome.pages.replay import replayed
+        from homerl.envs.personalhome.pages.replay import replay_episode
 
-        replay = replayed(trajectory, where)
+        replay = replay_episode(trajectory, where)
         return render_household(replay.blueprint.household, replay)
 
 

@@ -32,9 +32,9 @@ class SimuHomeWorld(WorldAdapter):
 
     def goals_in_words(self, blueprint: Mapping[str, Any]) -> Iterable[str]:
         """The goals, the required actions and the final answer, as text."""
-        from homerl.envs.simuhome.tasks.situation import goals_in_words
+        from homerl.envs.simuhome.tasks.situation import exact_goal_texts
 
-        return goals_in_words(blueprint["task"])
+        return exact_goal_texts(blueprint["task"])
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `agents.py`."""
@@ -74,9 +74,9 @@ class SimuHomeWorld(WorldAdapter):
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """Rooms, devices and calls over virtual time, see `pages.episode`."""
-        from homerl.envs.simuhome.pages.episode import render_page
+        from homerl.envs.simuhome.pages.episode import render_simuhome_page
 
-        return render_page(trajectory)
+        return render_simuhome_page(trajectory)
 
 
 WORLD = SimuHomeWorld()

@@ -11,11 +11,11 @@ from homerl.envs.simuhome.tasks.prompt import system_message
 from homerl.worlds.contract import Card
 
 
-def card(recipe: Mapping[str, Any]) -> Card:
+def make_simuhome_card(recipe: Mapping[str, Any]) -> Card:
     """Tools and system message, as a recipe sets them."""
     language = recipe.get("language", "en")
     return Card(
-        tools=[TOOLS[name].schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
+        tools=[TOOLS[name].function_schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
         system=system_message(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
         told="says where the user is and what time it is",
         utterance=language_file(language).example,

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import InputError, naming
-from homerl.play.trajectory import row_of
+from homerl.envs.core.documents import InputError, name_path_in_errors
+from homerl.play.trajectory import parse_json_line
 
 EDITED = "a journal may have been edited: remove the line, and what it holds is played again"
 
 
-class Journal:
+class BenchJournal:
     """Rows by index, a number or a text, in the order of playing."""
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class Journal:
                 if not line.endswith(b"\n"):
                     break
                 self._lines += 1
-                row = row_of(line, where := f"{self.path}:{self._lines}")
+                row = parse_json_line(line, where := f"{self.path}:{self._lines}")
                 index, counts = row.get("index"), row.get("counts")
                 number = isinstance(index, int) and not isinstance(index, bool) and index >= 0
                 alike = type(index) is type(next(iter(self._at), index))
@@ -55,11 +55,11 @@ class Journal:
                 whole = file.tell()
             file.truncate(whole)
 
-    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
         rows = list(rows)
         lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for row in rows]
-        with naming(self.path), self.path.open("ab") as file:
+        with name_path_in_errors(self.path), self.path.open("ab") as file:
             at = file.tell()
             file.write(b"".join(lines))
             file.flush()
@@ -75,14 +75,14 @@ class Journal:
             os.fsync(descriptor)
             self._synced = time.monotonic()
 
-    def done(self, index: int | str) -> bool:
+    def is_settled(self, index: int | str) -> bool:
         """Whether the episode of this index was played, and its outcome counts."""
         return self._counts.get(index, False)
 
     def __len__(self) -> int:
         return len(self._at)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def sorted_rows(self) -> Iterator[dict[str, Any]]:
         """Read all rows, ordered by index."""
         if not self._at:
             return
@@ -91,6 +91,6 @@ class Journal:
                 file.seek(self._at[index][0])
                 yield json.loads(file.readline())
 
-    def where(self, index: int | str) -> str:
+    def row_location(self, index: int | str) -> str:
         """The place of a row."""
         return f"{self.path}:{self._at[index][1]}"

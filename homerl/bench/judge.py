@@ -24,19 +24,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from homerl.bench.journal import Journal
-from homerl.bench.score import score
-from homerl.bench.suites import labels_in
+from homerl.bench.journal import BenchJournal
+from homerl.bench.score import score_results
+from homerl.bench.suites import labels_in_trajectories
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.core.model import Model
-from homerl.host.measure.intervals import kappa, share_interval
+from homerl.host.measure.intervals import cohen_kappa, share_interval
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.structured import StructuredClient, Unreadable, judge_fault
+from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer, judge_fault
 from homerl.play.faults import Boundary, Fault, InfraError
-from homerl.play.results import SCORED, results_in
-from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectories_in, write_rows
-from homerl.worlds.contract import Case
+from homerl.play.results import SCORED, read_results_file
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectories, write_rows
+from homerl.worlds.contract import JudgeCase
 from homerl.worlds.registry import world_of
 
 AT_ONCE = 16
@@ -65,29 +65,31 @@ class JudgeSettings:
     sample: int = 200
 
 
-def judge_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
+def judge_bench_run(folder: Path, settings: JudgeSettings, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Judge the cases of a run in `folder`; write `judgements.jsonl`, results and score; return the score."""
     asked = EndpointSettings(url=tuple(settings.url.split(",")), model=settings.model, max_tokens=400)
     judge = Judge(StructuredClient(Endpoint(asked.urls, settings.model), asked), settings.votes or 1)
-    found = [case for played in trajectories_in(folder / "trajectories.jsonl") for case in cases_of(played)]
+    found = [case for played in read_trajectories(folder / "trajectories.jsonl") for case in find_judge_cases(played)]
     (folder / FILE).touch()
-    journal = Journal(folder / FILE)
-    asyncio.run(hear(judge, to_hear(found, settings.sample), journal, progress))
-    rows = list(judged_rows(results_in(folder / "results.jsonl", SCORED), folder, judge.name))
+    journal = BenchJournal(folder / FILE)
+    asyncio.run(judge_cases(judge, select_judge_cases(found, settings.sample), journal, progress))
+    rows = list(apply_stored_verdicts(read_results_file(folder / "results.jsonl", SCORED), folder, judge.name))
     write_rows(folder / "results.jsonl", rows)
-    scored = score(rows, labels_in(folder / "trajectories.jsonl")) | {"judge": judge_agreement(journal.rows(), judge.name)}
+    scored = score_results(rows, labels_in_trajectories(folder / "trajectories.jsonl")) | {
+        "judge": judge_agreement(journal.sorted_rows(), judge.name)
+    }
     write_atomic(folder / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
 
-def judged_rows(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Iterator[dict[str, Any]]:
+def apply_stored_verdicts(rows: Iterable[Mapping[str, Any]], folder: Path, by: str) -> Iterator[dict[str, Any]]:
     """The results by rule, with the stored verdicts of the judge named `by` applied."""
     judgements = {row["index"]: row for row in read_rows(folder / FILE)}  # a verdict comes after the judge's faults
-    for row, played in zip(rows, trajectories_in(folder / "trajectories.jsonl"), strict=True):
+    for row, played in zip(rows, read_trajectories(folder / "trajectories.jsonl"), strict=True):
         yield apply_judgements(row, played, judgements, by) if row.get("undecided") else dict(row)
 
 
-def cases_of(trajectory: Trajectory) -> list[Case]:
+def find_judge_cases(trajectory: Trajectory) -> list[JudgeCase]:
     """The answers and questions of an episode that may be judged, in order."""
     return world_of(trajectory.blueprint).cases(trajectory)
 
@@ -101,7 +103,7 @@ class Judge:
         self.client, self.votes = client, votes
         self.name = f"{client.endpoint.model}, {votes} {'vote' if votes == 1 else 'votes'}"
 
-    async def verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
+    async def request_verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
 
         Raises `InfraError` or `Unreadable` if a vote fails.
@@ -112,37 +114,40 @@ class Judge:
         return votes[len(votes) // 2]
 
 
-async def hear(
-    judge: Judge, todo: Sequence[Case], journal: Journal, progress: Callable[[int, int], None] = lambda done, total: None
+async def judge_cases(
+    judge: Judge,
+    todo: Sequence[JudgeCase],
+    journal: BenchJournal,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Judge each case that is not in the journal, and add the verdicts; a judge that fails leaves its fault there."""
-    missing = {key: case for case in todo if not journal.done(key := key_of(case, judge.name))}
+    missing = {key: case for case in todo if not journal.is_settled(key := judgement_key(case, judge.name))}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, case: Case) -> None:
+    async def one(key: str, case: JudgeCase) -> None:
         nonlocal heard
         told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
             try:
-                found: Vote | Fault = await judge.verdict(case.rubric, told)
-            except (InfraError, Unreadable) as error:
+                found: Vote | Fault = await judge.request_verdict(case.rubric, told)
+            except (InfraError, UnreadableAnswer) as error:
                 found = judge_fault(error)
         about = {name: value for name, value in asdict(case).items() if name in STORED}
         given = found.model_dump() if isinstance(found, Vote) else {"fault": asdict(found)}
-        journal.add([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
+        journal.append_rows([{"index": key, "counts": isinstance(found, Vote), "by": judge.name} | about | given])
         heard += isinstance(found, Vote)
         progress(heard, len(missing))
 
     await asyncio.gather(*(one(key, case) for key, case in missing.items()))
 
 
-def key_of(case: Case, by: str) -> str:
+def judgement_key(case: JudgeCase, by: str) -> str:
     """A key that is equal for cases that the judge named `by` cannot tell apart."""
     told = [by, case.rubric, case.kind, case.asked, case.wanted, case.said]
     return hashlib.blake2b(json.dumps(told).encode(), digest_size=12).hexdigest()
 
 
-def to_hear(found: Iterable[Case], sample: int, seed: int = 0) -> list[Case]:
+def select_judge_cases(found: Iterable[JudgeCase], sample: int, seed: int = 0) -> list[JudgeCase]:
     """All cases that no rule decides, and a random sample of the others."""
     found = list(found)
     decided = [case for case in found if case.rule != "undecided"]
@@ -155,11 +160,11 @@ def apply_judgements(
     row: Mapping[str, Any], trajectory: Trajectory, judgements: Mapping[str, Mapping[str, Any]], by: str
 ) -> dict[str, Any]:
     """The result of an undecided episode with its verdicts: a success, the failure as it was, or left out."""
-    open_cases = [case for case in cases_of(trajectory) if case.rule == "undecided"]
-    given = [judgements.get(key_of(case, by), {}) for case in open_cases]
+    open_cases = [case for case in find_judge_cases(trajectory) if case.rule == "undecided"]
+    given = [judgements.get(judgement_key(case, by), {}) for case in open_cases]
     if missing := [found for found in given if "verdict" not in found]:
         why = [{"fault": found["fault"]} for found in missing if "fault" in found][:1]  # none was stored at first
-        return {**row, "outcome": str(Outcome.of(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
+        return {**row, "outcome": str(Outcome.from_boundary(Boundary.JUDGE)), "error": None, **(why[0] if why else {})}
     right = {case.intent: case.step for case, found in zip(open_cases, given, strict=True) if found["verdict"] == "right"}
     if not world_of(trajectory.blueprint).holds_with(trajectory, right):
         return dict(row)
@@ -179,5 +184,5 @@ def judge_agreement(judgements: Iterable[Mapping[str, Any]], by: str) -> dict[st
     if both:
         same = np.array([a == b for a, b in both], dtype=float)
         found["agreement"] = {"n": len(both), "share": float(same.mean()), "interval": share_interval(same)}
-        found["agreement"]["kappa"] = kappa(both)
+        found["agreement"]["kappa"] = cohen_kappa(both)
     return found

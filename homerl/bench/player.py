@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.bench.score import is_whole
-from homerl.envs.core.documents import read_json, validate, write_atomic
+from homerl.bench.score import is_complete_score
+from homerl.envs.core.documents import read_json, validate_document, write_atomic
 from homerl.envs.core.model import Model
-from homerl.train.named import model_source
+from homerl.train.named import resolve_model_source
 
 FILE = "player.json"
 RESULTS = ("score.json", "results.jsonl", "trajectories.jsonl")
@@ -33,14 +33,14 @@ class PlayerRecord(Model):
     made: dict[str, Any]
 
 
-def player_of(folder: Path) -> PlayerRecord | None:
+def read_player_record(folder: Path) -> PlayerRecord | None:
     """The player of the results in a folder; None if they do not say."""
-    return validate(PlayerRecord, read_json(folder / FILE)) if (folder / FILE).is_file() else None
+    return validate_document(PlayerRecord, read_json(folder / FILE)) if (folder / FILE).is_file() else None
 
 
-def claim(folder: Path, player: PlayerRecord) -> None:
+def claim_results(folder: Path, player: PlayerRecord) -> None:
     """Write the player's file, and remove results of any other player. Journals stay; they are named by who played."""
-    before = player_of(folder)
+    before = read_player_record(folder)
     if before is None or before.model_copy(update={"made": player.made}) != player:
         for name in RESULTS:
             (folder / name).unlink(missing_ok=True)
@@ -48,20 +48,20 @@ def claim(folder: Path, player: PlayerRecord) -> None:
     write_atomic(folder / FILE, player.model_dump_json(indent=1) + "\n")
 
 
-def speaks_for(folder: Path, score: Mapping[str, Any], stage: Path) -> bool:
+def is_score_of_stage(folder: Path, score: Mapping[str, Any], stage: Path) -> bool:
     """Whether a score in a folder is a whole one of a stage's model. One that does not say who played is taken to be."""
-    player = player_of(folder)
-    return player is None or (is_whole(score, player.episodes) and is_of(player, stage))
+    player = read_player_record(folder)
+    return player is None or (is_complete_score(score, player.episodes) and is_player_of_stage(player, stage))
 
 
-def is_of(player: PlayerRecord, stage: Path) -> bool:
+def is_player_of_stage(player: PlayerRecord, stage: Path) -> bool:
     """Whether a player is a stage's model as it is now. In a copy of the folder the times of files are others."""
     parts = 3 if Path(player.recipe["out"]).resolve() == stage.resolve() else 2
-    now = [stamp[:parts] for stamp in file_stamps(str(stage / "model"))]
+    now = [stamp[:parts] for stamp in model_file_stamps(str(stage / "model"))]
     return player.own and [stamp[:parts] for stamp in player.files] == now
 
 
-def file_stamps(model: str) -> list[Stamp]:
+def model_file_stamps(model: str) -> list[Stamp]:
     """Name, size and time of a local model's files; empty for a model on the hub."""
-    files = sorted(Path(model_source(model)).glob("*.safetensors"))
+    files = sorted(Path(resolve_model_source(model)).glob("*.safetensors"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from homerl.bench.suites import find_suite, refuse_text, setting_of, shipped_file, suite_behind
+from homerl.bench.suites import find_suite, refuse_text_setting, resolve_setting, resolve_suite, shipped_suite_file
 from homerl.envs.core.model import READS, Model
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.models.endpoint.settings import BenchUser
 from homerl.play.episode import EpisodeLimits
 from homerl.train.model import ModelSettings
 from homerl.worlds.contract import EXPERT, ExpertConfig, WorldAdapter
-from homerl.worlds.registry import refuse_behaviours, suites, world_of
+from homerl.worlds.registry import known_suites, refuse_behaviours, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe
 
 
@@ -59,12 +59,12 @@ class SuiteSettings(Model):
         if name is None:
             return None
         if Path(name).is_file():
-            suite_behind(name)
+            resolve_suite(name)
             return name
-        if name not in suites():
-            known = ", ".join(suites())
+        if name not in known_suites():
+            known = ", ".join(known_suites())
             raise ValueError(f"there is no benchmark and no file '{name}' (there is {known})")
-        shipped_file(find_suite(name))
+        shipped_suite_file(find_suite(name))
         return name
 
     @field_validator("setting")
@@ -73,8 +73,8 @@ class SuiteSettings(Model):
         if "benchmark" not in info.data:  # the benchmark was refused
             return setting
         if info.data["benchmark"] is not None:
-            world, suite = suite_behind(info.data["benchmark"])
-            refuse_text(world, suite, setting_of(suite, setting))
+            world, suite = resolve_suite(info.data["benchmark"])
+            refuse_text_setting(world, suite, resolve_setting(suite, setting))
         elif setting is not None:
             raise ValueError("`setting` is of a `benchmark`")
         return setting
@@ -86,14 +86,14 @@ class SuiteSettings(Model):
         refuse_behaviours([self.world], self.user.behaviours)
         if self.easier_half and not self.benchmark:
             raise ValueError("`easier_half` is of a `benchmark`")
-        if self.benchmark and self.easier_half and suite_behind(self.benchmark)[1].easier_half([]) is None:
+        if self.benchmark and self.easier_half and resolve_suite(self.benchmark)[1].easier_half([]) is None:
             raise ValueError(f"'{self.benchmark}' has no easier half")
         return self
 
     @property
     def world(self) -> WorldAdapter:
         """The world of the tasks."""
-        return suite_behind(self.benchmark)[0] if self.benchmark else world_of(self.recipe)
+        return resolve_suite(self.benchmark)[0] if self.benchmark else world_of(self.recipe)
 
 
 class BenchSettings(Model):
@@ -116,7 +116,7 @@ class BenchSettings(Model):
         return suites
 
 
-class BenchRecipe(Base):
+class BenchRecipe(BaseRecipe):
     """A benchmark of a model, or of an agent that needs none, on held-out suites."""
 
     run: Literal["bench"] = Field(description="Kind of the run.")

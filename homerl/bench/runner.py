@@ -20,23 +20,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from homerl.bench.journal import EDITED, Journal
+from homerl.bench.journal import EDITED, BenchJournal
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.score import counts, result_row, score
-from homerl.bench.suites import labels_in, spread_evenly
+from homerl.bench.score import build_result_row, is_counted_result, score_results
+from homerl.bench.suites import labels_in_trajectories, spread_evenly
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.envs.core.model import IDENTITY
-from homerl.host.processes.interrupts import stoppable
-from homerl.host.terminal.console import counted
-from homerl.host.terminal.endings import INTERRUPTED, Stopped
+from homerl.host.processes.interrupts import stop_on_signals
+from homerl.host.terminal.console import count_with_noun
+from homerl.host.terminal.endings import INTERRUPTED, RunStopped
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, escaped
+from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, describe_escaped_error
 from homerl.play.loop import Agent, User, play, replies_from
 from homerl.play.results import SCORED, check_result
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Outcome, to_row, uniform_rows, write_rows
-from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
+from homerl.play.situation import BlueprintProtocol, Reply
+from homerl.play.trajectory import Outcome, trajectory_to_row, uniform_rows, write_rows
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
 
 RETRIES = 2
 AGAIN = "the same command goes on from here (bench run: with --resume)"
@@ -48,7 +48,7 @@ WAVE = 100  # concurrent episodes of a local model
 class EpisodeSpec:
     """One episode to play; its `labels` are added to its result."""
 
-    blueprint: Blueprint
+    blueprint: BlueprintProtocol
     limits: EpisodeLimits
     labels: dict[str, Any] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class EpisodeSpecs(Protocol):
     def __getitem__(self, index: int) -> EpisodeSpec: ...
 
 
-class Heldout:
+class HeldoutSuite:
     """A suite by recipe: blueprints of the held-out split."""
 
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
@@ -79,8 +79,8 @@ class Heldout:
 
     def __getitem__(self, index: int) -> EpisodeSpec:
         recipe = self.suite.recipe
-        made = make_blueprint(recipe, "heldout", self.suite.first_seed + index)
-        blueprint = with_behaviours(made, self.suite.user.behaviours, recipe)
+        made = make_blueprint_of_seed(recipe, "heldout", self.suite.first_seed + index)
+        blueprint = blueprint_with_behaviours(made, self.suite.user.behaviours, recipe)
         return EpisodeSpec(blueprint, self.limits, {name: getattr(blueprint, name) for name in world_of(blueprint).labels})
 
 
@@ -94,7 +94,7 @@ class ParticipantFactories:
 
 
 @dataclass(frozen=True)
-class Pace:
+class EpisodePace:
     """The number of concurrent episodes.
 
     With `waves` they start together, and `begin` gets the index of the first. Without, an episode starts as another ends.
@@ -111,7 +111,7 @@ def run_suite(
     episodes: EpisodeSpecs,
     factories: ParticipantFactories,
     out: Path,
-    pace: Pace = Pace(),
+    pace: EpisodePace = EpisodePace(),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
@@ -121,21 +121,21 @@ def run_suite(
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     path = out / "journal" / f"{digest}.jsonl"
-    journal, way = Journal(path), _play_waves if pace.waves else _play_all
+    journal, way = BenchJournal(path), _play_waves if pace.waves else _play_all
     try:
-        with stoppable():
+        with stop_on_signals():
             asyncio.run(_interruptible(way(episodes, factories, journal, pace, progress)))
     except KeyboardInterrupt:
-        journal = Journal(path)  # read again, since it may have been interrupted between disk and memory
-        write_results(journal, len(episodes), out)
-        raise Interrupted(
-            f"{len(journal)} of {counted(len(episodes), 'episode')} are played, their results are in {out}\n{AGAIN}"
+        journal = BenchJournal(path)  # read again, since it may have been interrupted between disk and memory
+        write_bench_results(journal, len(episodes), out)
+        raise BenchInterrupted(
+            f"{len(journal)} of {count_with_noun(len(episodes), 'episode')} are played, their results are in {out}\n{AGAIN}"
         ) from None
-    scored = write_results(journal, len(episodes), out)
+    scored = write_bench_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
         raise NothingScored(_why_nothing(scored, len(journal)))
     if all(map(_is_too_long, _first(journal, len(episodes)))):
-        what = f"of all {counted(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
+        what = f"of all {count_with_noun(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
         raise NothingScored(
             f"{what}\nlet its server take more tokens, ask for fewer a message, or take shorter prompts; {AGAIN}"
         )
@@ -157,19 +157,19 @@ async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
     await work
 
 
-class Interrupted(Stopped):
+class BenchInterrupted(RunStopped):
     """The run was stopped. The message says what is done."""
 
     code = INTERRUPTED
 
 
-class NothingScored(Stopped):
+class NothingScored(RunStopped):
     """No episode says anything about the agent (exit code 4). The message begins with the reason."""
 
     code = 4
 
 
-def why_nothing(scored: Mapping[str, Any]) -> str:
+def why_nothing_scored(scored: Mapping[str, Any]) -> str:
     """The most frequent reason why episodes say nothing about the agent."""
     return next(iter(scored.get("faults", {})), "no episode says anything about the agent")
 
@@ -177,25 +177,27 @@ def why_nothing(scored: Mapping[str, Any]) -> str:
 def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
     """The most frequent reason, and what to do."""
     ends = "so the run stops" if scored["n"] else "so there is no score"
-    return f"{why_nothing(scored)}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
+    return f"{why_nothing_scored(scored)}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
 
 
-def write_results(journal: Journal, count: int, out: Path) -> dict[str, Any]:
+def write_bench_results(journal: BenchJournal, count: int, out: Path) -> dict[str, Any]:
     """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
     write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
     write_rows(out / "trajectories.jsonl", uniform_rows(lambda: (row["trajectory"] for row in _first(journal, count))))
-    scored = score([row["result"] for row in _first(journal, count)], labels_in(out / "trajectories.jsonl"))
+    scored = score_results(
+        [row["result"] for row in _first(journal, count)], labels_in_trajectories(out / "trajectories.jsonl")
+    )
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
 
-def _first(journal: Journal, count: int) -> Iterator[dict[str, Any]]:
-    return (row for row in map(partial(_whole, journal), journal.rows()) if row["index"] < count)
+def _first(journal: BenchJournal, count: int) -> Iterator[dict[str, Any]]:
+    return (row for row in map(partial(_whole, journal), journal.sorted_rows()) if row["index"] < count)
 
 
-def _whole(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
+def _whole(journal: BenchJournal, row: dict[str, Any]) -> dict[str, Any]:
     """A row with a result and a trajectory. Raises `InputError` with its place if it is none."""
-    where = journal.where(row["index"])
+    where = journal.row_location(row["index"])
     check_result(row.get("result"), where, SCORED)
     if not isinstance(row.get("trajectory"), dict) or not isinstance(row["index"], int):
         raise InputError("the episode has no trajectory", where, EDITED)
@@ -205,18 +207,18 @@ def _whole(journal: Journal, row: dict[str, Any]) -> dict[str, Any]:
 async def _play_waves(
     episodes: EpisodeSpecs,
     factories: ParticipantFactories,
-    journal: Journal,
-    pace: Pace,
+    journal: BenchJournal,
+    pace: EpisodePace,
     progress: Callable[[int, int], None],
 ) -> None:
     for start in range(0, len(episodes), pace.at_once):
         wave = range(start, min(start + pace.at_once, len(episodes)))
-        missing = [index for index in wave if not journal.done(index)]
+        missing = [index for index in wave if not journal.is_settled(index)]
         if missing:
             pace.begin(start)
 
             async def one(index: int) -> None:
-                journal.add([await _play_one(episodes, index, factories)])
+                journal.append_rows([await _play_one(episodes, index, factories)])
                 progress(len(journal), len(episodes))
 
             await asyncio.gather(*map(one, wave if pace.alike else missing))
@@ -226,16 +228,16 @@ async def _play_waves(
 async def _play_all(
     episodes: EpisodeSpecs,
     factories: ParticipantFactories,
-    journal: Journal,
-    pace: Pace,
+    journal: BenchJournal,
+    pace: EpisodePace,
     progress: Callable[[int, int], None],
 ) -> None:
     """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
-    missing = [index for index in range(len(episodes)) if not journal.done(index)]
+    missing = [index for index in range(len(episodes)) if not journal.is_settled(index)]
 
     async def one(index: int, patient: bool = True) -> dict[str, Any]:
         row = await _play_one(episodes, index, factories, patient)
-        journal.add([row])
+        journal.append_rows([row])
         progress(len(journal), len(episodes))
         return row
 
@@ -267,12 +269,17 @@ async def _play_one(
     for _ in range(RETRIES + 1):
         agent, seed = _Counted(factories.agent()), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
-        trajectory = await play(begin(task.blueprint, task.limits), agent, user, seed)
+        trajectory = await play(begin_episode(task.blueprint, task.limits), agent, user, seed)
         user_failures += trajectory.outcome is Outcome.USER_ERROR
-        if trajectory.outcome.counts or (trajectory.outcome is Outcome.INFRA_ERROR and not patient):
+        if trajectory.outcome.is_counted or (trajectory.outcome is Outcome.INFRA_ERROR and not patient):
             break
-    result = result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels
-    return {"index": index, "counts": counts(result), "result": result, "trajectory": to_row(trajectory)}
+    result = build_result_row(trajectory, agent.tokens, agent.prompt_tokens) | task.labels
+    return {
+        "index": index,
+        "counts": is_counted_result(result),
+        "result": result,
+        "trajectory": trajectory_to_row(trajectory),
+    }
 
 
 class _Counted:
@@ -287,7 +294,7 @@ class _Counted:
         except EPISODE_ERRORS:
             raise
         except Exception as error:  # a fault of the agent's own program ends its episode alone
-            raise InfraError(f"the agent's program failed: {escaped(error)}") from error
+            raise InfraError(f"the agent's program failed: {describe_escaped_error(error)}") from error
         self.tokens += sum(reply.tokens for reply in replies)
         self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies

@@ -23,7 +23,7 @@ from homerl.play.trajectory import Outcome, Trajectory
 from homerl.worlds.registry import world_of
 
 
-def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
+def build_result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> dict[str, Any]:
     """What a suite stores of one episode, beside its trajectory; the tokens are those of the agent. `fault` is there only
     where an episode has one."""
     world = world_of(trajectory.blueprint)
@@ -47,7 +47,7 @@ def result_row(trajectory: Trajectory, tokens: int, prompt_tokens: int = 0) -> d
     )
 
 
-def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
+def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: int = 0) -> dict[str, Any]:
     """The score of a suite as plain data; shares are in [0, 1], `interval` is the 95 % interval of `success`.
 
     The rows are grouped by each of the `labels` that all of them have.
@@ -55,12 +55,12 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     `success` is Φ, and nothing else changed where the blueprint says `preserve`. `n` counts the episodes that say something
     about the agent; success and the metrics are of these. `faults` counts why episodes were left out.
     """
-    valid = [row for row in rows if counts(row)]
+    valid = [row for row in rows if is_counted_result(row)]
     if not valid:
         return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_faults(rows)}
     families = sorted({family for row in valid for family in row["families"]})
     return {
-        **success_of(valid, seed),
+        **success_with_interval(valid, seed),
         **score_metrics(Mean, valid, seed),
         "undecided": sum(row.get("undecided", False) for row in rows),
         "outcomes": dict(sorted(Counter(row["outcome"] for row in rows).items())),
@@ -76,7 +76,7 @@ def score(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (), seed: i
     }
 
 
-def success_of(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
+def success_with_interval(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any]:
     """The number of episodes (at least one), the share of successes, and its 95 % interval over instances."""
     success = np.array([row["success"] for row in rows], dtype=float)
     interval = mean_interval(success, seed, [row["id"] for row in rows], SHARES)
@@ -92,13 +92,13 @@ def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _faults(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """Who failed and why in episodes that do not count, the most frequent first."""
     faults = (Fault(Boundary(row["fault"]["boundary"]), row["fault"]["reason"]) for row in rows if _left_out(row))
-    found = Counter(f"{fault.boundary}: {fault.kind}" for fault in faults)
+    found = Counter(f"{fault.boundary}: {fault.reason_kind}" for fault in faults)
     return {"faults": dict(found.most_common())} if found else {}
 
 
 def _left_out(row: Mapping[str, Any]) -> bool:
     """Whether an episode does not count and says why; results that were stored before faults were do not."""
-    return not counts(row) and "fault" in row
+    return not is_counted_result(row) and "fault" in row
 
 
 def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -129,14 +129,14 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {"pass_hat": found} | ({"pass_hat_n": fewer} if fewer else {})
 
 
-def is_whole(score: Mapping[str, Any], episodes: int) -> bool:
+def is_complete_score(score: Mapping[str, Any], episodes: int) -> bool:
     """Whether a score is of all episodes of its suite, some of which count. A run that was stopped writes a score too."""
     return bool(score.get("n")) and sum(score.get("outcomes", {}).values()) == episodes
 
 
-def counts(row: Mapping[str, Any]) -> bool:
+def is_counted_result(row: Mapping[str, Any]) -> bool:
     """Whether the outcome of a result says something about the agent."""
-    return Outcome(row["outcome"]).counts
+    return Outcome(row["outcome"]).is_counted
 
 
 def paired_difference(
@@ -157,6 +157,6 @@ def paired_difference(
 def _by_instance(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """The successes of the runs of each instance that count."""
     found: dict[str, list[float]] = {}
-    for row in filter(counts, rows):
+    for row in filter(is_counted_result, rows):
         found.setdefault(row["id"], []).append(float(row["success"]))
     return found

@@ -13,22 +13,22 @@ from typing import Any
 
 from rich.table import Table
 
-from homerl.bench.score import paired_difference, score
+from homerl.bench.score import paired_difference, score_results
 from homerl.envs.core.documents import InputError
 from homerl.host.measure.intervals import student_interval
-from homerl.play.results import SCORED, results_in
+from homerl.play.results import SCORED, read_results_file
 
 MODELS = ("untrained", "sft", "rlve")
 
 
-def seeds_table(runs: Sequence[Path], suite: str) -> Table:
+def build_seeds_table(runs: Sequence[Path], suite: str) -> Table:
     """A table with one row for each run: success of each model in percent, and RLVE's gain over SFT in points."""
     table = Table("run", "untrained", "SFT", "RLVE", "RLVE − SFT", "95 %", title=f"success on {suite} in %, gains in points")
     columns: list[list[float]] = [[] for _ in (*MODELS, "gain")]
     for run in runs:
-        results = [read_results(run, model, suite, SCORED) for model in MODELS]
+        results = [read_model_results(run, model, suite, SCORED) for model in MODELS]
         gain = paired_difference(results[1], results[2])
-        values = [*(100 * score(rows)["success"] for rows in results), 100 * gain["gain"]]
+        values = [*(100 * score_results(rows)["success"] for rows in results), 100 * gain["gain"]]
         for column, value in zip(columns, values):
             column.append(value)
         low, high = (100 * bound for bound in gain["interval"])
@@ -49,7 +49,7 @@ def _interval(gains: Sequence[float]) -> str:
     return f"{low:+.1f} to {high:+.1f}"
 
 
-def suites_of(run: Path) -> list[str]:
+def find_scored_suites(run: Path) -> list[str]:
     """The names of the suites on which a run's last model was scored. Raises `InputError` if there are none."""
     scored = sorted(path.parent.name for path in (run / MODELS[-1] / "bench").glob("*/results.jsonl"))
     if not scored:
@@ -59,9 +59,9 @@ def suites_of(run: Path) -> list[str]:
     return scored
 
 
-def read_results(run: Path, model: str, suite: str, needed: Sequence[str] = ()) -> list[dict[str, Any]]:
+def read_model_results(run: Path, model: str, suite: str, needed: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The results of one model of a run on a suite, with the `needed` keys; `InputError` if there are none."""
     path = run / model / "bench" / suite / "results.jsonl"
     if not path.exists():
         raise InputError("this run has no such results", where=str(path), remedy="let the flywheel finish first")
-    return list(results_in(path, needed))
+    return list(read_results_file(path, needed))

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.envs.core.documents.explain import did_you_mean
-from homerl.play.trajectory import at_row, trajectories_in
-from homerl.worlds.contract import Instance, Suite, WorldAdapter
-from homerl.worlds.registry import suites, world_of, worlds
+from homerl.play.trajectory import locate_row_errors, read_trajectories
+from homerl.worlds.contract import Suite, SuiteInstance, WorldAdapter
+from homerl.worlds.registry import known_suites, known_worlds, world_of
 
 SEED = 2026  # seed of the shipped suites
 REBUILD = "build the suite again: homerl bench build"
@@ -27,59 +27,59 @@ REBUILD = "build the suite again: homerl bench build"
 
 def find_suite(name: str) -> Suite:
     """The suite with this name, or the first suite of the world with this name; `InputError` with the known names."""
-    if name in suites():
-        return suites()[name][1]
-    if name in worlds() and worlds()[name].suites:
-        return next(iter(worlds()[name].suites.values()))
-    raise InputError(f"there is no suite and no file '{name}'", "bench", did_you_mean(name, list(suites())))
+    if name in known_suites():
+        return known_suites()[name][1]
+    if name in known_worlds() and known_worlds()[name].suites:
+        return next(iter(known_worlds()[name].suites.values()))
+    raise InputError(f"there is no suite and no file '{name}'", "bench", did_you_mean(name, list(known_suites())))
 
 
-def suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
+def make_suite_of_homes(name: str, homes: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite:
     """The suite with this name, made for the given home files, tools and prompt. `InputError` if it takes none."""
     suite = find_suite(name)
     given = [option for option, value in (("--home", homes), ("--toolset", toolset), ("--prompt", prompt)) if value]
     if not given:
         return suite
     if (made := suite.of_homes(homes, toolset, prompt)) is None:
-        takers = ", ".join(known for known, (_, other) in suites().items() if other.of_homes(()) is not None)
+        takers = ", ".join(known for known, (_, other) in known_suites().items() if other.of_homes(()) is not None)
         where = ", ".join(given)
         raise InputError(f"{name} has tasks of its own", where, f"leave it out, or build one that takes homes: {takers}")
     return made
 
 
-def suite_behind(source: str) -> tuple[WorldAdapter, Suite]:
+def resolve_suite(source: str) -> tuple[WorldAdapter, Suite]:
     """The world and the suite of a name, or of a file of instances. Raises `InputError` if it is neither."""
-    if source in suites():
-        return suites()[source]
+    if source in known_suites():
+        return known_suites()[source]
     path, lines = _lines_of(source)
     if not lines:
         raise InputError("the file holds no task of a suite", str(path), REBUILD)
-    first = instance_from(lines[0], f"{path}:1")
+    first = parse_instance(lines[0], f"{path}:1")
     world = world_of(first.blueprint)
-    return world, suite_of(first.id, world, str(path))
+    return world, suite_of_instance(first.id, world, str(path))
 
 
-def name_in(id: str, known: Iterable[str]) -> str | None:
+def match_suite_name(id: str, known: Iterable[str]) -> str | None:
     """The longest of the known names that an id starts with, or None."""
     return max(filter(id.startswith, known), key=len, default=None)
 
 
-def suite_of(id: str, world: WorldAdapter, where: str = "") -> Suite:
+def suite_of_instance(id: str, world: WorldAdapter, where: str = "") -> Suite:
     """The suite of a world that the id of an instance names, or `InputError` with the known names."""
-    if (name := name_in(id, world.suites)) is None:
+    if (name := match_suite_name(id, world.suites)) is None:
         remedy = f"an id starts with the name of a suite: {', '.join(world.suites)}" if world.suites else "it has no suites"
         raise InputError(f"the world '{world.name}' has no suite with a task '{id}'", where, remedy)
     return world.suites[name]
 
 
-def setting_of(suite: Suite, asked: str | None, where: str = "") -> str:
+def resolve_setting(suite: Suite, asked: str | None, where: str = "") -> str:
     """The setting that was asked for, by default the suite's first; `InputError` with the known ones if it has no such."""
     if asked is not None and asked not in suite.settings:
         raise InputError(f"{suite.name} has no setting '{asked}'", where, f"one of {', '.join(suite.settings)}")
     return asked or suite.settings[0]
 
 
-def refuse_text(world: WorldAdapter, suite: Suite, setting: str, where: str = "") -> None:
+def refuse_text_setting(world: WorldAdapter, suite: Suite, setting: str, where: str = "") -> None:
     """Raise `InputError` for a setting in which agents write a text form, which only served models do."""
     if world.endpoint_agent(setting) is not None:
         calls = [name for name in suite.settings if world.endpoint_agent(name) is None]
@@ -87,29 +87,29 @@ def refuse_text(world: WorldAdapter, suite: Suite, setting: str, where: str = ""
         raise InputError("a model that is loaded here speaks in calls, not in text", where, remedy)
 
 
-def labels_of(blueprint: Mapping[str, Any]) -> tuple[str, ...]:
+def labels_of_blueprint(blueprint: Mapping[str, Any]) -> tuple[str, ...]:
     """The labels that the result of a blueprint (plain data) may have: those of its suite, if any, and of its world."""
     world = world_of(blueprint)
-    name = name_in(blueprint["id"], world.suites)
+    name = match_suite_name(blueprint["id"], world.suites)
     return tuple(dict.fromkeys((*(world.suites[name].labels if name else ()), *world.labels)))
 
 
-def labels_in(trajectories: Path) -> tuple[str, ...]:
+def labels_in_trajectories(trajectories: Path) -> tuple[str, ...]:
     """The labels of the results of a file of trajectories, which are all of one suite."""
-    first = next(trajectories_in(trajectories), None)
+    first = next(read_trajectories(trajectories), None)
     if first is None:
         return ()
-    with at_row(f"{trajectories}:1"):
-        return labels_of(first.blueprint)
+    with locate_row_errors(f"{trajectories}:1"):
+        return labels_of_blueprint(first.blueprint)
 
 
-def write_suite(instances: Iterator[Instance], path: Path) -> str:
+def write_suite(instances: Iterator[SuiteInstance], path: Path) -> str:
     """Write the instances as JSON Lines, atomically, and their checksum beside; return the SHA-256 of the bytes."""
     digest = hashlib.sha256()
 
     def lines() -> Iterator[str]:
         for instance in instances:
-            line = to_line(instance)
+            line = instance_to_line(instance)
             digest.update(line.encode())
             yield line
 
@@ -118,7 +118,7 @@ def write_suite(instances: Iterator[Instance], path: Path) -> str:
     return digest.hexdigest()
 
 
-def to_line(instance: Instance) -> str:
+def instance_to_line(instance: SuiteInstance) -> str:
     """An instance as one line of a suite's file."""
     return json.dumps(instance.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":")) + "\n"
 
@@ -129,13 +129,13 @@ def read_suite(source: str) -> list[Any]:
     Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
     """
     path, lines = _lines_of(source)
-    return [instance_from(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
+    return [parse_instance(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
 def _lines_of(source: str) -> tuple[Path, list[str]]:
     path = Path(source)
     if not path.is_file():
-        path = shipped_file(find_suite(source))
+        path = shipped_suite_file(find_suite(source))
     data = path.read_bytes()
     data = lzma.decompress(data) if path.suffix == ".xz" else data
     name = path.name.removesuffix(".xz")
@@ -149,12 +149,12 @@ def _lines_of(source: str) -> tuple[Path, list[str]]:
         raise InputError("the file is no text, so it holds no task of a suite", str(path), REBUILD) from None
 
 
-def is_shipped(suite: Suite) -> bool:
+def is_shipped_suite(suite: Suite) -> bool:
     """Whether the suite's instances of the default seed are there as a file."""
     return suite.shipped is not None and suite.shipped.is_file()
 
 
-def shipped_file(suite: Suite) -> Path:
+def shipped_suite_file(suite: Suite) -> Path:
     """The file with the suite's instances, or `InputError` if it is not shipped."""
     if suite.shipped is None or not suite.shipped.is_file():
         remedy = f"build it (homerl bench build {suite.name} --out DIR) and run DIR/{suite.name}.jsonl"
@@ -162,14 +162,14 @@ def shipped_file(suite: Suite) -> Path:
     return suite.shipped
 
 
-def instance_from(line: str, where: str = "") -> Any:
+def parse_instance(line: str, where: str = "") -> Any:
     """The instance in one line of a suite's file, or `InputError` if it is none."""
     try:
         data = json.loads(line)
         name, world = data["id"], world_of(data["blueprint"] if "blueprint" in data else {"world": data["world"]})
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"the line is no task of a suite ({type(error).__name__}: {error})", where, REBUILD) from None
-    instance = suite_of(name, world, where).instance
+    instance = suite_of_instance(name, world, where).instance
     try:
         return instance.model_validate(data)
     except ValidationError as error:

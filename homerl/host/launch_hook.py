@@ -39,30 +39,30 @@ def claim(path: str) -> "RecipeImporter":
 
 def recipe_at(path: str) -> "str | None":
     """The recipe that a path means: a file, or a name in `recipes/` that no file has; None if it means anything else."""
-    if file := find(path):
-        return file if declares(file) else None
+    if file := find_recipe_file(path):
+        return file if declares_recipe(file) else None
     missing = path.endswith((".yaml", ".yml")) and "\0" not in path and not os.path.lexists(path)
     name = os.path.relpath(path) if missing else ""
     return name if name.startswith("recipes" + os.sep) else None
 
 
-def find(path: str) -> str | None:
+def find_recipe_file(path: str) -> str | None:
     """The absolute path of a file or, if it does not exist, of the shipped recipe `recipes/NAME`; None if neither exists."""
     if os.path.isfile(path):
         return os.path.abspath(path)
     folder, _, name = os.path.relpath(path).partition(os.sep)  # relative: Python hands over absolute paths
-    known = os.path.join(shipped("recipes"), name)
+    known = os.path.join(shipped_folder("recipes"), name)
     return known if folder == "recipes" and os.path.isfile(known) else None
 
 
-def shipped(folder: str) -> str:
+def shipped_folder(folder: str) -> str:
     """A folder that came with this installation, `recipes` or `models`, in a wheel or in the source tree."""
     here = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # an editable installation reaches it by a link
     packaged = os.path.join(here, f"_{folder}")
     return packaged if os.path.isdir(packaged) else os.path.join(os.path.dirname(here), folder)
 
 
-def declares(path: str) -> bool:
+def declares_recipe(path: str) -> bool:
     """Whether the first `HEAD` bytes of the file hold the line `homerl: 1`. Raises OSError if it cannot be read."""
     with open(path, "rb") as file:
         lines = file.read(HEAD).removeprefix(b"\xef\xbb\xbf").splitlines()

@@ -47,7 +47,7 @@ def _threads(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(4, os.cpu_count() or 1), "beside")
 
 
-async def beside(work: Callable[[], Done]) -> Done:
+async def run_beside_loop(work: Callable[[], Done]) -> Done:
     """The result of work that is done in a thread. If this is cancelled, work that has begun goes on to its end."""
     working = _threads(os.getpid()).submit(work)
     try:
@@ -87,11 +87,11 @@ def place_of_task() -> tuple[int, int, int]:
     return _gone_on.get(), _begun.get(), next(_places)
 
 
-def go_on() -> None:
+def take_next_place() -> None:
     """Take the next place: what this task has asked for is there, and all who asked at the same time go on in order."""
     _gone_on.set(next(_places))
 
 
-def begin_group() -> None:
+def begin_task_group() -> None:
     """Take the next place for the tasks that this one will begin."""
     _begun.set(next(_places))

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import tool_call
-from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, too_deep
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, is_too_deep
 
 Call = dict[str, Any]  # in OpenAI's form
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
@@ -47,14 +47,14 @@ KINDS = {bool: ("boolean",), int: ("integer", "number"), float: ("number",), lis
 CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-def loads(text: str) -> Any:
+def parse_bounded_json(text: str) -> Any:
     """The JSON of a text that is not longer than a call may be."""
     if len(text) > MOST_TEXT:
         raise ValueError(f"it is longer than {MOST_TEXT} characters")
     return json.loads(text)
 
 
-def unfenced(text: str) -> str:
+def strip_code_fence(text: str) -> str:
     """The text without the code fence that a model may put around JSON, and without white space around it."""
     text = text.strip()
     if len(text) >= 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE):
@@ -62,11 +62,11 @@ def unfenced(text: str) -> str:
     return text
 
 
-def calls_in(body: str, tools: Tools, closed: bool = True) -> list[Call]:
+def parse_marked_calls(body: str, tools: Tools, closed: bool = True) -> list[Call]:
     """The calls between two marks. A body is not `closed` if its end may have been cut."""
-    body = unfenced(body)
-    found = python_calls(body) or _named(body, tools, closed)
-    return found or [call for value in _values(body) for call in calls_of(value)]
+    body = strip_code_fence(body)
+    found = parse_python_calls(body) or _named(body, tools, closed)
+    return found or [call for value in _values(body) for call in calls_from_json(value)]
 
 
 def _named(body: str, tools: Tools, closed: bool) -> list[Call]:
@@ -74,23 +74,25 @@ def _named(body: str, tools: Tools, closed: bool) -> list[Call]:
     at = body.find("<arg_key>") if body[:1].isalpha() and "<arg_key>" in body else body.find("{")
     named = HEAD.fullmatch(body, 0, at) if 0 < at <= MOST_HEAD else None
     try:
-        arguments = arguments_in(body[at:], named["name"], tools, closed) if named else {}
-        return [made(named["name"], arguments)] if named and not names_call(arguments) else []  # a word before a whole call
+        arguments = parse_named_arguments(body[at:], named["name"], tools, closed) if named else {}
+        return (
+            [make_openai_call(named["name"], arguments)] if named and not has_call_shape(arguments) else []
+        )  # a word before a whole call
     except UNREADABLE:
         return []
 
 
-def arguments_in(body: str, name: str, tools: Tools, closed: bool) -> Any:
+def parse_named_arguments(body: str, name: str, tools: Tools, closed: bool) -> Any:
     """The arguments of a call whose name stands before them: in JSON, in Gemma's form of it, or in tags."""
-    body = unfenced(body).removesuffix(FENCE)
+    body = strip_code_fence(body).removesuffix(FENCE)
     if body.startswith("{"):
-        return loads(_as_json(body)) if KEY.match(body) or ESCAPES.search(body) else loads(body)
+        return parse_bounded_json(_as_json(body)) if KEY.match(body) or ESCAPES.search(body) else parse_bounded_json(body)
     if not closed:
         raise ValueError("the call has no end")
     return dict(_parameters(body, _types(name, tools)))
 
 
-def names_call(value: Any) -> bool:
+def has_call_shape(value: Any) -> bool:
     """Whether JSON has a place for a call's name and one for its arguments."""
     if not isinstance(value, dict):
         return False
@@ -98,30 +100,30 @@ def names_call(value: Any) -> bool:
     return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))
 
 
-def calls_of(value: Any) -> list[Call]:
+def calls_from_json(value: Any) -> list[Call]:
     """The calls that JSON tells: one, a list of them, or a message with `tool_calls`."""
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"]
     if isinstance(value, list) and value:
-        if too_deep(value, 2 * MOST_LEVELS):
+        if is_too_deep(value, 2 * MOST_LEVELS):
             raise RecursionError
-        return [call for item in value for call in calls_of(item)]
+        return [call for item in value for call in calls_from_json(item)]
     inner = [value[key] for key in INNER if isinstance(value, dict) and isinstance(value.get(key), dict)]
     data = inner[0] if inner else value
     keys = data if isinstance(data, dict) else ()
     name = data[next((key for key in NAMES if key in keys), "name")]
     if not isinstance(name, str):
         raise TypeError("the name must be a string")
-    return [made(name, data[next((key for key in ARGUMENTS if key in keys), "arguments")])]
+    return [make_openai_call(name, data[next((key for key in ARGUMENTS if key in keys), "arguments")])]
 
 
-def made(name: str, arguments: Any) -> Call:
+def make_openai_call(name: str, arguments: Any) -> Call:
     """A call in OpenAI's form, which any file can hold."""
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
-        arguments = loads(arguments)
+        arguments = parse_bounded_json(arguments)
     if not isinstance(arguments, dict):
         raise TypeError("arguments must be an object")
-    if too_deep(arguments):  # what was read here might not be read again where the stack is deeper
+    if is_too_deep(arguments):  # what was read here might not be read again where the stack is deeper
         raise RecursionError
     call = tool_call(name, arguments)
     json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
@@ -131,7 +133,7 @@ def made(name: str, arguments: Any) -> Call:
 def _values(text: str) -> list[Any]:
     """The JSON in a text: one value, or several with semicolons between them. Python's quotes are read too."""
     try:
-        return [loads(text)]
+        return [parse_bounded_json(text)]
     except ValueError:
         if several := _literal(text) or list(_several(text)):
             return several
@@ -184,7 +186,7 @@ def _typed(text: str, schema: Any) -> Any:
     """The value of a parameter that stands in a tag as text: JSON, unless it is no JSON or the schema asks for a text."""
     kinds = _kinds(schema) if isinstance(schema, Mapping) else ()
     try:
-        value = loads(text)
+        value = parse_bounded_json(text)
     except (ValueError, RecursionError):
         return text
     return value if "string" not in kinds or any(kind in kinds for kind in KINDS.get(type(value), ())) else text
@@ -197,7 +199,7 @@ def _kinds(schema: Mapping[str, Any]) -> Sequence[Any]:
     return [*several, *(one.get("type") for one in schema.get("anyOf") or () if isinstance(one, Mapping))]
 
 
-def python_calls(body: str) -> list[Call]:
+def parse_python_calls(body: str) -> list[Call]:
     """The calls in Python's form with literals as named arguments, alone or in a list; none if it is something else."""
     if len(body) > MOST_PYTHON or not PYTHON.fullmatch(body):
         return []
@@ -247,7 +249,7 @@ def _python(node: Any) -> Iterator[Call]:
     if called.args or any(given.arg is None for given in called.keywords):
         raise ValueError("an argument has no name")
     arguments = {given.arg: ast.literal_eval(_Constants().visit(given.value)) for given in called.keywords}
-    yield made(name.removeprefix("default_api.").removesuffix(".call"), arguments)
+    yield make_openai_call(name.removeprefix("default_api.").removesuffix(".call"), arguments)
 
 
 class _Constants(ast.NodeTransformer):

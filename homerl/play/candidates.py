@@ -16,7 +16,7 @@ from homerl.play.episode import Episode
 TRIES = 4  # draws for each candidate asked for
 
 
-def candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
+def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
     """Up to `n` different messages, drawn with `draw`."""
     rng = random.Random(_fingerprint(episode, seed))
     messages: dict[str, Message] = {}

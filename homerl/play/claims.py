@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from homerl.play.messages import Words, words_of
+from homerl.play.messages import SpokenWords, spoken_words_of
 from homerl.play.trajectory import Step, Trajectory
 from homerl.play.words.claims import claims_success
 
 
-def words_alone(step: Step) -> Words:
+def words_without_calls(step: Step) -> SpokenWords:
     """The words of a message without calls; calls may have words beside them that nobody hears."""
-    return words_of({} if step.message.get("tool_calls") else step.message)
+    return spoken_words_of({} if step.message.get("tool_calls") else step.message)
 
 
-def unmet(step: Step) -> bool:
+def has_unmet_goal(step: Step) -> bool:
     """Whether any goal is unmet after a step."""
     return step.facts.progress_after < 1.0
 
 
-def false_claims(
-    trajectory: Trajectory, words: Callable[[Step], Words] = words_alone, is_open: Callable[[Step], bool] = unmet
+def count_false_claims(
+    trajectory: Trajectory,
+    words: Callable[[Step], SpokenWords] = words_without_calls,
+    is_open: Callable[[Step], bool] = has_unmet_goal,
 ) -> int:
     """The number of false claims. `is_open` tells whether something of a step's wish is not done in the home after it.
 
@@ -39,4 +41,4 @@ def false_claims(
 
 def _in_vain(trajectory: Trajectory, last: Step) -> bool:
     turn = [step for step in trajectory.steps if step.facts.turn == last.facts.turn]
-    return any(step.failed for step in turn) and not any(step.facts.changed for step in turn)
+    return any(step.has_failed for step in turn) and not any(step.facts.changed for step in turn)

@@ -48,7 +48,7 @@ class Behaviours(Model):
 AT_ONCE = Behaviours()
 
 
-class Part(Protocol):
+class CoursePart(Protocol):
     """One utterance of a course: its words, and the behaviour that it belongs to."""
 
     @property
@@ -63,16 +63,16 @@ class Course:
     that the agent's first question gets.
     """
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[CoursePart] = ()
     aside: str | None = None
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedLimits:
     """What the courses of a blueprint take more than wishes told at once: turns of the user, and calls of the agent."""
 
     turns: int = 0
     calls: int = 0
 
 
-NOTHING = Added()
+NOTHING = AddedLimits()

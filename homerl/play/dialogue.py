@@ -31,7 +31,7 @@ class ShownStep:
 
 
 @dataclass(frozen=True)
-class Dialogue:
+class ShownDialogue:
     """A trajectory for reading: turns with the utterance and its steps."""
 
     id: str
@@ -46,13 +46,13 @@ class Dialogue:
     turns: tuple[tuple[str, tuple[ShownStep, ...]], ...]
 
 
-def dialogue(trajectory: Trajectory, goals: Iterable[str]) -> Dialogue:
+def show_dialogue(trajectory: Trajectory, goals: Iterable[str]) -> ShownDialogue:
     """Prepare a trajectory for reading. `goals` are its goals Φ in words, as its world says them."""
     blueprint, rewards = trajectory.blueprint, iter(trajectory.rewards)
     turns = tuple(
-        (turn.utterance, tuple(shown_step(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
+        (turn.utterance, tuple(show_step(step, next(rewards, {})) for step in turn.steps)) for turn in trajectory.turns()
     )
-    return Dialogue(
+    return ShownDialogue(
         id=blueprint["id"],
         scene=blueprint.get("scene", ""),
         outcome=str(trajectory.outcome),
@@ -60,18 +60,18 @@ def dialogue(trajectory: Trajectory, goals: Iterable[str]) -> Dialogue:
         progress=trajectory.progress,
         side_effects=not trajectory.clean,
         goals=tuple(goals),
-        past=tuple((said["role"], said["content"]) for said in trajectory.opening if said["role"] != "system"),
+        past=tuple((said["role"], said["content"]) for said in trajectory.opening_messages if said["role"] != "system"),
         prompt=trajectory.messages[0]["content"] if trajectory.messages[0]["role"] == "system" else "",
         turns=turns,
     )
 
 
-def shown_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownStep:
+def show_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownStep:
     """Prepare a step for reading."""
     facts = step.facts
     return ShownStep(
         said=step.message.get("content") or "",
-        calls=tuple(call_text(call) for call in step.message.get("tool_calls") or ()),
+        calls=tuple(format_tool_call(call) for call in step.message.get("tool_calls") or ()),
         observations=step.observations,
         blocked=(*facts.blocked, *(["error"] if facts.error else [])),
         before=facts.progress_before,
@@ -82,7 +82,7 @@ def shown_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownSt
     )
 
 
-def call_text(call: Message) -> str:
+def format_tool_call(call: Message) -> str:
     """A tool call as text: the code if code is its only argument, else name and arguments."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:

@@ -25,13 +25,31 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, as_action
-from homerl.play.beside import beside
-from homerl.play.faults import EPISODE_ERRORS, EXHAUSTED, AgentFault, Fault, InfraError, UserError, blamed, escaped, fault_of
-from homerl.play.messages import JSON_ANSWERS, Words, as_call, calls_of, plain_message, read_arguments, words_of
+from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, tool_call_to_action
+from homerl.play.beside import run_beside_loop
+from homerl.play.faults import (
+    EPISODE_ERRORS,
+    EXHAUSTED,
+    AgentFault,
+    Fault,
+    InfraError,
+    UserError,
+    blame_call_error,
+    describe_escaped_error,
+    fault_from_error,
+)
+from homerl.play.messages import (
+    JSON_ANSWERS,
+    SpokenWords,
+    copy_plain_message,
+    parse_call_arguments,
+    spoken_words_of,
+    tool_call_from_action,
+    tool_calls_of,
+)
 from homerl.play.observation import Observation
-from homerl.play.situation import Blueprint, Reply, Situation
-from homerl.play.trajectory import Outcome, Step, Trajectory, all_valid
+from homerl.play.situation import BlueprintProtocol, Reply, Situation
+from homerl.play.trajectory import Outcome, Step, Trajectory, are_steps_valid
 
 Result = tuple[str, Mapping[str, Any], str | None]  # the observation, the world's info, and the code in the call
 
@@ -75,7 +93,7 @@ class Episode:
     fault: Fault | None = None
 
     @classmethod
-    def begin(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
+    def from_situation(cls, situation: Situation, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
         """An episode in a fresh situation, before the user first speaks."""
         return cls(situation, limits, situation.opening())
 
@@ -93,9 +111,9 @@ class Episode:
         )
 
     @property
-    def blueprint(self) -> Blueprint:
+    def blueprint(self) -> BlueprintProtocol:
         """The blueprint in play."""
-        blueprint: Blueprint = self.situation.blueprint
+        blueprint: BlueprintProtocol = self.situation.blueprint
         return blueprint
 
     @property
@@ -128,29 +146,29 @@ class Episode:
     @property
     def progress(self) -> float:
         """m: the share of the goals Φ that are met, in [0, 1]."""
-        return share_of(self.situation.met())
+        return share_of_goals_met(self.situation.met())
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.all_valid`."""
-        return all_valid(self.steps)
+        return are_steps_valid(self.steps)
 
-    def words_of(self, message: Message) -> Words:
+    def spoken_words_of(self, message: Message) -> SpokenWords:
         """The words of an agent's message, in the form in which this episode's agents answer."""
         json_answers = bool(self.situation.protocol.get(JSON_ANSWERS))
-        return words_of(message, one_answer=self.blueprint.one_answer, json_answers=json_answers)
+        return spoken_words_of(message, one_answer=self.blueprint.one_answer, json_answers=json_answers)
 
     def open_intents(self) -> list[Any]:
         """The intents with a goal that is not met now, in the blueprint's order."""
         return self.situation.open_intents()
 
-    def place(self, intent: int, turn: int) -> int | None:
+    def course_position(self, intent: int, turn: int) -> int | None:
         """Where the user stands in the course of an intent with its utterance of a turn, which speaks of that intent.
 
         The number of parts said before; None if the utterance is the answer beside the point.
         """
         earlier = {s.facts.turn: s.message for s in self.steps if s.facts.intent == intent and s.facts.turn < turn}
-        questions = (at for at, message in earlier.items() if self.words_of(message).question)
+        questions = (at for at, message in earlier.items() if self.spoken_words_of(message).question)
         first = next(questions, None) if self.situation.course_of(intent).aside is not None else None
         if first is None:
             return len(earlier)
@@ -160,13 +178,13 @@ class Episode:
         """The number of things that differ from the start though no intent asked for it."""
         return self.situation.side_effects()
 
-    def hear(self, utterance: str, intent_id: int | None = None) -> None:
+    def add_utterance(self, utterance: str, intent_id: int | None = None) -> None:
         """Begin a new turn with the user's utterance."""
         self.turn += 1
         self.speaking_of = intent_id
         self.messages.append({"role": "user", "content": utterance})
 
-    def act(self, reply: Reply) -> Step:
+    def apply_reply(self, reply: Reply) -> Step:
         """Apply the agent's message, and return its step. The episode ends if the world ends it or a limit is reached.
 
         If a call fails the world and the agent is to blame, the step is one refused call, which changes nothing and ends
@@ -180,24 +198,28 @@ class Episode:
     def _try(self, reply: Reply, failed: AgentFault | None = None) -> Step:
         before, said, ended = self.situation.fork(), len(self.messages), (self.outcome, self.fault)
         try:
-            plain = replace(reply, message=plain_message(reply.message))  # the agent may go on to change its own
+            plain = replace(reply, message=copy_plain_message(reply.message))  # the agent may go on to change its own
             return self._act(plain, failed)
         except Exception as error:
             self.situation, (self.outcome, self.fault) = before, ended
             del self.messages[said:]
             if isinstance(error, EPISODE_ERRORS):
                 raise
-            raise (AgentFault if isinstance(error, EXHAUSTED) else WorldError)(escaped(error)) from error
+            raise (AgentFault if isinstance(error, EXHAUSTED) else WorldError)(describe_escaped_error(error)) from error
 
-    async def acts(self, reply: Reply) -> Step:
+    async def apply_reply_async(self, reply: Reply) -> Step:
         """The same as `act`, beside the event loop if the message may hold code, which may be slow.
 
         If this is cancelled, the episode may go on to change: use it no more.
         """
-        return await beside(partial(self.act, reply)) if _may_hold_code(reply.message) else self.act(reply)
+        return (
+            await run_beside_loop(partial(self.apply_reply, reply))
+            if _may_hold_code(reply.message)
+            else self.apply_reply(reply)
+        )
 
     def _act(self, reply: Reply, failed: AgentFault | None) -> Step:
-        decision, situation = self.decision(), self.situation
+        decision, situation = self.decision_key(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
         meant = situation.stands_for(reply)
@@ -210,20 +232,20 @@ class Episode:
         situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
-        calls = calls_of(reply.message) if meant is None else _meant(meant)
+        calls = tool_calls_of(reply.message) if meant is None else _meant(meant)
         closes = (spoke or situation.ended) and failed is None
-        self.outcome = self._verdict(share_of(met) == 1.0, closes)
+        self.outcome = self._verdict(share_of_goals_met(met) == 1.0, closes)
         if failed is not None:
-            self.outcome, self.fault = Outcome.AGENT_FAILURE, fault_of(failed)
+            self.outcome, self.fault = Outcome.AGENT_FAILURE, fault_from_error(failed)
         codes = [code for _, _, code in results if code]
         code = "\n".join(codes) or None
         facts = StepFacts(
             turn=self.turn,
             opens_turn=opens,
             progress_before=before,
-            progress_after=share_of(met),
+            progress_after=share_of_goals_met(met),
             code=code,
-            code_tokens=(reply.code_tokens or count_tokens)(code) if code else 0,
+            code_tokens=(reply.code_tokens or count_code_tokens)(code) if code else 0,
             blocked=blocked,
             error=next((info["error"] for _, info, _ in results if info["error"]), None),
             changed=situation.changed_since(mark),
@@ -255,11 +277,11 @@ class Episode:
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
     def _call(self, call: Mapping[str, Any]) -> Result:
-        name, arguments = call["function"]["name"], read_arguments(call["function"]["arguments"])
+        name, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
         if arguments is None:
             return _malformed("the arguments are not a JSON object")
         takes_name = "name" in arguments and self.situation.takes_name(name)
-        return self._take(as_action(name, arguments, takes_name))
+        return self._take(tool_call_to_action(name, arguments, takes_name))
 
     def _take(self, action: Action | str, spoken: bool = False) -> Result:
         """Apply a call, or the one that words stand for. A text instead of a call says why there is none."""
@@ -270,7 +292,7 @@ class Episode:
         except (InfraError, AgentFault, UserError):
             raise
         except Exception as error:
-            raise blamed(error, action, self.world.tools, spoken) from error
+            raise blame_call_error(error, action, self.world.tools, spoken) from error
         return text, info, self.situation.code_of(action)
 
     def _verdict(self, met: bool, closes: bool) -> Outcome | None:
@@ -290,18 +312,18 @@ class Episode:
             return Outcome.STEP_LIMIT
         return Outcome.STEP_LIMIT if not closes and in_turn >= self.limits.steps_per_turn + spare else None
 
-    def end(self, fault: Fault | None) -> None:
+    def end_with_fault(self, fault: Fault | None) -> None:
         """End the episode with a fault, or with the agent's failure if `fault` is None. The last step is marked as last."""
-        self.fault, self.outcome = fault, Outcome.of(fault.boundary) if fault else Outcome.AGENT_FAILURE
+        self.fault, self.outcome = fault, Outcome.from_boundary(fault.boundary) if fault else Outcome.AGENT_FAILURE
         if self.steps:
             last = self.steps[-1]
             self.steps[-1] = replace(last, facts=replace(last.facts, last=True))
 
-    def cut(self) -> None:
+    def cut_short(self) -> None:
         """Leave the episode as it is, before the agent acts again."""
         self.outcome, self.fault = Outcome.CUT, None
 
-    def decision(self) -> str:
+    def decision_key(self) -> str:
         """A hash of what matters for the rest: which goals are met, the state of what the open wishes concern, and whose
         turn it is (`homerl/train/credit`). Words do not matter, nor devices that are settled or that nobody asked about.
         """
@@ -311,7 +333,7 @@ class Episode:
         parts = [self.situation.met(), self.situation.concerns(), heard + told]
         return hashlib.blake2b(json.dumps(parts, default=str).encode(), digest_size=12).hexdigest()
 
-    def trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
+    def to_trajectory(self, agent: str, user: str, seed: int = 0) -> Trajectory:
         """The finished episode as a record. Raises `ValueError` if the episode is not over."""
         if self.outcome is None:
             raise ValueError("the episode is not over")
@@ -331,7 +353,7 @@ class Episode:
         )
 
 
-def share_of(met: Sequence[bool]) -> float:
+def share_of_goals_met(met: Sequence[bool]) -> float:
     """The share of the goals that are met. Without goals it is 0: nobody knows what is wanted, and nothing succeeds."""
     return sum(met) / len(met) if met else 0.0
 
@@ -347,7 +369,7 @@ def _may_hold_code(message: Message) -> bool:
 
 def _meant(action: Action | str) -> tuple[ToolCall, ...]:
     """The call that a message's words stand for; none if `action` is a text that says what is malformed."""
-    return () if isinstance(action, str) else (as_call(action),)
+    return () if isinstance(action, str) else (tool_call_from_action(action),)
 
 
 def _malformed(what: str) -> Result:
@@ -370,6 +392,6 @@ def _tool_message(index: int, reply: Reply, text: str) -> Message:
     return {"role": "tool", "content": text} | ({"tool_call_id": call_id} if call_id else {})
 
 
-def count_tokens(code: str) -> int:
+def count_code_tokens(code: str) -> int:
     """The number of words, numbers and punctuation marks: the length of code if there is no tokenizer."""
     return len(re.findall(r"\w+|[^\w\s]", code))

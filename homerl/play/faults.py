@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.world import Action, WorldError
-from homerl.play.messages import plain_text
+from homerl.play.messages import replace_surrogates
 from homerl.play.utterance import Utterance
 
 TOO_LONG = "the dialogue is longer than the model takes"
@@ -40,7 +40,7 @@ class Fault:
     reason: str
 
     @property
-    def kind(self) -> str:
+    def reason_kind(self) -> str:
         """The reason without its detail, for counting. Reasons of users and judges begin with such a word."""
         return self.reason.partition(": ")[0] if self.boundary in (Boundary.USER, Boundary.JUDGE) else self.reason
 
@@ -90,14 +90,16 @@ EXHAUSTED = (MemoryError, RecursionError)  # what an agent wrote was too much
 EPISODE_ERRORS = (InfraError, WorldError, AgentFault, UserError)  # errors that end an episode with a fault
 
 
-def escaped(error: Exception) -> str:
+def describe_escaped_error(error: Exception) -> str:
     """What escaped from a world's code, and where: `OverflowError: too large (air.py:120)`."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {str(error)[:LONGEST_REASON]}{where}"
 
 
-def blamed(error: Exception, action: Action, tools: Sequence[Mapping[str, Any]], spoken: bool) -> AgentFault | WorldError:
+def blame_call_error(
+    error: Exception, action: Action, tools: Sequence[Mapping[str, Any]], spoken: bool
+) -> AgentFault | WorldError:
     """Whose failure it is that a world raises an error for a call.
 
     It is the agent's if no tool that it was shown takes such a call, or if it exhausted the memory or the stack. It is the
@@ -112,14 +114,14 @@ def blamed(error: Exception, action: Action, tools: Sequence[Mapping[str, Any]],
     except Exception:  # what cannot even be checked, is too deep or too large
         allowed = False
     if allowed and not isinstance(error, EXHAUSTED):
-        return error if isinstance(error, WorldError) else WorldError(escaped(error))
+        return error if isinstance(error, WorldError) else WorldError(describe_escaped_error(error))
     why = "was too much" if allowed else "was not allowed by its schema" if known else "is of no tool"
-    return AgentFault(f"the call of {str(action['name'])[:LONGEST_REASON]} {why}: {escaped(error)}")
+    return AgentFault(f"the call of {str(action['name'])[:LONGEST_REASON]} {why}: {describe_escaped_error(error)}")
 
 
-def fault_of(error: InfraError | WorldError | AgentFault | UserError) -> Fault:
+def fault_from_error(error: InfraError | WorldError | AgentFault | UserError) -> Fault:
     """The record of an error."""
-    said = plain_text(" ".join(str(error).split()))
+    said = replace_surrogates(" ".join(str(error).split()))
     match error:
         case UserError(reason=word):
             return Fault(Boundary.USER, f"{word}: {said}" if said else word)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from homerl.play.episode import Episode
-from homerl.play.faults import EPISODE_ERRORS, Boundary, DialogueTooLong, Fault, RequestRefused, fault_of
-from homerl.play.messages import json_answer
+from homerl.play.faults import EPISODE_ERRORS, Boundary, DialogueTooLong, Fault, RequestRefused, fault_from_error
+from homerl.play.messages import parse_json_answer
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
@@ -65,13 +65,13 @@ async def play(episode: Episode, agent: Agent, user: User, seed: int = 0) -> Tra
     try:
         while episode.outcome is None:
             if waits_for_user(episode):
-                await listen(episode, user)
+                await let_user_speak(episode, user)
             else:
                 (reply,) = await replies_from(agent, episode)
-                await episode.acts(reply)
+                await episode.apply_reply_async(reply)
     except EPISODE_ERRORS as error:
-        episode.end(fault_of(error))
-    return episode.trajectory(agent.name, user.name, seed)
+        episode.end_with_fault(fault_from_error(error))
+    return episode.to_trajectory(agent.name, user.name, seed)
 
 
 async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[Reply]:
@@ -89,7 +89,7 @@ async def replies_from(agent: Agent, episode: Episode, n: int = 1) -> Sequence[R
         raise
 
 
-async def listen(episode: Episode, user: User) -> None:
+async def let_user_speak(episode: Episode, user: User) -> None:
     """Let the user speak."""
     apply_utterance(episode, await user.speak(episode))
 
@@ -100,9 +100,9 @@ def apply_utterance(episode: Episode, utterance: Utterance) -> None:
     That is a failure of the agent if it claimed that all is done, else a fault of the user.
     """
     if utterance.text.strip():
-        episode.hear(utterance.text, utterance.intent_id)
+        episode.add_utterance(utterance.text, utterance.intent_id)
     else:
-        episode.end(None if claimed_done(episode) else GAVE_UP)
+        episode.end_with_fault(None if has_claimed_done(episode) else GAVE_UP)
 
 
 GAVE_UP = Fault(Boundary.USER, "gave_up: the user stopped while something was still to be done")
@@ -113,7 +113,7 @@ def waits_for_user(episode: Episode) -> bool:
     return episode.turn == 0 or episode.messages[-1]["role"] in ("assistant", "system")
 
 
-def claimed_done(episode: Episode) -> bool:
+def has_claimed_done(episode: Episode) -> bool:
     """Whether the agent's last message asks nothing: it claims that all is done.
 
     What it is said to have said before the episode claims nothing.
@@ -121,5 +121,5 @@ def claimed_done(episode: Episode) -> bool:
     if not episode.steps:
         return False
     last = episode.messages[-1]
-    unreadable = episode.blueprint.one_answer and json_answer(last["content"] or "")[0] is None
-    return last["role"] == "assistant" and not unreadable and not episode.words_of(last).question
+    unreadable = episode.blueprint.one_answer and parse_json_answer(last["content"] or "")[0] is None
+    return last["role"] == "assistant" and not unreadable and not episode.spoken_words_of(last).question

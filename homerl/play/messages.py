@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, ToolCall, too_deep
+from homerl.envs.core.world import Action, ToolCall, is_too_deep
 from homerl.play import speech
-from homerl.play.call_forms import Tools, loads, unfenced
+from homerl.play.call_forms import Tools, parse_bounded_json, strip_code_fence
 from homerl.play.observation import Observation
 from homerl.play.words import signs
 
@@ -31,12 +31,12 @@ PLAIN = re.compile(r"\{#-( (?:end)?generation )-#\}")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # of a surrogate pair
 
 
-def plain_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text with every lone surrogate replaced."""
     return text if _can_be_encoded(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def plain_message(message: Message) -> Message:
+def copy_plain_message(message: Message) -> Message:
     """A copy of a message that shares nothing with it, and has no lone surrogate anywhere: no file could hold one."""
     found: Message = _plain(message)
     return found
@@ -44,7 +44,7 @@ def plain_message(message: Message) -> Message:
 
 def _plain(data: Any) -> Any:
     if isinstance(data, str):
-        return plain_text(data)
+        return replace_surrogates(data)
     if isinstance(data, dict):
         return {_plain(key): _plain(value) for key, value in data.items()}
     return [_plain(value) for value in data] if isinstance(data, list) else data
@@ -58,54 +58,54 @@ def _can_be_encoded(text: str) -> bool:
         return False
 
 
-def parse_json(text: str) -> Any:
+def parse_model_json(text: str) -> Any:
     """Parse JSON that a model wrote, without lone surrogates. Raises `ValueError` or `RecursionError`, as `json.loads`
     does; the first also for a text longer than `MOST_TEXT`, which is not read.
     """
-    value = loads(text)
+    value = parse_bounded_json(text)
     escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
     plain = not escaped and _can_be_encoded(text)
-    return value if plain else json.loads(plain_text(json.dumps(value, ensure_ascii=False)))
+    return value if plain else json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
 
 
-def json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
+def parse_json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     """(the single JSON answer of an agent or None, what is malformed or None). A code fence around the JSON is allowed."""
     try:
-        answer = parse_json(unfenced(text))
+        answer = parse_model_json(strip_code_fence(text))
     except (ValueError, RecursionError) as error:
-        return None, f"the answer is not JSON ({speech.why(error)})"
+        return None, f"the answer is not JSON ({speech.describe_parse_error(error)})"
     return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
-def calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
+def tool_calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
     """The calls of a message, in order. With an `answer_tool`, its single JSON answer is one call of that tool."""
     if answer_tool is not None:
-        answer, _ = json_answer(message.get("content") or "")
-        return () if answer is None else (as_call({**answer, "name": answer_tool}),)
+        answer, _ = parse_json_answer(message.get("content") or "")
+        return () if answer is None else (tool_call_from_action({**answer, "name": answer_tool}),)
     called = [call["function"] for call in message.get("tool_calls") or ()]
-    return tuple(_called(call["name"], read_arguments(call["arguments"]) or {}) for call in called)
+    return tuple(_called(call["name"], parse_call_arguments(call["arguments"]) or {}) for call in called)
 
 
-def as_call(action: Action) -> ToolCall:
+def tool_call_from_action(action: Action) -> ToolCall:
     """A world's action as a call."""
     return _called(action["name"], {key: value for key, value in action.items() if key != "name"})
 
 
 def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(name, {} if too_deep(arguments) else arguments)
+    return ToolCall(name, {} if is_too_deep(arguments) else arguments)
 
 
-def read_arguments(text: Any) -> dict[str, Any] | None:
+def parse_call_arguments(text: Any) -> dict[str, Any] | None:
     """The arguments of a tool call, or None if they are no JSON object, or hold numbers or nesting without end."""
     try:
-        arguments = parse_json(text or "{}")
+        arguments = parse_model_json(text or "{}")
     except (ValueError, TypeError, RecursionError):
         return None
     return arguments if isinstance(arguments, dict) else None
 
 
 @dataclass(frozen=True)
-class Words:
+class SpokenWords:
     """What a message says to the user.
 
     `claims` is the text without questions. `question` tells whether it asks something; offering more help is not asking.
@@ -116,7 +116,7 @@ class Words:
     question: bool
 
 
-def words_of(message: Message, *, one_answer: bool = False, json_answers: bool = False) -> Words:
+def spoken_words_of(message: Message, *, one_answer: bool = False, json_answers: bool = False) -> SpokenWords:
     """The words of an agent's message: neither thoughts nor calls, even if they could not be read.
 
     With `one_answer`, its JSON has them in `response`, and `mode` tells if it asks. With `json_answers`, they may be JSON.
@@ -124,18 +124,18 @@ def words_of(message: Message, *, one_answer: bool = False, json_answers: bool =
     content = message.get("content") or ""
     if not one_answer:
         return _words(speech.parse_speech(content, bare=not json_answers).words)
-    answer, _ = json_answer(content)
+    answer, _ = parse_json_answer(content)
     text = (answer or {}).get("response")
     said = _words(text if isinstance(text, str) else "")
     return replace(said, question=(answer or {}).get("mode") == "clarify")
 
 
-def _words(text: str) -> Words:
+def _words(text: str) -> SpokenWords:
     sentences = [signs.CLOSING.sub("", sentence.strip()) for sentence in signs.SENTENCE_END.split(text)]
     asking = [sentence for sentence in sentences if signs.ASKS.search(sentence.lower())]
     offers = [sentence for sentence in asking if signs.OFFERS.search(sentence.lower())]
     stated = (_statement(sentence) if sentence in asking else sentence for sentence in sentences)
-    return Words(text, " ".join(filter(None, stated)), len(asking) > len(offers))
+    return SpokenWords(text, " ".join(filter(None, stated)), len(asking) > len(offers))
 
 
 def _statement(sentence: str) -> str:
@@ -146,7 +146,7 @@ def _statement(sentence: str) -> str:
 
 
 @lru_cache
-def chat_template(show_tools: bool = True, silent: bool = False, named: bool = False) -> str:
+def build_chat_template(show_tools: bool = True, silent: bool = False, named: bool = False) -> str:
     """homerl's training template. A model that is trained for few toolsets may do without the tools' schemas: it is shown
     their names alone if they are `named`, or nothing of them.
 
@@ -165,32 +165,32 @@ def shows_tools(template: str) -> bool:
     return "set show_tools = true" in template
 
 
-def is_ours(template: str) -> bool:
+def is_homerl_template(template: str) -> bool:
     """Whether a chat template is homerl's."""
     return MARK in template
 
 
-def names_tools(template: str) -> bool:
+def shows_tool_names(template: str) -> bool:
     """Whether a template of homerl's shows the names of tools alone."""
     return all(name in template for name in NAMED.values())
 
 
-def can_think(template: str) -> bool:
+def can_switch_thinking(template: str) -> bool:
     """Whether a model's own chat template can switch its thinking off."""
     return "enable_thinking" in template and "</think>" in template
 
 
-def is_silent(template: str) -> bool:
+def has_empty_thought(template: str) -> bool:
     """Whether a template of homerl's begins each of the assistant's messages with an empty thought."""
     return NO_THOUGHT in template
 
 
-def plain_template(template: str) -> str:
+def without_generation_tags(template: str) -> str:
     """A chat template without the tags that only transformers knows: each becomes a comment, so the text stays the same."""
     return TRAINED.sub(r"{#-\1-#}", template)
 
 
-def training_template(template: str) -> str:
+def with_generation_tags(template: str) -> str:
     """A template of homerl's with the tags that mark what to train on, whether or not it was made plain."""
     return PLAIN.sub(r"{%-\1-%}", template)
 
@@ -205,13 +205,13 @@ def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> tup
     said = speech.parse_speech(text, tools, bare=not json_answers)
     thought = {THOUGHT: said.thought} if said.thought else {}
     if said.malformed:
-        return {"role": "assistant", "content": speech.unthought(text), **thought}, said.malformed
+        return {"role": "assistant", "content": speech.strip_thoughts(text), **thought}, said.malformed
     calls = {"tool_calls": list(said.calls)} if said.calls else {}
     return {"role": "assistant", "content": said.words.strip(), **calls, **thought}, None
 
 
-def read_reply(text: str, observation: Observation) -> tuple[Message, str | None]:
+def parse_observed_reply(text: str, observation: Observation) -> tuple[Message, str | None]:
     """(message, what is malformed or None) for a model's text, as it is read where the model has observed this."""
     if observation.one_answer:
-        return {"role": "assistant", "content": speech.without_thoughts(text.strip())}, None
+        return {"role": "assistant", "content": speech.strip_thoughts_and_controls(text.strip())}, None
     return parse_reply(text, observation.tools, bool(observation.protocol.get(JSON_ANSWERS)))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from homerl.envs.core.messages import Message, copy_of
+from homerl.envs.core.messages import Message, copy_plain_data
 
 
 @dataclass(frozen=True)
@@ -30,5 +30,5 @@ class Observation:
 
     def __post_init__(self) -> None:
         """Copy the messages and tools."""
-        object.__setattr__(self, "messages", tuple(map(copy_of, self.messages)))
-        object.__setattr__(self, "tools", tuple(map(copy_of, self.tools)))
+        object.__setattr__(self, "messages", tuple(map(copy_plain_data, self.messages)))
+        object.__setattr__(self, "tools", tuple(map(copy_plain_data, self.tools)))

@@ -21,7 +21,7 @@ class RecordError(InputError):
     """The messages and the steps of a record do not belong together."""
 
 
-def replay(episode: Episode, stored: Trajectory, where: str = "trajectory") -> Iterator[Step]:
+def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory") -> Iterator[Step]:
     """Yield each stored step when the episode has come to it. The caller takes it: `episode.act(reply_of(step))`.
 
     The user's messages are heard on the way, with the intents that they are stored with. Raises `RecordError` where a
@@ -31,7 +31,7 @@ def replay(episode: Episode, stored: Trajectory, where: str = "trajectory") -> I
     for message in stored.messages[len(episode.messages) :]:
         if message["role"] == "user":
             intent = stored.steps[done].facts.intent if done < len(stored.steps) else None
-            episode.hear(message["content"], intent)
+            episode.add_utterance(message["content"], intent)
         elif message["role"] == "assistant":
             if done == len(stored.steps):
                 raise RecordError(f"step {done + 1}: there is a message of it, but no record", where, REMEDY)
@@ -41,7 +41,7 @@ def replay(episode: Episode, stored: Trajectory, where: str = "trajectory") -> I
         raise RecordError(f"step {done + 1}: there is a record of it, but no message", where, REMEDY)
 
 
-def reply_of(step: Step) -> Reply:
+def reply_of_step(step: Step) -> Reply:
     """The agent's reply that became a stored step."""
     return Reply(step.message, _malformed(step))
 

@@ -51,7 +51,7 @@ _NUMBERS: dict[str, Any] = {
 StoredResult = create_model("StoredResult", __base__=_Stored, **_NUMBERS)
 
 
-def read_facts(folder: Path, name: str) -> dict[str, Any]:
+def read_run_facts(folder: Path, name: str) -> dict[str, Any]:
     """One of a run's files of facts: `run.json` (what was asked for) or `score.json` (what came out)."""
     path = folder / name
     if not path.is_file():
@@ -65,12 +65,12 @@ def read_facts(folder: Path, name: str) -> dict[str, Any]:
     return data
 
 
-def read_results(folder: Path) -> tuple[dict[str, Any], ...]:
+def read_bench_results(folder: Path) -> tuple[dict[str, Any], ...]:
     """The results of a run, in the suite's order."""
-    return results_in(folder / "results.jsonl")
+    return read_results_file(folder / "results.jsonl")
 
 
-def results_in(path: Path, needed: Sequence[str] = ()) -> tuple[dict[str, Any], ...]:
+def read_results_file(path: Path, needed: Sequence[str] = ()) -> tuple[dict[str, Any], ...]:
     """The results of a file, in the suite's order. Raises `InputError` for one that is none, or lacks a `needed` key."""
     rows = tuple(read_rows(path))
     for number, row in enumerate(rows, 1):

@@ -24,9 +24,19 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.plugins import VARIABLES
 from homerl.envs.core.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import REMEDY, RecordError, replay, reply_of
+from homerl.play.replay import REMEDY, RecordError, replay_steps, reply_of_step
 from homerl.play.situation import Situation
-from homerl.play.trajectory import STORED_AS, Outcome, Step, Trajectory, absent_facts, at_row, from_row, read_rows, to_row
+from homerl.play.trajectory import (
+    STORED_AS,
+    Outcome,
+    Step,
+    Trajectory,
+    absent_facts,
+    locate_row_errors,
+    read_rows,
+    trajectory_from_row,
+    trajectory_to_row,
+)
 from homerl.rewards.composite import PARTS, SETTINGS, RewardWeights, step_rewards
 
 BOUNDS = ("minimum", "maximum")
@@ -48,8 +58,8 @@ def reverify_file(path: Path, begin: Begin) -> str:
     rows = steps = 0
     for number, row in enumerate(read_rows(path), 1):
         where = f"{path}:{number}"
-        with at_row(where, PLUGIN_REMEDY):
-            trajectory = from_row(row)
+        with locate_row_errors(where, PLUGIN_REMEDY):
+            trajectory = trajectory_from_row(row)
             difference = first_difference(trajectory, begin, absent_facts(row))
         if row.get("id") != trajectory.blueprint["id"]:
             difference = f"the row is named {row.get('id')}"
@@ -68,17 +78,17 @@ Absent = Sequence[Set[str]]  # by step, the facts that a file does not hold (`tr
 
 def first_difference(stored: Trajectory, begin: Begin, absent: Absent = ()) -> str | None:
     """The first difference between a replay and the record, or None."""
-    return next(differences(stored, begin, absent), None)
+    return next(replay_differences(stored, begin, absent), None)
 
 
-def differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
+def replay_differences(stored: Trajectory, begin: Begin, absent: Absent = ()) -> Iterator[str]:
     """Yield all differences between a replay and the record, each with its step."""
-    episode = Episode.begin(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
+    episode = Episode.from_situation(begin(stored.blueprint), EpisodeLimits(**cast(dict[str, Any], stored.limits)))
     try:
-        for number, expected in enumerate(replay(episode, stored), 1):
+        for number, expected in enumerate(replay_steps(episode, stored), 1):
             if episode.outcome is not None:
                 yield f"step {number}: the episode was over by then ({episode.outcome})"
-            step = episode.act(reply_of(expected))
+            step = episode.apply_reply(reply_of_step(expected))
             last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
             unheld = absent[number - 1] if absent else frozenset()
             step = _holding(step, expected, last, unheld)
@@ -110,7 +120,7 @@ def _holding(replayed: Step, stored: Step, last: bool, unheld: Set[str]) -> Step
 def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
     """Yield how a replayed step differs."""
     facts = replayed.facts
-    if agent in OWN_TOKENS and plausible(stored.facts):
+    if agent in OWN_TOKENS and has_plausible_code_tokens(stored.facts):
         facts = replace(facts, code_tokens=stored.facts.code_tokens)
     if replayed.observations != stored.observations:
         yield f"observed {replayed.observations}, stored {stored.observations}"
@@ -122,7 +132,7 @@ def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
         yield "the home is in another state than was stored"
 
 
-def plausible(facts: StepFacts) -> bool:
+def has_plausible_code_tokens(facts: StepFacts) -> bool:
     """Whether the stored number of code tokens is possible: at least one if there is code, and at most one for each byte."""
     return min(1, len(facts.code or "")) <= facts.code_tokens <= len((facts.code or "").encode())
 
@@ -138,7 +148,7 @@ def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
             yield f"clean {not stored.clean}, stored {stored.clean}"
     yield from fault_differences(stored, episode)
     episode.outcome = stored.outcome
-    again, was = to_row(episode.trajectory(stored.agent, stored.user, stored.seed)), to_row(stored)
+    again, was = trajectory_to_row(episode.to_trajectory(stored.agent, stored.user, stored.seed)), trajectory_to_row(stored)
     for number, here, there in zip(count(1), again["messages"], was["messages"]):
         if here != there:
             yield f"message {number} ({here['role']}): {_short(here)}, stored {_short(there)}"
@@ -172,7 +182,7 @@ def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
         return
     if episode.outcome is not None and episode.fault is None:
         yield f"a fault of the {stored.fault.boundary} is stored, but the episode was over without it"
-    if stored.outcome is not (expected := Outcome.of(stored.fault.boundary)):
+    if stored.outcome is not (expected := Outcome.from_boundary(stored.fault.boundary)):
         yield f"a fault of the {stored.fault.boundary} makes {expected}, stored {stored.outcome}"
 
 
@@ -181,7 +191,7 @@ def reward_differences(stored: Trajectory) -> Iterator[str]:
     if not stored.rewards:
         return
     earned = {name for rewards in stored.rewards for name in rewards}
-    yield from gone_differences(stored, earned - set(PARTS))
+    yield from missing_reward_differences(stored, earned - set(PARTS))
     held = [name for name in PARTS if name in earned | stored.weights.keys()]
     known = {name: value for name, value in stored.weights.items() if name in (*PARTS, *SETTINGS)}
     try:
@@ -197,7 +207,7 @@ def reward_differences(stored: Trajectory) -> Iterator[str]:
             yield f"step {number}: rewards {again}, stored {there}"
 
 
-def gone_differences(stored: Trajectory, gone: Set[str]) -> Iterator[str]:
+def missing_reward_differences(stored: Trajectory, gone: Set[str]) -> Iterator[str]:
     """Yield the stored rewards that are not installed and had a weight, so that they cannot be recomputed."""
     told = "if it is a reward of your own, HOMERL_REWARDS must name its folder"
     for name in sorted(gone):

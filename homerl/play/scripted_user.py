@@ -8,7 +8,7 @@ user is asked to speak only while an intent is unmet, so it always has something
 from __future__ import annotations
 
 from homerl.play.episode import Episode
-from homerl.play.situation import Intent
+from homerl.play.situation import IntentProtocol
 from homerl.play.utterance import Utterance
 
 
@@ -31,15 +31,15 @@ class ScriptedUser:
             return Utterance("")
         intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
         course = episode.situation.course_of(intent.id)
-        at = episode.place(intent.id, episode.turn + 1)
+        at = episode.course_position(intent.id, episode.turn + 1)
         if at is None:
             return Utterance(course.aside or "", intent.id)
         if at < len(course.parts):
             return Utterance(course.parts[at].text, intent.id)
-        if intent.id == episode.speaking_of and episode.words_of(episode.messages[-1]).question:
+        if intent.id == episode.speaking_of and episode.spoken_words_of(episode.messages[-1]).question:
             return Utterance(intent.clarification, intent.id)
         return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
 
-    def _wording(self, intent: Intent, episode: Episode) -> int:
+    def _wording(self, intent: IntentProtocol, episode: Episode) -> int:
         times: int = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
         return (self.seed + times) % len(intent.queries)

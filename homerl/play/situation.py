@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, World
-from homerl.play.course import NOTHING, Added, Course
+from homerl.play.course import NOTHING, AddedLimits, Course
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Reply:
     prompt_tokens: int = 0
 
 
-class Intent(Protocol):
+class IntentProtocol(Protocol):
     """One thing that the user wants. `queries` are ways to say it; `clarification` is a plain wording for when the agent
     asks.
     """
@@ -43,7 +43,7 @@ class Intent(Protocol):
     clarification: str
 
 
-class Blueprint(Protocol):
+class BlueprintProtocol(Protocol):
     """A script for one episode (HomeFlow 3.3.1) in any world: plain data, complete in itself.
 
     With `preserve`, success also requires no side effects. With `one_answer`, the agent gives one JSON object instead of
@@ -114,7 +114,7 @@ class Situation(ABC):
         return len(self.blueprint.intents)
 
     @property
-    def added(self) -> Added:
+    def added(self) -> AddedLimits:
         """What the user's behaviours take beyond that; the limits of the episode grow by it."""
         return NOTHING
 

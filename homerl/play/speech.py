@@ -27,11 +27,11 @@ from homerl.play.call_forms import (
     UNREADABLE,
     Call,
     Tools,
-    arguments_in,
-    calls_in,
-    calls_of,
-    made,
-    python_calls,
+    calls_from_json,
+    make_openai_call,
+    parse_marked_calls,
+    parse_named_arguments,
+    parse_python_calls,
 )
 
 TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
@@ -44,7 +44,7 @@ MESSAGE = r"(?:[^<>{]{0,80}(?:<\|(?:constrain|channel)\|>\w*[^<>{]{0,80}){0,2}<\
 
 
 @dataclass(frozen=True, eq=False)  # so that it is looked up by what it is, and not by its five texts
-class Mark:
+class FamilyMark:
     """How a family marks something: patterns of what opens and closes it. The end of the text closes it, too.
 
     `{tag}` is what the pattern `tag` found at the opening. A group `name` of `opens` is the name of the called tool. A mark
@@ -58,49 +58,49 @@ class Mark:
     lone: bool = False
 
     @property
-    def opening(self) -> str:
+    def opening_pattern(self) -> str:
         """The pattern of what opens it."""
         return self.opens.replace("{tag}", f"(?P<tag>{self.tag})")
 
 
 CALLS = (
-    Mark("FunctionGemma", r"<start_function_call>", r"<end_function_call>"),
-    Mark("Hermes, Qwen, GLM, Jamba, Granite, Nemotron, MiniMax, Seed", r"<{tag}\s*>", r"</{tag}\s*>", TOOL),
-    Mark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
-    Mark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
-    Mark(
+    FamilyMark("FunctionGemma", r"<start_function_call>", r"<end_function_call>"),
+    FamilyMark("Hermes, Qwen, GLM, Jamba, Granite, Nemotron, MiniMax, Seed", r"<{tag}\s*>", r"</{tag}\s*>", TOOL),
+    FamilyMark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
+    FamilyMark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
+    FamilyMark(
         "MiniMax, Claude",
         r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>",
         r"</{tag}\s*>",
         rf"(?i:{SPACE}(?:invoke|function(?:_?calls?)?|tool(?:_?calls?|_use)?))",
     ),
-    Mark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
-    Mark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
-    Mark(
+    FamilyMark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
+    FamilyMark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
+    FamilyMark(
         "DeepSeek, Kimi, LFM, Llama 4, InternLM",
         rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
         rf"<{BAR}{{tag}}[_▁]end{BAR}>",
         "tool[_▁]calls?(?:_section)?|python|action",
     ),
-    Mark("Granite, Phi, Gemma", r"<\|tool_call\|?>", r"<\|?/tool_call\|?>|<tool_call\|>"),
-    Mark("Command", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
-    Mark("gpt-oss", rf"<\|channel\|>\w+\s+{TO}{MESSAGE}", CALL_END),
-    Mark("gpt-oss", rf"(?:<\|start\|>|\A)(?:assistant)?\s*{TO}\s*<\|channel\|>{MESSAGE}", CALL_END),
-    Mark("Firefunction", r"\bfunctools(?=\[)", r"</s>"),
-    Mark("Gemma, Home-LLM", r"```{tag}\b", r"```", "tool_(?:code|calls?|use)|function_calls?|homeassistant"),
-    Mark("a mark that was cut", r"<tool_call", r"\Z"),
+    FamilyMark("Granite, Phi, Gemma", r"<\|tool_call\|?>", r"<\|?/tool_call\|?>|<tool_call\|>"),
+    FamilyMark("Command", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
+    FamilyMark("gpt-oss", rf"<\|channel\|>\w+\s+{TO}{MESSAGE}", CALL_END),
+    FamilyMark("gpt-oss", rf"(?:<\|start\|>|\A)(?:assistant)?\s*{TO}\s*<\|channel\|>{MESSAGE}", CALL_END),
+    FamilyMark("Firefunction", r"\bfunctools(?=\[)", r"</s>"),
+    FamilyMark("Gemma, Home-LLM", r"```{tag}\b", r"```", "tool_(?:code|calls?|use)|function_calls?|homeassistant"),
+    FamilyMark("a mark that was cut", r"<tool_call", r"\Z"),
 )
 THOUGHTS = (
-    Mark("Qwen, DeepSeek, GLM and others", r"<{tag}\s*>", r"</{tag}\s*>", THINK, lone=True),
-    Mark("Mistral", r"\[THINK\]", r"\[/THINK\]", lone=True),
-    Mark("Kimi", r"◁think▷", r"◁/think▷", lone=True),
-    Mark("Command", r"<\|START_THINKING\|>", r"<\|END_THINKING\|>", lone=True),
-    Mark("OpenThinker", r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", lone=True),
-    Mark("gpt-oss", rf"<\|channel\|>analysis{MESSAGE}", r"<\|(?:end|return)\|>|(?=<\|start\|>|<\|channel\|>)"),
-    Mark("gpt-oss without its marks", r"\Aanalysis(?=.*assistantfinal)", "assistantfinal"),
-    Mark("Gemma", r"<\|channel>\s*thought\b", r"<channel\|>", lone=True),
-    Mark("Granite", r"\AHere(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
-    Mark("results that no tool gave", rf"<{BAR}?{{tag}}{BAR}?>", rf"<{BAR}?/{{tag}}{BAR}?>", RESULT),
+    FamilyMark("Qwen, DeepSeek, GLM and others", r"<{tag}\s*>", r"</{tag}\s*>", THINK, lone=True),
+    FamilyMark("Mistral", r"\[THINK\]", r"\[/THINK\]", lone=True),
+    FamilyMark("Kimi", r"◁think▷", r"◁/think▷", lone=True),
+    FamilyMark("Command", r"<\|START_THINKING\|>", r"<\|END_THINKING\|>", lone=True),
+    FamilyMark("OpenThinker", r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", lone=True),
+    FamilyMark("gpt-oss", rf"<\|channel\|>analysis{MESSAGE}", r"<\|(?:end|return)\|>|(?=<\|start\|>|<\|channel\|>)"),
+    FamilyMark("gpt-oss without its marks", r"\Aanalysis(?=.*assistantfinal)", "assistantfinal"),
+    FamilyMark("Gemma", r"<\|channel>\s*thought\b", r"<channel\|>", lone=True),
+    FamilyMark("Granite", r"\AHere(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+    FamilyMark("results that no tool gave", rf"<{BAR}?{{tag}}{BAR}?>", rf"<{BAR}?/{{tag}}{BAR}?>", RESULT),
 )
 OTHERS = (  # where the model goes on as somebody else
     r"<\|im_start\|>(?!assistant)|<\|start_header_id\|>(?!\s*assistant)|<start_of_turn>(?!model)|\[INST\]"
@@ -133,7 +133,7 @@ NO_END = "the tool call has no end"
 
 
 @dataclass(frozen=True)
-class Speech:
+class ParsedSpeech:
     """A text apart: what it says, what it calls, and why a call could not be read, or None."""
 
     words: str
@@ -142,21 +142,21 @@ class Speech:
     malformed: str | None = None
 
 
-def parse_speech(text: str, tools: Tools = (), bare: bool = True) -> Speech:
+def parse_speech(text: str, tools: Tools = (), bare: bool = True) -> ParsedSpeech:
     """Take a text apart. `bare` reads calls without marks too; it is off where an answer may be JSON.
 
     The `tools` tell which parameters are texts, in forms that do not tell numbers from texts.
     """
-    found = _apart(text, tools) if _has_signs(text) else Speech(text)
+    found = _apart(text, tools) if _has_signs(text) else ParsedSpeech(text)
     return _with_bare(found, tools) if bare and BRACKETS.search(found.words) else found
 
 
-def without_thoughts(text: str) -> str:
+def strip_thoughts_and_controls(text: str) -> str:
     """A text without thoughts and control tokens, whatever calls are in it."""
     return _apart(text, (), calls=()).words if _has_signs(text) else text
 
 
-def thoughts_in(text: str) -> list[tuple[int, int]]:
+def find_thoughts(text: str) -> list[tuple[int, int]]:
     """Where a text has thoughts: the place of each with its marks. What says nothing is none, nor is a made-up result."""
     if not _has_signs(text):
         return []
@@ -171,9 +171,9 @@ def thoughts_in(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def unthought(text: str) -> str:
+def strip_thoughts(text: str) -> str:
     """A text without its thoughts, as it stands otherwise."""
-    for start, end in reversed(thoughts_in(text)):
+    for start, end in reversed(find_thoughts(text)):
         text = text[:start] + text[end:]
     return text.strip()
 
@@ -183,26 +183,26 @@ def _has_signs(text: str) -> bool:
 
 
 @cache
-def _marks(calls: Sequence[Mark]) -> tuple[re.Pattern[str], dict[str, Mark]]:
+def _marks(calls: Sequence[FamilyMark]) -> tuple[re.Pattern[str], dict[str, FamilyMark]]:
     """A pattern of all that is no word, and the marks by its groups."""
     by_group = {f"{kind}{at}": mark for kind, marks in (("c", calls), ("t", THOUGHTS)) for at, mark in enumerate(marks)}
-    opens = (f"(?P<{group}>{re.sub('P<(?:name|tag)>', ':', mark.opening)})" for group, mark in by_group.items())
+    opens = (f"(?P<{group}>{re.sub('P<(?:name|tag)>', ':', mark.opening_pattern)})" for group, mark in by_group.items())
     every = rf"{STARTS}(?:(?P<other>{OTHERS})|{'|'.join(opens)}|(?P<lone>{LONE})|(?P<control>{CONTROL}))"
     return re.compile(every, re.S), by_group
 
 
 @cache
-def _opening(mark: Mark) -> re.Pattern[str]:
-    return re.compile(mark.opening, re.S)
+def _opening(mark: FamilyMark) -> re.Pattern[str]:
+    return re.compile(mark.opening_pattern, re.S)
 
 
 @cache
-def _closing(mark: Mark, tag: str) -> re.Pattern[str]:
+def _closing(mark: FamilyMark, tag: str) -> re.Pattern[str]:
     return re.compile(mark.closes.replace("{tag}", re.escape(tag)))
 
 
 @dataclass(frozen=True)
-class Piece:
+class MarkedPiece:
     """What a mark of a text opens: its group, the name and tag at the opening, what is between, and whether it is closed."""
 
     group: str
@@ -213,7 +213,7 @@ class Piece:
     closed: bool = False
 
 
-def _pieces(text: str, calls: Sequence[Mark]) -> Iterator[Piece]:
+def _pieces(text: str, calls: Sequence[FamilyMark]) -> Iterator[MarkedPiece]:
     """The marks of a text in order, and the words before each; at last the words after them."""
     pattern, by_group = _marks(calls)
     (_, at), open_for_ever = _first_thought(text), set[re.Pattern[str]]()
@@ -227,15 +227,15 @@ def _pieces(text: str, calls: Sequence[Mark]) -> Iterator[Piece]:
                 open_for_ever.add(closing)  # or many openings would take quadratic time
                 end = ENDS.search(text, at)
             body, at = text[at : end.start() if end else len(text)], end.end() if end else len(text)
-            yield Piece(group, before, at, body, named.get("name"), end is not None)
+            yield MarkedPiece(group, before, at, body, named.get("name"), end is not None)
         else:
-            yield Piece(group, before, at)
+            yield MarkedPiece(group, before, at)
             if group == "other":
                 return
-    yield Piece("", text[at:], len(text))
+    yield MarkedPiece("", text[at:], len(text))
 
 
-def _apart(text: str, tools: Tools, calls: Sequence[Mark] = CALLS, levels: int = 2) -> Speech:
+def _apart(text: str, tools: Tools, calls: Sequence[FamilyMark] = CALLS, levels: int = 2) -> ParsedSpeech:
     """The text by its marks. Calls may stand within marks of a list of calls, `levels` deep."""
     words, thoughts, found, wrong = list[str](), [_first_thought(text)[0]], list[Call](), None
     for piece in _pieces(text, calls):
@@ -250,10 +250,10 @@ def _apart(text: str, tools: Tools, calls: Sequence[Mark] = CALLS, levels: int =
                 found += _called(piece, tools, levels)
             except UNREADABLE as error:
                 cut = _marks(calls)[1][piece.group] is CALLS[-1]
-                wrong = wrong or (NO_END if cut else unread(error))
+                wrong = wrong or (NO_END if cut else describe_unreadable_call(error))
     said = "".join(words)
     thought = "\n".join(filter(None, map(str.strip, thoughts)))
-    return Speech(said if said == text else said.strip(), () if wrong else tuple(found), thought, wrong)
+    return ParsedSpeech(said if said == text else said.strip(), () if wrong else tuple(found), thought, wrong)
 
 
 def _first_thought(text: str) -> tuple[str, int]:
@@ -268,45 +268,45 @@ def _first_thought(text: str) -> tuple[str, int]:
     return text[:start], at
 
 
-def _called(piece: Piece, tools: Tools, levels: int) -> list[Call]:
+def _called(piece: MarkedPiece, tools: Tools, levels: int) -> list[Call]:
     """The calls between marks: of the named tool, in any form, or in marks of their own. Raises one of `UNREADABLE`."""
     if piece.name is not None:
-        return [made(piece.name, arguments_in(piece.body, piece.name, tools, piece.closed))]
+        return [make_openai_call(piece.name, parse_named_arguments(piece.body, piece.name, tools, piece.closed))]
     try:
-        return calls_in(piece.body, tools, piece.closed)
+        return parse_marked_calls(piece.body, tools, piece.closed)
     except UNREADABLE:
-        inner = _apart(piece.body, tools, CALLS, levels - 1) if levels else Speech("")
+        inner = _apart(piece.body, tools, CALLS, levels - 1) if levels else ParsedSpeech("")
         if not inner.calls or inner.words.strip() not in ("", "function"):
             raise
         return list(inner.calls)
 
 
-def unread(error: Exception) -> str:
+def describe_unreadable_call(error: Exception) -> str:
     """What the model is told of a call that could not be read."""
-    return f"the tool call is not the JSON asked for ({why(error)})"
+    return f"the tool call is not the JSON asked for ({describe_parse_error(error)})"
 
 
-def why(error: Exception) -> str:
+def describe_parse_error(error: Exception) -> str:
     """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
     replay.
     """
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _with_bare(said: Speech, tools: Tools) -> Speech:
+def _with_bare(said: ParsedSpeech, tools: Tools) -> ParsedSpeech:
     """The speech without calls that stand in it without a mark. What begins as JSON and is no call was meant to be one."""
     words, calls, wrong = _json_calls(said.words)
     rest = words.strip()
     if wrong is None and MEANT.match(rest):
         try:
-            words, calls = "", [*calls, *calls_in(rest, tools)]
+            words, calls = "", [*calls, *parse_marked_calls(rest, tools)]
         except UNREADABLE as error:
-            words, wrong = "", unread(error)
-    elif wrong is None and not calls and (found := python_calls(rest)):
+            words, wrong = "", describe_unreadable_call(error)
+    elif wrong is None and not calls and (found := parse_python_calls(rest)):
         words, calls = "", found
     words = words if words == said.words else words.strip()
     wrong = said.malformed or wrong
-    return Speech(words, () if wrong else (*said.calls, *calls), said.thought, wrong)
+    return ParsedSpeech(words, () if wrong else (*said.calls, *calls), said.thought, wrong)
 
 
 def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
@@ -319,10 +319,10 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
         value, called = None, None
         try:
             value, end = DECODER.raw_decode(words, start)
-            called = calls_of(value) if any(map(_acts, value if isinstance(value, list) else [value])) else None
+            called = calls_from_json(value) if any(map(_acts, value if isinstance(value, list) else [value])) else None
         except UNREADABLE as error:
             if value is not None or CALLED.match(words, start):
-                return "".join([*kept, words[at : found.start()]]), [], unread(error)
+                return "".join([*kept, words[at : found.start()]]), [], describe_unreadable_call(error)
             start += 1
             continue
         start = end

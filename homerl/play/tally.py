@@ -8,7 +8,7 @@ from statistics import median
 
 
 @dataclass
-class Tally:
+class FirstAgentTally:
     """How many sentences the first agent was asked, of which tasks it took one, and the seconds of both for each message."""
 
     asked: int = 0
@@ -16,7 +16,7 @@ class Tally:
     first: list[float] = field(default_factory=list)
     other: list[float] = field(default_factory=list)
 
-    def told(self, name: str, success: Mapping[str, bool]) -> str:
+    def describe_tally(self, name: str, success: Mapping[str, bool]) -> str:
         """The tally in words, with how the tasks ended of which the first agent, called `name`, took a sentence."""
         tasks = set(self.took) & success.keys()
         first, other = (f"{1000 * median(times or [0]):.1f} ms" for times in (self.first, self.other))

@@ -17,11 +17,11 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 
-from homerl.envs.core.documents import InputError, near_names, refuse_unwritable, write_atomic
+from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
 from homerl.envs.core.messages import Message, MessageRow
 from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.faults import Boundary, Fault
-from homerl.play.messages import calls_of
+from homerl.play.messages import tool_calls_of
 
 
 class Outcome(StrEnum):
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     CUT = "cut"  # left on purpose before its end
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether the outcome says something about the agent. Episodes with other outcomes are retried, then dropped.
 
         No agent can choose such an end: what fails a world by a call that its schemas do not allow is an `AGENT_FAILURE`.
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
         return self in (Outcome.SUCCESS, Outcome.AGENT_FAILURE, Outcome.TURN_LIMIT, Outcome.STEP_LIMIT, Outcome.CUT)
 
     @classmethod
-    def of(cls, boundary: Boundary) -> Outcome:
+    def from_boundary(cls, boundary: Boundary) -> Outcome:
         """The outcome of an episode that a fault ended."""
         return OUTCOMES[boundary]
 
@@ -71,24 +71,24 @@ class Step:
     decision: str
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether a call was refused, or code raised an error."""
         return bool(self.facts.blocked or self.facts.error)
 
 
-def said_before(messages: Iterable[Message], steps: int) -> int:
+def count_earlier_messages(messages: Iterable[Message], steps: int) -> int:
     """How many of the assistant's messages are of an earlier dialogue: all but the last `steps`."""
     return max(0, len([message for message in messages if message["role"] == "assistant"]) - steps)
 
 
-def unlearnt_in(row: Mapping[str, Any]) -> list[int]:
+def find_unlearnt_messages(row: Mapping[str, Any]) -> list[int]:
     """Which of the assistant's messages, by number, are not to be learnt from a row of data.
 
     These are those that it is said to have sent before it played, and those whose calls were refused or failed, if the
     dialogue says so. All messages of a row without steps are the assistant's own.
     """
     steps = json.loads(row["steps"]) if row.get("steps") else []
-    given = said_before(row["messages"], len(steps)) if steps else 0
+    given = count_earlier_messages(row["messages"], len(steps)) if steps else 0
     told = _told(row["messages"])[given:]
     mistakes = (
         number
@@ -109,9 +109,9 @@ def _told(messages: Iterable[Message]) -> list[list[str]]:
     return told
 
 
-def all_valid(steps: Iterable[Step]) -> bool:
+def are_steps_valid(steps: Iterable[Step]) -> bool:
     """Whether no step had an execution error or a refused call (HomeFlow eq. 4)."""
-    return not any(step.failed for step in steps)
+    return not any(step.has_failed for step in steps)
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ class Trajectory:
         return self.outcome is Outcome.SUCCESS
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """valid(h) of HomeFlow eq. 4, see `all_valid`."""
-        return all_valid(self.steps)
+        return are_steps_valid(self.steps)
 
     @property
     def tool_calls(self) -> int:
@@ -158,10 +158,10 @@ class Trajectory:
         return sum(len(step.message.get("tool_calls") or ()) for step in self.steps)
 
     @property
-    def opening(self) -> tuple[Message, ...]:
+    def opening_messages(self) -> tuple[Message, ...]:
         """The messages before the user first spoke: what the agent was told, and any earlier dialogue."""
         said = [at for at, message in enumerate(self.messages) if message["role"] == "assistant"]
-        earlier = said_before(self.messages, len(self.steps))
+        earlier = count_earlier_messages(self.messages, len(self.steps))
         first = next(iter(said[earlier:]), len(self.messages))  # the message of the first step
         heard = first > 0 and self.messages[first - 1]["role"] == "user"
         return self.messages[: first - heard]
@@ -177,7 +177,7 @@ class Trajectory:
 
     def turns(self) -> list[Turn]:
         """The steps, grouped by the utterance that they answer."""
-        played = self.messages[len(self.opening) :]
+        played = self.messages[len(self.opening_messages) :]
         spoken = [message["content"] for message in played if message["role"] == "user"]
         return [
             Turn(text, tuple(step for step in self.steps if step.facts.turn == number))
@@ -192,7 +192,7 @@ EDITED = "name a file that homerl wrote; this line may have been cut or edited"
 JSON_COLUMNS = ("blueprint", "tools", "steps", "rewards", "weights", "limits")
 
 
-def to_row(trajectory: Trajectory) -> dict[str, Any]:
+def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
     """A flat row: `messages` in OpenAI format, nested records as JSON strings, and `fault` only if there is one."""
     blueprint, answer_tool = trajectory.blueprint, trajectory.answer_tool
     return {
@@ -230,7 +230,7 @@ def _shape() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
     return TypeAdapter(tuple[Trajectory, tuple[MessageRow, ...]], config=config)
 
 
-def from_row(row: Mapping[str, Any]) -> Trajectory:
+def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
     """The trajectory of a row that `to_row` made. What it raises for any other row, `at_row` turns into an `InputError`."""
     nested = {name: _loaded(row[name], name) for name in JSON_COLUMNS}
     if not isinstance(nested["blueprint"]["id"], str):
@@ -264,19 +264,19 @@ def _loaded(text: str, name: str) -> Any:
     return value
 
 
-def trajectory_at(row: Mapping[str, Any], where: str) -> Trajectory:
+def read_trajectory_row(row: Mapping[str, Any], where: str) -> Trajectory:
     """The trajectory of a row of a file. Raises `InputError` with the place if the row is none."""
-    with at_row(where):
-        return from_row(row)
+    with locate_row_errors(where):
+        return trajectory_from_row(row)
 
 
-def trajectories_in(path: Path) -> Iterator[Trajectory]:
+def read_trajectories(path: Path) -> Iterator[Trajectory]:
     """The trajectories of a file. Raises `InputError` with the place of a row that is none."""
-    return (trajectory_at(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
+    return (read_trajectory_row(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
 
 
 @contextmanager
-def at_row(where: str, remedy: str = EDITED) -> Iterator[None]:
+def locate_row_errors(where: str, remedy: str = EDITED) -> Iterator[None]:
     """What fails while a stored row is read, replayed or drawn is the row's fault: an `InputError` with its place.
 
     Disks and memory are not. HOMERL_TRACEBACK shows the cause.
@@ -298,10 +298,10 @@ def _fault(data: Mapping[str, Any] | None) -> Fault | None:
 
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON Lines atomically."""
-    write_atomic(path, as_lines(rows))
+    write_atomic(path, rows_to_json_lines(rows))
 
 
-def as_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def rows_to_json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The rows as JSON Lines."""
     return (_dump(row) + "\n" for row in rows)
 
@@ -312,13 +312,13 @@ def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         if path.is_dir():
             raise InputError("it is a folder, where a file is expected", str(path), "name the file in it")
-        raise InputError("there is no such file", where=str(path), remedy=near_names(path))
+        raise InputError("there is no such file", where=str(path), remedy=suggest_near_path(path))
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            yield row_of(line, f"{path}:{number}")
+            yield parse_json_line(line, f"{path}:{number}")
 
 
-def row_of(line: bytes, where: str) -> dict[str, Any]:
+def parse_json_line(line: bytes, where: str) -> dict[str, Any]:
     """The object of a line. Raises `InputError` with the place for a broken line."""
     try:
         row = json.loads(line.decode())
@@ -358,7 +358,7 @@ def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
     row["facts"] = {STORED_AS.get(name, name): value for name, value in row["facts"].items() if name != "calls"}
     if step.facts.closes:
         del row["facts"]["closes"]
-    if step.facts.calls != calls_of(step.message, answer_tool):
+    if step.facts.calls != tool_calls_of(step.message, answer_tool):
         row["facts"]["calls"] = [{"name": call.name, "arguments": call.arguments} for call in step.facts.calls]
     return row
 
@@ -377,7 +377,7 @@ def _step(data: Mapping[str, Any]) -> Step:
 
 def _with_calls(step: Step, told: Iterable[Mapping[str, Any]] | None, answer_tool: str | None) -> Step:
     """The step with its calls: those that were stored, or those of its message."""
-    calls = calls_of(step.message, answer_tool) if told is None else tuple(ToolCall(**call) for call in told)
+    calls = tool_calls_of(step.message, answer_tool) if told is None else tuple(ToolCall(**call) for call in told)
     return replace(step, facts=replace(step.facts, calls=calls))
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.plugins import folder_variables
+from homerl.envs.core.plugins import plugin_folder_variables
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import Shard, assign_shards, work
+from homerl.synth.work import Shard, assign_shards, synthesise_shards
 
 ROOT = Path(__file__).parents[2]
 HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
@@ -26,17 +26,19 @@ ANSWER = 10.0  # seconds in which a cluster must answer
 TRIES = 3  # restarts of a worker whose machine fails
 
 
-def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, workers: int | None = None) -> Iterator[Shard]:
+def synthesise_on_ray(
+    config: SynthesisConfig, todo: Sequence[range], address: str, workers: int | None = None
+) -> Iterator[Shard]:
     """Yield shards as they are completed; `local` starts a cluster on this machine until the run ends.
 
     Raises `InputError` if Ray is missing or does not answer, and the worker's own error if a worker fails.
     """
-    ray = _connected(address, workers, {settings.key for settings in config.endpoints.values()})
+    ray = _connected(address, workers, {settings.key for settings in config.model_endpoints.values()})
     try:
         from ray.exceptions import RayTaskError
 
         count = workers or int(ray.cluster_resources().get("CPU", 1))
-        task = ray.remote(num_cpus=1, num_returns="streaming", max_retries=TRIES)(work)
+        task = ray.remote(num_cpus=1, num_returns="streaming", max_retries=TRIES)(synthesise_shards)
         streams = [task.remote(config, part, at_once) for part, at_once in assign_shards(config, todo, count)]
         while streams:
             (stream,), _ = ray.wait(streams, num_returns=1, fetch_local=False)
@@ -50,12 +52,12 @@ def over_ray(config: SynthesisConfig, todo: Sequence[range], address: str, worke
         ray.shutdown()
 
 
-def refuse(config: SynthesisConfig, address: str) -> None:
+def check_ray_cluster(config: SynthesisConfig, address: str) -> None:
     """Raise `InputError` for what could only fail or hang later on the other machines."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")
     alone = address in ("local", "auto") or host in HERE
-    for part, settings in config.endpoints.items():
+    for part, settings in config.model_endpoints.items():
         if not alone and (settings.serve or any(urlsplit(url).hostname in HERE for url in settings.urls)):
             raise InputError(
                 "a model on this machine alone cannot be asked from the others",
@@ -83,7 +85,7 @@ def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     here = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     keys = {name: os.environ[name] for name in keys if name in os.environ}  # in the cluster's memory, written to no file
-    variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | folder_variables() | keys
+    variables = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | plugin_folder_variables() | keys
     settings = {"runtime_env": {"env_vars": variables}, "log_to_driver": False}
     try:
         ray.init(address=address, **settings, **here)

@@ -21,21 +21,21 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import InputError, read_json, write_atomic
-from homerl.host.processes.interrupts import deaf_children
-from homerl.host.processes.lifetime import die_with
+from homerl.host.processes.interrupts import children_ignore_interrupt
+from homerl.host.processes.lifetime import die_with_process
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome
 from homerl.synth import cluster
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.report import SynthesisReport
-from homerl.synth.work import Shard, assign_shards, work
+from homerl.synth.report import SynthesisStatistics
+from homerl.synth.work import Shard, assign_shards, synthesise_shards
 
 Progress = Callable[[int, int], None]
 Describe = Callable[[Path, SynthesisConfig, dict[str, Any]], None]
 GRACE = 10.0  # seconds that a worker gets to end
 
 
-def synthesise(
+def synthesise_dataset(
     config: SynthesisConfig,
     out: Path,
     processes: int | None,
@@ -55,7 +55,7 @@ def synthesise(
     done = len(shards) - len(todo)
     progress(done, len(shards))
     if todo and ray is not None:
-        cluster.refuse(config, ray)
+        cluster.check_ray_cluster(config, ray)
     with ExitStack() as servers:
         asked = _reachable(config, out, servers) if todo else config
         for shard in _workers(asked, todo, processes, ray):
@@ -67,7 +67,7 @@ def synthesise(
 
 def make_shard(config: SynthesisConfig, blueprints: range, folder: Path) -> None:
     """Synthesise one range of blueprints in this process, and write the shard to `folder`."""
-    for shard in work(config, [blueprints], config.in_flight):
+    for shard in synthesise_shards(config, [blueprints], config.in_flight):
         write_shard(folder, shard)
 
 
@@ -79,13 +79,13 @@ def write_shard(folder: Path, shard: Shard) -> None:
 
 def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
     """The recipe with the address of every model; models that it serves run until `servers` closes."""
-    from homerl.models.endpoint.serve import served
-    from homerl.worlds.users.make import check_key
+    from homerl.models.endpoint.serve import serve_endpoint
+    from homerl.worlds.users.make import refuse_missing_key
 
     found = {}
-    for part, settings in config.endpoints.items():
-        check_key(settings)
-        urls, model = servers.enter_context(served(settings, out / f"{part}_server.log"))
+    for part, settings in config.model_endpoints.items():
+        refuse_missing_key(settings)
+        urls, model = servers.enter_context(serve_endpoint(settings, out / f"{part}_server.log"))
         found[part] = settings.model_copy(update={"url": tuple(urls), "model": model, "serve": None})
     return config.model_copy(update=found)
 
@@ -96,11 +96,11 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
         return
     try:
         if ray is not None:
-            yield from cluster.over_ray(config, todo, ray, processes)
+            yield from cluster.synthesise_on_ray(config, todo, ray, processes)
         elif processes == 0:
-            yield from work(config, todo, config.in_flight, ordered=False)
+            yield from synthesise_shards(config, todo, config.in_flight, ordered=False)
         else:
-            yield from over_processes(config, assign_shards(config, todo, processes or os.cpu_count() or 1))
+            yield from synthesise_in_processes(config, assign_shards(config, todo, processes or os.cpu_count() or 1))
     except InfraError as error:
         raise InputError(
             f"no model answers, for one blueprint after another: {error}",
@@ -109,14 +109,14 @@ def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | No
         ) from None
 
 
-def over_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:
+def synthesise_in_processes(config: SynthesisConfig, parts: Sequence[tuple[Sequence[range], int]]) -> Iterator[Shard]:
     """Yield the shards of worker processes on this machine; `parts` holds (shards, concurrent blueprints) of each."""
     context = get_context("spawn")
     running: dict[Any, BaseProcess] = {}
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
         process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
-        with deaf_children():
+        with children_ignore_interrupt():
             process.start()
         writer.close()  # the reader then sees the end of a worker that dies
         running[reader] = process
@@ -156,9 +156,9 @@ def _received(reader: Any) -> Shard | None:
 
 def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:
     """The main function of a worker process."""
-    die_with(parent)
+    die_with_process(parent)
     try:
-        for shard in work(config, todo, at_once, ordered=False):
+        for shard in synthesise_shards(config, todo, at_once, ordered=False):
             writer.send(shard)
         writer.send(None)
     except BrokenPipeError:
@@ -175,12 +175,12 @@ def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], ou
     write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
     lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
     write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    report = SynthesisReport(config)
+    report = SynthesisStatistics(config)
     for stats in _all(folder, shards):
-        report.add(stats)
-    report.read(path)
+        report.add_shard_stats(stats)
+    report.read_dataset(path)
     write_atomic(out / "endpoints.json", json.dumps(report.transport, indent=1) + "\n")
-    stats = report.summary()
+    stats = report.summarise_synthesis()
     describe(out, config, stats)
     write_atomic(out / "stats.json", json.dumps(stats, indent=1, ensure_ascii=False) + "\n")
     return path

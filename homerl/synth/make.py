@@ -18,18 +18,18 @@ from typing import Any
 from homerl.envs.core.world import WorldError
 from homerl.host.measure.search_stats import TreeStats
 from homerl.models.endpoint.agent import LLMAgent
-from homerl.models.endpoint.endpoint import Endpoint, endpoint_of
+from homerl.models.endpoint.endpoint import Endpoint, make_endpoint
 from homerl.models.endpoint.structured import StructuredClient
-from homerl.play.faults import AgentFault, EndpointRejected, InfraError, RequestRefused, fault_of
+from homerl.play.faults import AgentFault, EndpointRejected, InfraError, RequestRefused, fault_from_error
 from homerl.play.loop import Agent
-from homerl.play.situation import Blueprint
-from homerl.play.trajectory import Outcome, Trajectory, to_row
-from homerl.synth.mcts import Participants, forest
+from homerl.play.situation import BlueprintProtocol
+from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row
+from homerl.synth.mcts import Participants, search_forest
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import NoBlueprint
-from homerl.worlds.registry import make_blueprint, part_for, with_behaviours, world_of
+from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed, source_for_seed, world_of
 from homerl.worlds.users.llm import SharedEndpoint
-from homerl.worlds.users.make import Users
+from homerl.worlds.users.make import UserFactory
 
 SPARES = 2  # users that replace those that leave their role
 TAKE = 1_000_003  # distance between the seeds of two dialogues' players
@@ -39,7 +39,7 @@ REST = 5.0  # seconds before a blueprint is started again, doubled each time
 
 
 @dataclass(frozen=True)
-class Made:
+class BlueprintResult:
     """The result for one blueprint: its dataset rows, its line of statistics, and what was dropped, by reason."""
 
     rows: list[dict[str, Any]]
@@ -47,7 +47,7 @@ class Made:
     dropped: Counter[str] = field(default_factory=Counter)
 
 
-class Maker:
+class BlueprintSynthesiser:
     """Makes the blueprints of a recipe; all blueprints of a worker share its endpoints."""
 
     def __init__(self, config: SynthesisConfig) -> None:
@@ -59,11 +59,11 @@ class Maker:
         if user.is_llm:
             shared = SharedEndpoint(user, user.urls, user.served_name)
             self.endpoints["user"] = shared.endpoint
-        self.users = Users(shared)
-        others = {part: settings for part, settings in config.endpoints.items() if part != "user"}
-        self.endpoints |= {part: endpoint_of(settings) for part, settings in others.items()}
+        self.users = UserFactory(shared)
+        others = {part: settings for part, settings in config.model_endpoints.items() if part != "user"}
+        self.endpoints |= {part: make_endpoint(settings) for part, settings in others.items()}
 
-    async def one(self, index: int) -> Made:
+    async def synthesise_blueprint(self, index: int) -> BlueprintResult:
         """The result for the index-th blueprint; it is started again if servers fail, at most `attempts` times.
 
         Raises `EndpointRejected` if a server refuses every request.
@@ -73,47 +73,51 @@ class Maker:
             try:
                 return await self._once(index)
             except RequestRefused as error:  # a retry would not help
-                return Made([], self._line(index, REFUSED) | {"fault": error.why})
+                return BlueprintResult([], self._line(index, REFUSED) | {"fault": error.why})
             except EndpointRejected:  # the server refuses every request, so the run stops
                 raise
             except InfraError as error:
                 self.again["infra_error"] += 1
                 fault = str(error)
                 await asyncio.sleep(REST * 2**attempt if attempt + 1 < self.config.attempts else 0)
-        return Made([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
+        return BlueprintResult([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
 
-    async def _once(self, index: int) -> Made:
+    async def _once(self, index: int) -> BlueprintResult:
         dropped, record = Counter[str](), dict[str, Any]()
         try:
             made, record = await self._blueprint(index, dropped)
-            blueprint = with_behaviours(made, self.config.user.behaviours, self.config.recipe_of(index))
+            blueprint = blueprint_with_behaviours(made, self.config.user.behaviours, self.config.blueprint_recipe_at(index))
             found, stats = await self._play(blueprint)
         except NoBlueprint as error:
-            return Made([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
+            return BlueprintResult([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
         except (WorldError, AgentFault) as error:
-            fault = fault_of(error)
-            return Made([], self._line(index, Outcome.of(fault.boundary)) | record | {"fault": fault.reason}, dropped)
-        kept = sorted(found, key=lambda trajectory: (trajectory.valid, len(trajectory.steps)))[: self.config.per_blueprint]
-        line = self._line(index, outcome_of(stats)) | stats.row() | record
-        return Made([to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
+            fault = fault_from_error(error)
+            return BlueprintResult(
+                [], self._line(index, Outcome.from_boundary(fault.boundary)) | record | {"fault": fault.reason}, dropped
+            )
+        kept = sorted(found, key=lambda trajectory: (trajectory.is_valid, len(trajectory.steps)))[
+            : self.config.per_blueprint
+        ]
+        line = self._line(index, classify_outcome(stats)) | stats.to_row() | record
+        return BlueprintResult([trajectory_to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[Blueprint, dict[str, Any]]:
+    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[BlueprintProtocol, dict[str, Any]]:
         """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
-        config, recipe, seed = self.config, self.config.recipe_of(index), self.config.first_seed + index
+        config, recipe, seed = self.config, self.config.blueprint_recipe_at(index), self.config.first_seed + index
         if config.author:
             client = StructuredClient(self.endpoints["author"], config.author)
-            part = part_for(recipe, seed)
+            part = source_for_seed(recipe, seed)
             author = world_of(part).llm_author
             assert author, "the recipe was checked"
             found = await author(part, config.split, seed, client, config.author.attempts, dropped)
             return found.blueprint, {"author": found.record | asdict(client.tally)}
-        made = make_blueprint(recipe, config.split, seed, dropped)
+        made = make_blueprint_of_seed(recipe, config.split, seed, dropped)
         if config.paraphrase is None:
             return made, {}
         client = StructuredClient(self.endpoints["paraphrase"], config.paraphrase)
-        return await reworded(made, client, dropped), {"paraphrase": asdict(client.tally)}
+        return await paraphrase_blueprint(made, client, dropped), {"paraphrase": asdict(client.tally)}
 
-    async def _play(self, blueprint: Blueprint) -> tuple[list[Trajectory], TreeStats]:
+    async def _play(self, blueprint: BlueprintProtocol) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
             role_play = world_of(blueprint).role_play
@@ -125,27 +129,27 @@ class Maker:
             return found
         if config.strategy == "m2":
             line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
-            return await forest(blueprint, self._trees(blueprint, line.rollouts), line, config.limits)
-        return await forest(blueprint, self._trees(blueprint, 1), config.search, config.limits)
+            return await search_forest(blueprint, self._trees(blueprint, line.rollouts), line, config.limits)
+        return await search_forest(blueprint, self._trees(blueprint, 1), config.search, config.limits)
 
-    def _trees(self, blueprint: Blueprint, count: int) -> Iterator[Participants]:
+    def _trees(self, blueprint: BlueprintProtocol, count: int) -> Iterator[Participants]:
         """The players of `count` trees of a blueprint; each tree gets other seeds."""
         return (self._participants(blueprint, take) for take in range(count))
 
-    def _participants(self, blueprint: Blueprint, take: int) -> Participants:
+    def _participants(self, blueprint: BlueprintProtocol, take: int) -> Participants:
         users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
         return Participants(self._agent(blueprint, blueprint.seed + take * TAKE), users)
 
-    def _agent(self, blueprint: Blueprint, seed: int) -> Agent:
+    def _agent(self, blueprint: BlueprintProtocol, seed: int) -> Agent:
         if (said := self.config.agent) is None:
             return world_of(blueprint).expert(self.config.expert, seed)
         return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)
 
     def _line(self, index: int, outcome: str) -> dict[str, Any]:
         id = f"{self.config.split}-{self.config.first_seed + index}"
-        return {"id": id, "outcome": str(outcome), **TreeStats().row()}
+        return {"id": id, "outcome": str(outcome), **TreeStats().to_row()}
 
-    def transport(self) -> dict[str, int]:
+    def take_transport_counts(self) -> dict[str, int]:
         """Requests, tokens and faults by model role since the last call of this method."""
         now = Counter({f"again/{reason}": count for reason, count in self.again.items()})
         for part, endpoint in self.endpoints.items():
@@ -162,7 +166,7 @@ class Maker:
             await endpoint.close()
 
 
-async def reworded(blueprint: Any, client: StructuredClient, dropped: Counter[str]) -> Any:
+async def paraphrase_blueprint(blueprint: Any, client: StructuredClient, dropped: Counter[str]) -> Any:
     """The blueprint with paraphrases; dropped ones are counted in `dropped` as `paraphrase: reason`."""
     kind = world_of(blueprint).paraphraser
     if kind is None:
@@ -173,7 +177,7 @@ async def reworded(blueprint: Any, client: StructuredClient, dropped: Counter[st
     return found
 
 
-def outcome_of(stats: TreeStats) -> Outcome:
+def classify_outcome(stats: TreeStats) -> Outcome:
     """A blueprint's outcome: success if a trajectory was verified, else whose failure it was."""
     if stats.successes:
         return Outcome.SUCCESS

@@ -19,13 +19,21 @@ from pydantic import Field
 from homerl.envs.core.model import Model
 from homerl.host.measure.search_stats import TreeStats
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.faults import AgentFault, Boundary, Fault, RequestRefused, UserError, fault_of
+from homerl.play.faults import AgentFault, Boundary, Fault, RequestRefused, UserError, fault_from_error
 from homerl.play.loop import Agent, User, replies_from
-from homerl.play.situation import Blueprint
+from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.play.utterance import Utterance
-from homerl.synth.tree import Node, Role, Unvisited, backpropagate, close, tokens_of, walk
-from homerl.worlds.registry import begin
+from homerl.synth.tree import (
+    NodeRole,
+    TreeNode,
+    Unvisited,
+    backpropagate_reward,
+    candidate_tokens,
+    update_passability,
+    walk_tree,
+)
+from homerl.worlds.registry import begin_episode
 
 
 class SearchConfig(Model):
@@ -57,19 +65,19 @@ class Participants:
     users: Sequence[User]
 
 
-async def search(
-    blueprint: Blueprint,
+async def search_tree(
+    blueprint: BlueprintProtocol,
     agent: Agent,
     users: Sequence[User],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
 ) -> tuple[list[Trajectory], TreeStats]:
     """Search one tree of a blueprint; return its verified trajectories and the statistics."""
-    return await forest(blueprint, [Participants(agent, users)], config, limits)
+    return await search_forest(blueprint, [Participants(agent, users)], config, limits)
 
 
-async def forest(
-    blueprint: Blueprint,
+async def search_forest(
+    blueprint: BlueprintProtocol,
     participants: Iterable[Participants],
     config: SearchConfig = SearchConfig(),
     limits: EpisodeLimits = EpisodeLimits(),
@@ -88,14 +96,14 @@ async def forest(
         return stats.rollouts < config.rollouts and (calls is None or stats.calls < calls)
 
     for players in takewhile(lambda _: goes_on(), participants):
-        root = Node(begin(blueprint, limits), forgiving=forgiving)
+        root = TreeNode(begin_episode(blueprint, limits), forgiving=forgiving)
         while root.passable and goes_on():
             for trajectory in await _rollout(root, players, config, stats):
                 found.setdefault(_deeds(trajectory), trajectory)
         _count(root, stats)
     stats.merged += stats.successes + stats.recovered - len(found)
     stats.grounded = stats.successes
-    verified = [trajectory for trajectory in found.values() if trajectory.valid]
+    verified = [trajectory for trajectory in found.values() if trajectory.is_valid]
     return [*_recovery(found.values(), verified), *verified], stats
 
 
@@ -104,7 +112,7 @@ def _recovery(found: Iterable[Trajectory], verified: Sequence[Trajectory]) -> li
     else, and has no more turns than they need.
     """
     turns = min((len(trajectory.turns()) for trajectory in verified), default=0)
-    alike = [one for one in found if not one.valid and one.clean and len(one.turns()) <= turns]
+    alike = [one for one in found if not one.is_valid and one.clean and len(one.turns()) <= turns]
     return sorted(alike, key=lambda trajectory: len(trajectory.steps))[:1]
 
 
@@ -114,16 +122,16 @@ def _deeds(trajectory: Trajectory) -> tuple[Any, ...]:
     return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
 
 
-async def _rollout(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
+async def _rollout(root: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
     """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it meets all of Φ."""
     path = await _path(root, players, config, stats)
-    if not path[-1].terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
-        close(path)  # no continuation from here, and not the agent's fault
+    if not path[-1].is_terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
+        update_passability(path)  # no continuation from here, and not the agent's fault
         return []
     leaf = path[-1].episode
     success = leaf.outcome is Outcome.SUCCESS
-    verified = success and leaf.valid
-    backpropagate(path, float(verified))
+    verified = success and leaf.is_valid
+    backpropagate_reward(path, float(verified))
     stats.rollouts += 1
     stats.successes += verified
     stats.recovered += success and not verified
@@ -131,16 +139,16 @@ async def _rollout(root: Node, players: Participants, config: SearchConfig, stat
     stats.steps_linear += len(leaf.steps)
     stats.calls_linear += sum(node.requests for node in path[1:])
     stats.tokens_linear += sum(node.cost for node in path)
-    return [leaf.trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
+    return [leaf.to_trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
 
 
-async def _path(root: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Node]:
+async def _path(root: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> list[TreeNode]:
     """Select by UCB down to a leaf, then simulate to an end; every node on the way is kept."""
     path = [root]
-    while not (node := path[-1]).terminal:
+    while not (node := path[-1]).is_terminal:
         if not node.children:
             try:
-                node.grow(await _candidates(node, players, config, stats))
+                node.add_children(await _candidates(node, players, config, stats))
             except RequestRefused as error:
                 if not node.episode.steps:
                     raise
@@ -149,23 +157,23 @@ async def _path(root: Node, players: Participants, config: SearchConfig, stats: 
             except AgentFault as error:  # other dialogues of the tree stay
                 if not node.episode.steps:
                     raise
-                node.episode.end(fault_of(error))
+                node.episode.end_with_fault(fault_from_error(error))
                 break
-        if (child := await node.descend(config.c_ucb, config.unvisited)) is None:
+        if (child := await node.enter_best_child(config.c_ucb, config.unvisited)) is None:
             break
         path.append(child)
     return path
 
 
-def _outgrown(node: Node, error: RequestRefused) -> None:
+def _outgrown(node: TreeNode, error: RequestRefused) -> None:
     """End a dialogue that a server refuses, usually for its length; other dialogues of the tree stay."""
-    boundary = Boundary.AGENT if node.role is Role.AGENT else Boundary.USER
-    node.episode.end(Fault(boundary, f"outgrown: {fault_of(error).reason}"))
+    boundary = Boundary.AGENT if node.next_role is NodeRole.AGENT else Boundary.USER
+    node.episode.end_with_fault(Fault(boundary, f"outgrown: {fault_from_error(error).reason}"))
 
 
-async def _candidates(node: Node, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
+async def _candidates(node: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
-    if node.role is Role.AGENT:
+    if node.next_role is NodeRole.AGENT:
         replies = await replies_from(players.agent, node.episode, config.k_agent)
         stats.calls += 1
         stats.sampled += len(replies)
@@ -187,16 +195,16 @@ async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: Tr
             stats.user_errors[error.reason] = stats.user_errors.get(error.reason, 0) + 1
             spent = error.spent
             stats.calls_linear += spent.requests
-            stats.tokens_linear += tokens_of(spent)
+            stats.tokens_linear += candidate_tokens(spent)
         stats.calls += spent.requests
         stats.sampled += spent.requests
-        stats.tokens += tokens_of(spent)
+        stats.tokens += candidate_tokens(spent)
     return said
 
 
-def _count(root: Node, stats: TreeStats) -> None:
+def _count(root: TreeNode, stats: TreeStats) -> None:
     """Add a finished tree's nodes to the statistics."""
-    for node in walk(root):
+    for node in walk_tree(root):
         stats.nodes += 1
         stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
         stats.merged += node.merged

@@ -14,14 +14,14 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import IDENTITY, Model
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.models.endpoint.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
 from homerl.play.course import AT_ONCE
 from homerl.play.episode import EpisodeLimits
 from homerl.play.words.splits import Split
 from homerl.synth.mcts import SearchConfig
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import parts_in, refuse_behaviours, refuse_user, worlds_in
+from homerl.worlds.registry import refuse_behaviours, refuse_user, source_parts, source_worlds
 from homerl.worlds.sources import AnyMixedRecipe, default_recipe
 
 Strategy = Literal["m1", "m2", "m3"]
@@ -71,7 +71,7 @@ class SynthesisConfig(Model):
     @model_validator(mode="after")
     def _parts_can_be_played(self) -> SynthesisConfig:
         recipes = (*self.curriculum, self.recipe)
-        for worlds in map(worlds_in, recipes):
+        for worlds in map(source_worlds, recipes):
             refuse_user(worlds, self.user.kind)
             refuse_behaviours(worlds, self.user.behaviours)
             for world in worlds:
@@ -83,19 +83,19 @@ class SynthesisConfig(Model):
             raise ValueError("strategy m1 is text alone: it needs an `agent`, a chat model that plays all parts")
         if self.strategy == "m1" and self.user.behaviours != AT_ONCE:
             raise ValueError("strategy m1 has no blueprint, and so no wishes to tell: leave out `user.behaviours`")
-        parts = [part for recipe in recipes for part in parts_in(recipe)]
+        parts = [part for recipe in recipes for part in source_parts(recipe)]
         if self.strategy == "m1" and any(part.one_answer for part in parts):
             named = ", ".join(f"`{part.toolset}`" for part in parts if part.one_answer)
             raise ValueError(f"strategy m1 needs an agent that makes tool calls: name another toolset than {named}")
         return self
 
-    def recipe_of(self, index: int) -> AnyMixedRecipe:
+    def blueprint_recipe_at(self, index: int) -> AnyMixedRecipe:
         """The blueprint recipe of the index-th blueprint: the curriculum's stages in equal shares, then `recipe`."""
         stages = (*self.curriculum, self.recipe)
         return stages[min(index * len(stages) // self.blueprints, len(stages) - 1)]
 
     @property
-    def endpoints(self) -> Mapping[str, EndpointSettings]:
+    def model_endpoints(self) -> Mapping[str, EndpointSettings]:
         """The chat models of the recipe, by model role."""
         named = {role: getattr(self, role) for role in MODEL_ROLES}
         return {role: settings for role, settings in named.items() if settings is not None and settings.is_llm}
@@ -108,7 +108,7 @@ class SynthesisConfig(Model):
             data
             | {"user": "scripted", "paraphrase": None}
             | self.user.model_dump(mode="json", include={"behaviours"})
-            | {part: settings.asked for part, settings in self.endpoints.items()}
+            | {part: settings.answer_settings for part, settings in self.model_endpoints.items()}
         )
 
     @property
@@ -117,7 +117,7 @@ class SynthesisConfig(Model):
         return hashlib.blake2b(json.dumps(self.identity, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-class SynthRecipe(Base):
+class SynthRecipe(BaseRecipe):
     """A synthesis of verified trajectories."""
 
     run: Literal["synth"] = Field(description="Kind of the run.")

@@ -26,12 +26,12 @@ BINS = 10
 UNFILTERED = ("tasks: ", "candidates: ", "paraphrase: ")  # counts that are not drops of a filter
 
 
-def filtered(dropped: Mapping[str, int]) -> dict[str, int]:
+def count_filter_drops(dropped: Mapping[str, int]) -> dict[str, int]:
     """How many blueprints each filter dropped, of all that was counted on the way."""
     return {reason: count for reason, count in dropped.items() if not reason.startswith(UNFILTERED)}
 
 
-class SynthesisReport:
+class SynthesisStatistics:
     """Sums up shards, then the trajectories."""
 
     def __init__(self, config: SynthesisConfig = SynthesisConfig()) -> None:
@@ -46,7 +46,7 @@ class SynthesisReport:
         self.said = TextDiversity(random.Random("utterances"))
         self.done = TextDiversity(random.Random("deeds"))
 
-    def add(self, stats: Mapping[str, Any]) -> None:
+    def add_shard_stats(self, stats: Mapping[str, Any]) -> None:
         """Add the statistics of one shard."""
         for line in stats["blueprints"]:
             self.outcomes[line["outcome"]] += 1
@@ -57,17 +57,17 @@ class SynthesisReport:
         self.dropped.update(stats["dropped"])
         self.transport.update(stats.get("transport", {}))
 
-    def read(self, path: Path) -> None:
+    def read_dataset(self, path: Path) -> None:
         """Read the dataset row by row, for the diversity of utterances and of code."""
         for row in read_rows(path):
             self.kept += 1
             for message in row["messages"]:
                 if message["role"] == "user":
-                    self.said.add(message["content"].lower())
+                    self.said.add_text(message["content"].lower())
                 for call in message["tool_calls"]:
-                    self.done.add(code_of(call))
+                    self.done.add_text(tool_call_text(call))
 
-    def summary(self) -> dict[str, Any]:
+    def summarise_synthesis(self) -> dict[str, Any]:
         """All figures. Shares of blueprints exclude those lost to servers, and seeds that gave no blueprint."""
         total, count = self.total, self.outcomes.total()
         judged = count - sum(self.outcomes[outcome] for outcome in (Outcome.INFRA_ERROR, REFUSED, NO_BLUEPRINT))
@@ -88,7 +88,7 @@ class SynthesisReport:
             "tokens_per_trajectory": total["tokens"] / max(1, total["successes"]),
             "calls_per_trajectory": total["calls"] / max(1, total["successes"]),
             "difficulty": self.difficulty,
-            "diversity": {"utterances": self.said.figures(), "deeds": self.done.figures()},
+            "diversity": {"utterances": self.said.diversity_figures(), "deeds": self.done.diversity_figures()},
             "user_errors": dict(sorted(self.user_errors.items())),
             "dropped": dict(sorted(self.dropped.items())),
             "drop_rates": self.drop_rates(count),
@@ -100,13 +100,13 @@ class SynthesisReport:
         A scripted author does not count what it writes. Its number of written drafts is the dropped ones plus the
         blueprints.
         """
-        lost = dict(sorted(filtered(self.dropped).items()))
+        lost = dict(sorted(count_filter_drops(self.dropped).items()))
         tasks = self.dropped["tasks: written"] or blueprints + sum(lost.values())
         candidates = self.dropped["candidates: written"]
         return {key: count / (candidates if key.startswith("candidate:") else tasks) for key, count in lost.items()}
 
 
-def code_of(call: Mapping[str, Any]) -> str:
+def tool_call_text(call: Mapping[str, Any]) -> str:
     """A tool call as text: the code if it has an argument `code`, else the tool's name and its arguments."""
     name, arguments = call["function"]["name"], call["function"]["arguments"]
     try:

@@ -24,7 +24,7 @@ from homerl.play.utterance import Utterance
 Unvisited = Literal["first", "mean"]
 
 
-class Role(Enum):
+class NodeRole(Enum):
     """Who acts next (r_v)."""
 
     USER = "user"
@@ -32,7 +32,7 @@ class Role(Enum):
 
 
 @dataclass
-class Node:
+class TreeNode:
     """v = <h_v, r_v> with visit count N, accumulated reward Q and passability ρ.
 
     `pending` is a candidate that has not taken effect yet; `merged` counts children that were merged into siblings. A
@@ -41,7 +41,7 @@ class Node:
 
     episode: Episode
     pending: Reply | Utterance | None = None
-    children: list[Node] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
     visits: int = 0
     value: float = 0.0
     passable: bool = True
@@ -52,11 +52,11 @@ class Node:
     forgiving: bool = False
 
     @property
-    def role(self) -> Role:
+    def next_role(self) -> NodeRole:
         """Whether the user or the agent acts next."""
-        return Role.USER if waits_for_user(self.episode) else Role.AGENT
+        return NodeRole.USER if waits_for_user(self.episode) else NodeRole.AGENT
 
-    async def enter(self) -> None:
+    async def apply_candidate(self) -> None:
         """Let the pending candidate take effect, on a fork of the parent's episode."""
         if self.pending is None:
             return
@@ -65,37 +65,38 @@ class Node:
             apply_utterance(self.episode, self.pending)
             self.effect = self.pending.text, self.pending.intent_id
         else:
-            step = await self.episode.acts(self.pending)
-            words = self.episode.words_of(step.message)
+            step = await self.episode.apply_reply_async(self.pending)
+            words = self.episode.spoken_words_of(step.message)
             said = "" if self.episode.outcome is Outcome.SUCCESS else words.text.strip()  # one last word is like another
             self.effect = step.state_key, self.episode.outcome, said, words.question, step.observations
         self.pending = None
 
     @property
-    def terminal(self) -> bool:
+    def is_terminal(self) -> bool:
         """Whether the episode has ended, or contains a violation, since R is then 0 whatever follows (eq. 4)."""
-        return self.episode.outcome is not None or not (self.forgiving or self.episode.valid)
+        return self.episode.outcome is not None or not (self.forgiving or self.episode.is_valid)
 
-    def grow(self, candidates: Sequence[Reply | Utterance]) -> None:
+    def add_children(self, candidates: Sequence[Reply | Utterance]) -> None:
         """Add one child for each candidate."""
         self.children = [
-            Node(self.episode, c, cost=tokens_of(c), requests=requests_of(c), forgiving=self.forgiving) for c in candidates
+            TreeNode(self.episode, c, cost=candidate_tokens(c), requests=candidate_requests(c), forgiving=self.forgiving)
+            for c in candidates
         ]
 
-    async def descend(self, c_ucb: float, unvisited: Unvisited = "first") -> Node | None:
+    async def enter_best_child(self, c_ucb: float, unvisited: Unvisited = "first") -> TreeNode | None:
         """Enter the selected child; None if all remaining children were merged into their siblings."""
         while any(child.passable for child in self.children):
-            child = self.select(c_ucb, unvisited)
+            child = self.select_child(c_ucb, unvisited)
             if child.pending is None:
                 return child
-            await child.enter()
+            await child.apply_candidate()
             if all(other is child or other.pending or other.effect != child.effect for other in self.children):
                 return child
             self.children = [other for other in self.children if other is not child]
             self.merged += 1
         return None
 
-    def select(self, c_ucb: float, unvisited: Unvisited = "first") -> Node:
+    def select_child(self, c_ucb: float, unvisited: Unvisited = "first") -> TreeNode:
         """The passable child with the highest upper confidence bound (eq. 3); there must be one.
 
         The paper does not define the bound of an unvisited child. `first` puts it above all others, which widens the
@@ -104,40 +105,43 @@ class Node:
         """
         passable = [child for child in self.children if child.passable]
         worth = math.inf if unvisited == "first" else self.value / max(1, self.visits)
-        return max(passable, key=lambda child: (child.bound(self.visits, c_ucb) if child.visits else worth, child.visits))
+        return max(
+            passable,
+            key=lambda child: (child.upper_confidence_bound(self.visits, c_ucb) if child.visits else worth, child.visits),
+        )
 
-    def bound(self, parent_visits: int, c_ucb: float) -> float:
+    def upper_confidence_bound(self, parent_visits: int, c_ucb: float) -> float:
         """Q/N + c sqrt(2 ln N(parent) / N)."""
         return self.value / self.visits + c_ucb * math.sqrt(2 * math.log(parent_visits) / self.visits)
 
 
-def tokens_of(candidate: Reply | Utterance) -> int:
+def candidate_tokens(candidate: Reply | Utterance) -> int:
     """The tokens, prompt included, of a request for this one message."""
     return candidate.prompt_tokens + candidate.tokens
 
 
-def requests_of(candidate: Reply | Utterance) -> int:
+def candidate_requests(candidate: Reply | Utterance) -> int:
     """The number of requests for a candidate: a user may need two or none."""
     return candidate.requests if isinstance(candidate, Utterance) else 1
 
 
-def backpropagate(path: Sequence[Node], reward: float) -> None:
+def backpropagate_reward(path: Sequence[TreeNode], reward: float) -> None:
     """Add the reward to every node of a path, and close the path."""
     for node in path:
         node.visits += 1
         node.value += reward
-    close(path)
+    update_passability(path)
 
 
-def close(path: Sequence[Node]) -> None:
+def update_passability(path: Sequence[TreeNode]) -> None:
     """From the end of a path to its root, mark nodes without a passable child as impassable."""
     for node in reversed(path):
         node.passable = any(child.passable for child in node.children)
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk_tree(node: TreeNode) -> Iterator[TreeNode]:
     """Every entered node, parents before children."""
     if node.pending is None:
         yield node
         for child in node.children:
-            yield from walk(child)
+            yield from walk_tree(child)

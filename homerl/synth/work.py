@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.play.faults import InfraError
-from homerl.play.trajectory import Outcome, as_lines
-from homerl.synth.make import Made, Maker
+from homerl.play.trajectory import Outcome, rows_to_json_lines
+from homerl.synth.make import BlueprintResult, BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
 
 OPEN = 32  # most shards that are open beyond those being played
@@ -41,7 +41,7 @@ def assign_shards(config: SynthesisConfig, todo: Sequence[range], workers: int) 
     return [(todo[w::count], (config.in_flight + w) // count) for w in range(count)]
 
 
-def work(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool = True) -> Iterator[Shard]:
+def synthesise_shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool = True) -> Iterator[Shard]:
     """Yield the shards of `todo`, in order or as they are completed.
 
     `at_once` blueprints are played concurrently, also across the borders of shards.
@@ -68,14 +68,14 @@ class BlueprintLimiter:
         self._free, self.room = asyncio.Semaphore(at_once), asyncio.Event()
         self.room.set()
 
-    def expect(self, more: int) -> None:
+    def expect_blueprints(self, more: int) -> None:
         """Announce `more` blueprints that will ask to play; a negative number takes them back."""
         self.waiting += more
         (self.room.set if self.waiting < self.at_once else self.room.clear)()
 
     async def __aenter__(self) -> None:
         await self._free.acquire()
-        self.expect(-1)
+        self.expect_blueprints(-1)
 
     async def __aexit__(self, *error: object) -> None:
         self._free.release()
@@ -83,7 +83,7 @@ class BlueprintLimiter:
 
 async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
     """Raises `InfraError` if servers failed for all blueprints of some shards in a row, and these are not few."""
-    maker, limiter, failed = Maker(config), BlueprintLimiter(at_once), 0
+    maker, limiter, failed = BlueprintSynthesiser(config), BlueprintLimiter(at_once), 0
     coming, pending = deque(todo), list[asyncio.Task[Shard]]()
     most = OPEN + at_once // config.shard
     try:
@@ -97,7 +97,7 @@ async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, 
                     raise InfraError(faults[0])
                 yield shard
             elif coming and len(pending) < most and limiter.room.is_set():
-                limiter.expect(len(coming[0]))
+                limiter.expect_blueprints(len(coming[0]))
                 pending.append(asyncio.create_task(_shard(maker, coming.popleft(), limiter)))
             else:
                 await _first(awaited, limiter.room if coming and len(pending) < most else None)
@@ -115,18 +115,18 @@ async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | No
         task.cancel()
 
 
-async def _shard(maker: Maker, blueprints: range, limiter: BlueprintLimiter) -> Shard:
+async def _shard(maker: BlueprintSynthesiser, blueprints: range, limiter: BlueprintLimiter) -> Shard:
     """Play one range."""
 
-    async def one(index: int) -> Made:
+    async def one(index: int) -> BlueprintResult:
         async with limiter:
-            return await maker.one(index)
+            return await maker.synthesise_blueprint(index)
 
     made = await asyncio.gather(*map(one, blueprints))
     lines = [part.stats for part in made]
     dropped = sum((part.dropped for part in made), Counter())
-    stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.transport()}
-    return Shard(blueprints, "".join(as_lines(row for part in made for row in part.rows)), stats)
+    stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.take_transport_counts()}
+    return Shard(blueprints, "".join(rows_to_json_lines(row for part in made for row in part.rows)), stats)
 
 
 def _faults(shard: Shard) -> list[str]:

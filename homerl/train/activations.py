@@ -29,23 +29,29 @@ from transformers.integrations import moe
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from homerl.envs.core.documents import InputError
-from homerl.train.adapted import fuse, peft_config
-from homerl.train.devices.optimizers.owned import match_adapter
+from homerl.train.adapted import fuse_liger_kernels, make_lora_config
+from homerl.train.devices.optimizers.owned import match_adapter_dtype
 from homerl.train.model import ModelSettings
-from homerl.train.rows.attention import Kernel, by_segment, by_torch, kernel_of, packed_attention
+from homerl.train.rows.attention import (
+    Kernel,
+    attend_by_segment,
+    attend_by_torch_varlen,
+    choose_attention_kernel,
+    use_packed_attention,
+)
 from homerl.train.rows.budget import TokenBytes
-from homerl.train.rows.families import why_unpackable
-from homerl.train.rows.rows import TokenSequence, row_of
-from homerl.train.rows.updates import configs_of
-from homerl.train.sizes import of_config
-from homerl.train.workarounds.whole_at_first import unsharded
+from homerl.train.rows.families import find_packing_obstacle
+from homerl.train.rows.rows import TokenSequence, pack_row
+from homerl.train.rows.updates import list_attention_configs
+from homerl.train.sizes import sizes_from_config
+from homerl.train.workarounds.whole_at_first import load_unsharded
 
 LONGEST = 2048  # tokens of a row that is counted; what grows with their square weighs little up to here
 NOT_FORWARDED = ("shift_labels", "fused_lm_head")  # of the head, whose tiles are counted for themselves
 
 
 @dataclass(frozen=True)
-class Counted:
+class ModelCount:
     """The numbers of a model's weights (without its adapter) and of those that are trained; a token's activations."""
 
     parameters: int
@@ -53,7 +59,9 @@ class Counted:
     token: TokenBytes
 
 
-def count_model(config: Mapping[str, Any], settings: ModelSettings, fused: bool, device: str, longest: int) -> Counted:
+def count_model_memory(
+    config: Mapping[str, Any], settings: ModelSettings, fused: bool, device: str, longest: int
+) -> ModelCount:
     """The count of a model with this configuration (its `config.json`), trained as the settings say.
 
     It trains on a `device` ("cpu" or "cuda"), with sequences of at most `longest` tokens, and with Liger's kernels if
@@ -64,18 +72,18 @@ def count_model(config: Mapping[str, Any], settings: ModelSettings, fused: bool,
 
 
 @cache
-def _counted(config: str, settings: ModelSettings, fused: bool, device: str, tokens: int) -> Counted:
+def _counted(config: str, settings: ModelSettings, fused: bool, device: str, tokens: int) -> ModelCount:
     values = json.loads(config)
-    with ExitStack() as undone, unsharded():
+    with ExitStack() as undone, load_unsharded():
         model = _without_weights(values, settings, fused, undone)
         sizes = [(part.numel(), part.requires_grad) for part in model.parameters()]
         try:
             token = _forwarded(model, _kernel(model, settings, device), tokens)
         except (DataDependentOutputException, DynamicOutputShapeException):  # its code looks at values, which none has
-            like = _without_weights(of_config(values).config, settings, fused, undone)
+            like = _without_weights(sizes_from_config(values).config, settings, fused, undone)
             token = _forwarded(like, _kernel(like, settings, device), tokens)
     trained = sum(size for size, trains in sizes if trains)
-    return Counted(sum(size for size, _ in sizes) - (trained if settings.lora else 0), trained, token)
+    return ModelCount(sum(size for size, _ in sizes) - (trained if settings.lora else 0), trained, token)
 
 
 def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: bool, undone: ExitStack) -> PreTrainedModel:
@@ -92,44 +100,44 @@ def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: 
 
         undone.enter_context(patch.dict(vars(sys.modules[type(model).__module__])))
         undone.enter_context(patch.object(KernelInterface, "__getitem__", lambda kernel, grid: lambda *args, **kwargs: None))
-        fuse(model)
+        fuse_liger_kernels(model)
     if settings.lora:
         try:
             with torch.device("meta"):
-                model = get_peft_model(model, peft_config(settings))
+                model = get_peft_model(model, make_lora_config(settings))
         except ValueError as error:
             raise InputError(str(error), "model.lora.target_modules", "name modules that this model has") from error
-        match_adapter(model)
+        match_adapter_dtype(model)
     return model.train()
 
 
 def _kernel(model: PreTrainedModel, settings: ModelSettings, device: str) -> Kernel | None:
     """What attends to packed rows, or None. The kernels of packages keep what torch's own does."""
-    if why_unpackable(model.config.to_dict()):
+    if find_packing_obstacle(model.config.to_dict()):
         return None
-    _, kernel = kernel_of(settings.attention, device, settings.dtype != "float32")
-    return by_segment if kernel is by_segment else by_torch
+    _, kernel = choose_attention_kernel(settings.attention, device, settings.dtype != "float32")
+    return attend_by_segment if kernel is attend_by_segment else attend_by_torch_varlen
 
 
 def _forwarded(model: PreTrainedModel, kernel: Kernel | None, tokens: int) -> TokenBytes:
     """What a token of a row of one sequence keeps in the model's layers."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     decoder = base.get_decoder()
-    attention = packed_attention(*configs_of(model)) if kernel else nullcontext()
+    attention = use_packed_attention(*list_attention_configs(model)) if kernel else nullcontext()
     with FakeTensorMode(), _looking_at_no_values(), attention, ExitStack() as hooks:
         named = [*decoder.named_parameters(), *decoder.named_buffers()]
         fakes = {name: torch.empty(part.shape, dtype=part.dtype).requires_grad_(part.requires_grad) for name, part in named}
-        row = row_of([TokenSequence.of(range(tokens + 1), np.array([tokens]))], kernel, "cpu")
+        row = pack_row([TokenSequence.from_ids(range(tokens + 1), np.array([tokens]))], kernel, "cpu")
         inputs = {name: value for name, value in row.inputs.items() if name not in NOT_FORWARDED}
         kept = _Kept({part.untyped_storage()._cdata for part in fakes.values()})
         for layer in decoder.modules():
             if isinstance(layer, GradientCheckpointingLayer):
-                hooks.callback(layer.register_forward_pre_hook(kept.enter, with_kwargs=True).remove)
-                hooks.callback(layer.register_forward_hook(kept.leave).remove)
-        with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda packed: packed):
+                hooks.callback(layer.register_forward_pre_hook(kept.enter_layer, with_kwargs=True).remove)
+                hooks.callback(layer.register_forward_hook(kept.leave_layer).remove)
+        with torch.autograd.graph.saved_tensors_hooks(kept.pack_saved_tensor, lambda packed: packed):
             output = functional_call(decoder, fakes, (), inputs | {"use_cache": False})
-        kept.pack(output.last_hidden_state)  # the head's input
-        return kept.each(tokens)
+        kept.pack_saved_tensor(output.last_hidden_state)  # the head's input
+        return kept.bytes_per_token(tokens)
 
 
 @contextmanager
@@ -154,17 +162,17 @@ class _Kept:
     held: list[torch.UntypedStorage] = field(default_factory=list)  # so that no other storage gets the address of one
     within: bool = False
 
-    def pack(self, tensor: torch.Tensor) -> None:
+    def pack_saved_tensor(self, tensor: torch.Tensor) -> None:
         self._add(tensor, self.layers[-1] if self.within else self.others)
 
-    def enter(self, layer: torch.nn.Module, args: object, kwargs: object) -> None:
+    def enter_layer(self, layer: torch.nn.Module, args: object, kwargs: object) -> None:
         for value in tree_leaves((args, kwargs)):
             if isinstance(value, torch.Tensor):
                 self._add(value, self.inputs)
         self.layers.append({})
         self.within = True
 
-    def leave(self, *_: object) -> None:
+    def leave_layer(self, *_: object) -> None:
         self.within = False
 
     def _add(self, tensor: torch.Tensor, to: dict[int, int]) -> None:
@@ -173,7 +181,7 @@ class _Kept:
             self.held.append(storage)
             to[storage._cdata] = storage.nbytes()
 
-    def each(self, tokens: int) -> TokenBytes:
+    def bytes_per_token(self, tokens: int) -> TokenBytes:
         every, once = dict(self.others), self.others | self.inputs
         for layer in self.layers:
             every |= layer

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def fuse(model: PreTrainedModel) -> None:
+def fuse_liger_kernels(model: PreTrainedModel) -> None:
     """Give a model Liger's kernels, where Liger knows its family."""
     from liger_kernel.transformers import _apply_liger_kernel_to_instance
 
     _apply_liger_kernel_to_instance(model, cross_entropy=False, fused_linear_cross_entropy=False)  # TRL has a head
 
 
-def peft_config(settings: ModelSettings) -> LoraConfig | None:
+def make_lora_config(settings: ModelSettings) -> LoraConfig | None:
     """The configuration of the adapter, or None if all weights are trained."""
     if settings.lora is None:
         return None

@@ -19,21 +19,27 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe.base import Base
-from homerl.host.recipe.monitoring import tell_services
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.recipe.monitoring import set_monitoring_variables
 from homerl.host.terminal.console import say
-from homerl.models.policy.chat_choice import choose_format
-from homerl.train.adapted import fuse
+from homerl.models.policy.chat_choice import choose_chat_template
+from homerl.train.adapted import fuse_liger_kernels
 from homerl.train.devices.parallel import ParallelTrainer, collective_timeout, parallel_arguments
-from homerl.train.devices.shards import empty_model
-from homerl.train.memory import compiler_installed, compiles, estimate, has_liger, liger_installed
+from homerl.train.devices.shards import make_empty_model
+from homerl.train.memory import (
+    estimate_training_memory,
+    is_compiler_installed,
+    is_liger_installed,
+    uses_compiled_layers,
+    uses_liger_kernels,
+)
 from homerl.train.model import ModelSettings
-from homerl.train.named import base_of, is_adapter, model_source, tokenizer_of
+from homerl.train.named import find_adapter_base, is_adapter, load_model_tokenizer, resolve_model_source
 from homerl.train.optim_settings import OptimSettings
 from homerl.train.recipe import SFTRecipe, TrainingRecipe
 from homerl.train.rows.compiled import CompiledLayers
-from homerl.train.rows.families import why_unpackable
-from homerl.train.rows.passes import Budget
+from homerl.train.rows.families import find_packing_obstacle
+from homerl.train.rows.passes import TokenBudget
 from homerl.train.rows.profiler import MemoryProfiler
 from homerl.train.rows.updates import PackedUpdates
 from homerl.train.sizes import GB
@@ -42,9 +48,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def common_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
+def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[str, Any]:
     """The training arguments that SFT and RLVE have in common. It also tells W&B and TensorBoard theirs."""
-    tell_services(recipe)
+    set_monitoring_variables(recipe)
     if recipe.model.dtype == "float32" and not recipe.cpu:
         torch.set_float32_matmul_precision("high")  # TF32 is fast enough for models this small
     floor = {}
@@ -67,7 +73,7 @@ def common_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[st
             "save_total_limit": settings.keep_checkpoints,
             "logging_steps": settings.log_steps,
             "logging_first_step": True,
-            "report_to": reporters(recipe),
+            "report_to": metric_reporters(recipe),
             "project": recipe.wandb.project,  # trackio's
             "trackio_static_space_id": False,  # publish nothing without being asked to
             "seed": recipe.seed,
@@ -84,38 +90,38 @@ def common_arguments(recipe: TrainingRecipe, settings: OptimSettings) -> dict[st
     )
 
 
-def reporters(recipe: Base) -> list[str]:
+def metric_reporters(recipe: BaseRecipe) -> list[str]:
     """The names of the services that get metrics besides `metrics.jsonl`."""
     return [name for name in recipe.report_to if name != "wandb" or recipe.wandb.mode != "disabled"]
 
 
-def prepare_scratch(recipe: SFTRecipe, rows: Dataset) -> str:
+def make_scratch_model(recipe: SFTRecipe, rows: Dataset) -> str:
     """Return the name or folder to load the model from. The first rank makes a `from_scratch` model before that."""
     if recipe.model.from_scratch is None:
         return str(recipe.model.name)
     from accelerate import PartialState
 
-    from homerl.train.tiny import make_tiny, tools_in
+    from homerl.train.tiny import collect_row_tools, make_tiny_model
 
     folder = recipe.out / "scratch"
     state = PartialState(cpu=recipe.cpu, timeout=collective_timeout(recipe))
     if state.is_main_process and not (folder / "tokenizer_config.json").exists():
         making = folder.with_name("scratch.making")
-        make_tiny(rows, tools_in(rows), recipe.model.from_scratch, recipe.seed, making)
+        make_tiny_model(rows, collect_row_tools(rows), recipe.model.from_scratch, recipe.seed, making)
         shutil.rmtree(folder, ignore_errors=True)
         making.rename(folder)
     state.wait_for_everyone()
     return str(folder)
 
 
-def load_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
+def load_chat_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
     With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises
     `InputError` if there is no template that it could be trained with.
     """
-    tokenizer = tokenizer_of(model_source(source))
-    choose_format(tokenizer, source, own, named)
+    tokenizer = load_model_tokenizer(resolve_model_source(source))
+    choose_chat_template(tokenizer, source, own, named)
     return tokenizer
 
 
@@ -129,90 +135,90 @@ def load_policy(settings: ModelSettings, source: str, empty: bool = False) -> Pr
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    source = model_source(source)
+    source = resolve_model_source(source)
     if not is_adapter(source):
-        load = empty_model if empty else AutoModelForCausalLM.from_pretrained
+        load = make_empty_model if empty else AutoModelForCausalLM.from_pretrained
         return load(source, dtype=getattr(torch, settings.dtype))
     from peft import PeftModel
 
-    base = load_policy(settings, base_of(source), empty)
+    base = load_policy(settings, find_adapter_base(source), empty)
     model = base if empty else PeftModel.from_pretrained(base, source).merge_and_unload().requires_grad_(True)
     model.name_or_path = source
     return model
 
 
-def with_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedModel:
+def add_liger_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrainedModel:
     """The model with Liger's kernels for norms, positions and activations, if the recipe and this machine have them.
 
     Raises `InputError` if the recipe asks for them and they are not installed.
     """
-    require(
-        recipe.model.kernels != "liger" or liger_installed(),
+    refuse_recipe_unless(
+        recipe.model.kernels != "liger" or is_liger_installed(),
         "Liger's kernels are not installed",
         "model.kernels",
         "pip install 'homerl[kernels]', or leave it at `auto`",
     )
-    if has_liger(recipe) and torch.cuda.is_available():
-        fuse(model)
+    if uses_liger_kernels(recipe) and torch.cuda.is_available():
+        fuse_liger_kernels(model)
     return model
 
 
-def packed_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> PackedUpdates:
+def make_trainer_updates(trainer: ParallelTrainer, recipe: TrainingRecipe) -> PackedUpdates:
     """What makes a trainer's updates, with the recipe's budget, or that which the memory of this machine allows."""
     state = trainer.accelerator
     if recipe.cpu:
         memory = psutil.virtual_memory().total / state.num_processes / GB
     else:
         memory = torch.cuda.get_device_properties(state.device).total_memory / GB
-    found = estimate(recipe, gpus=state.num_processes, memory=memory)
+    found = estimate_training_memory(recipe, gpus=state.num_processes, memory=memory)
     profiler = MemoryProfiler(state, found.headroom)
-    compiled = compiled_layers(trainer.model, recipe)
-    updates = packed_passes(trainer.model, recipe, state, profiler.budget, profiler, compiled)
-    if not found.fits(memory):
-        updates.log.warning(f"the estimate of the memory says: {found.verdict(memory)}")
+    compiled = make_compiled_layers(trainer.model, recipe)
+    updates = make_packed_updates(trainer.model, recipe, state, profiler.budget, profiler, compiled)
+    if not found.fits_in_memory(memory):
+        updates.log.warning(f"the estimate of the memory says: {found.describe_fit(memory)}")
     return updates
 
 
-def packed_passes(
+def make_packed_updates(
     model: PreTrainedModel,
     recipe: TrainingRecipe,
     accelerator: Accelerator,
-    budget: Budget,
+    budget: TokenBudget,
     profiler: MemoryProfiler | None = None,
     compiled: CompiledLayers | None = None,
 ) -> PackedUpdates:
     """The packed passes of a model with a budget, by the recipe's attention."""
-    half, unpackable = recipe.model.dtype != "float32", why_unpackable(model.config.to_dict())
+    half, unpackable = recipe.model.dtype != "float32", find_packing_obstacle(model.config.to_dict())
     return PackedUpdates(accelerator, budget, recipe.model.attention, half, unpackable, profiler, compiled)
 
 
-def compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> CompiledLayers | None:
+def make_compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> CompiledLayers | None:
     """The layers of a model, compiled if the recipe and this machine do so; `auto` leaves models that transformers does not
     compile. Raises `InputError` if the recipe asks for it and there is no compiler.
     """
     asked = recipe.model.compile
-    require(
-        asked is not True or compiler_installed(),
+    refuse_recipe_unless(
+        asked is not True or is_compiler_installed(),
         "there is no C compiler for compiled layers",
         "model.compile",
         "install gcc, or leave it at `auto`",
     )
     able = next((part._can_compile_fullgraph for part in model.modules() if isinstance(part, PreTrainedModel)), False)
-    return CompiledLayers(model) if compiles(recipe) and (asked is True or able) else None
+    return CompiledLayers(model) if uses_compiled_layers(recipe) and (asked is True or able) else None
 
 
-def last_checkpoint(out: Path) -> str | None:
+def find_last_checkpoint(out: Path) -> str | None:
     """The newest complete checkpoint of an interrupted run, or None. Incomplete checkpoints are deleted."""
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = out / "checkpoints"
     for checkpoint in folder.glob("checkpoint-*"):
-        if not is_complete(checkpoint):
+        if not is_complete_checkpoint(checkpoint):
             shutil.rmtree(checkpoint, ignore_errors=True)
     return get_last_checkpoint(str(folder)) if folder.is_dir() else None
 
 
-def is_complete(checkpoint: Path) -> bool:
+def is_complete_checkpoint(checkpoint: Path) -> bool:
     """Whether `trainer_state.json`, the last file of a checkpoint, exists and can be parsed. A save can be interrupted."""
     try:
         json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
@@ -221,14 +227,14 @@ def is_complete(checkpoint: Path) -> bool:
     return True
 
 
-def is_finished(args: TrainingArguments, checkpoint: str) -> bool:
+def is_finished_checkpoint(args: TrainingArguments, checkpoint: str) -> bool:
     """Whether a checkpoint has all requested updates, so that only the final model is missing."""
     state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
     done, asked = ("global_step", args.max_steps) if args.max_steps > 0 else ("epoch", args.num_train_epochs)
     return bool(state[done] >= asked)
 
 
-def fit(
+def train_and_save_model(
     trainer: ParallelTrainer,
     tokenizer: PreTrainedTokenizerBase,
     out: Path,
@@ -250,17 +256,17 @@ def fit(
     if seconds:
         trainer.add_callback(TimeLimit(seconds, iterations))
     state = trainer.accelerator
-    checkpoint = last_checkpoint(out) if state.is_main_process else None
+    checkpoint = find_last_checkpoint(out) if state.is_main_process else None
     state.wait_for_everyone()
-    checkpoint = checkpoint or last_checkpoint(out)
+    checkpoint = checkpoint or find_last_checkpoint(out)
     if checkpoint and state.is_main_process:
         say(f"{out}: kept from an earlier start: {Path(checkpoint).name}, from which it goes on")
-    if checkpoint and is_finished(trainer.args, checkpoint):  # else the trainer would make one more update
+    if checkpoint and is_finished_checkpoint(trainer.args, checkpoint):  # else the trainer would make one more update
         trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
-        progress.stop()
+        progress.release_terminal()
     making = out / "model.making"
     trainer.save_model(str(making))
     if state.is_main_process:
@@ -271,7 +277,7 @@ def fit(
     return out / "model"
 
 
-def require(condition: bool, what: str, where: str, remedy: str) -> None:
+def refuse_recipe_unless(condition: bool, what: str, where: str, remedy: str) -> None:
     """Raise `InputError` with `what`, `where` and `remedy` unless `condition` holds."""
     if not condition:
         raise InputError(what, where=where, remedy=remedy)

@@ -14,7 +14,7 @@ WRITTEN = ("checkpoints", "model", "best")  # folders of a run, which an interru
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskEstimate:
     """GB by part, and GB that are free for a run in folder `out`."""
 
     parts: Mapping[str, float]
@@ -29,7 +29,7 @@ class Disk:
         return said + (remedy if total > self.free else "")
 
 
-def disk_of(out: Path, settings: OptimSettings, best: bool, model: float, states: float) -> Disk:
+def estimate_disk(out: Path, settings: OptimSettings, best: bool, model: float, states: float) -> DiskEstimate:
     """The disk of a training in folder `out`.
 
     `model` are the bytes of a saved model or adapter, and `states` those that a checkpoint has besides. A new checkpoint is
@@ -38,10 +38,10 @@ def disk_of(out: Path, settings: OptimSettings, best: bool, model: float, states
     checkpoints = settings.keep_checkpoints + 1 if settings.save_steps else 0
     kept = f"{checkpoints} checkpoints (one while it is written)"
     parts = {kept: checkpoints * (model + states), "the model": model, "the best model": best * model}
-    return Disk({name: size / GB for name, size in parts.items() if size}, free_at(out) / GB, out)
+    return DiskEstimate({name: size / GB for name, size in parts.items() if size}, count_free_bytes(out) / GB, out)
 
 
-def free_at(out: Path) -> int:
+def count_free_bytes(out: Path) -> int:
     """Bytes that are free for a run in folder `out`: what it has written itself is written over."""
     there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
     own = (path for name in WRITTEN for path in (out / name).rglob("*"))

@@ -18,20 +18,20 @@ from importlib.util import find_spec
 from shutil import which
 from typing import TYPE_CHECKING
 
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.train import TRAININGS
-from homerl.train.disk import Disk, disk_of
+from homerl.train.disk import DiskEstimate, estimate_disk
 from homerl.train.engines.contract import MemorySizes, MemoryUse
-from homerl.train.engines.registry import engine_of
+from homerl.train.engines.registry import chosen_engine
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
 from homerl.train.refusals import parallel_mode
-from homerl.train.rows.budget import Headroom
-from homerl.train.rows.passes import Budget
-from homerl.train.sizes import GB, config_of, of_config
+from homerl.train.rows.budget import MemoryHeadroom
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.sizes import GB, find_model_config, sizes_from_config
 
 if TYPE_CHECKING:
-    from homerl.train.activations import Counted
+    from homerl.train.activations import ModelCount
 
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
@@ -40,7 +40,7 @@ ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two momen
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MemoryEstimate:
     """Memory in GB by part. `peak` is the larger of training and sampling.
 
     `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
@@ -53,72 +53,74 @@ class Estimate:
     sampling: dict[str, float]
     unit: str
     lacks: str
-    headroom: Headroom
-    disk: Disk
+    headroom: MemoryHeadroom
+    disk: DiskEstimate
     unpackable: str | None = None
 
     @property
-    def budget(self) -> Budget:
+    def pass_budget(self) -> TokenBudget:
         """The most tokens of a pass."""
-        return self.headroom.budget()
+        return self.headroom.make_budget()
 
     @property
-    def peak(self) -> float:
+    def peak_memory(self) -> float:
         """GB that the recipe needs at the most."""
         return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
 
-    def fits(self, memory: float) -> bool:
+    def fits_in_memory(self, memory: float) -> bool:
         """Whether it fits in `memory` GB."""
-        return self.peak <= memory and not self.lacks
+        return self.peak_memory <= memory and not self.lacks
 
-    def verdict(self, memory: float) -> str:
+    def describe_fit(self, memory: float) -> str:
         """Whether it fits in `memory` GB, in words."""
-        if not self.fits(memory):
+        if not self.fits_in_memory(memory):
             return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
-        return f"fits in {memory:g} GB" + (", tightly" if self.peak > TIGHT * memory else "")
+        return f"fits in {memory:g} GB" + (", tightly" if self.peak_memory > TIGHT * memory else "")
 
-    def brief(self, memory: float) -> list[str]:
+    def brief_lines(self, memory: float) -> list[str]:
         """The estimate as text, without its parts."""
-        need = f"{self.peak:.1f} GB; {self.verdict(memory)}"
+        need = f"{self.peak_memory:.1f} GB; {self.describe_fit(memory)}"
         head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {need}"
         alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
         return [head, f"  disk: {self.disk}", *alone]
 
-    def lines(self, memory: float) -> list[str]:
+    def report_lines(self, memory: float) -> list[str]:
         """The estimate as text, with its parts."""
         rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
         parts = [f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts]
-        head, *rest = self.brief(memory)
-        return [head, *parts, f"  tokens of a pass: up to {self.budget}", *rest]
+        head, *rest = self.brief_lines(memory)
+        return [head, *parts, f"  tokens of a pass: up to {self.pass_budget}", *rest]
 
 
-def memory_of(recipe: Base, of_gpu: float = 80.0) -> float:
+def find_process_memory(recipe: BaseRecipe, of_gpu: float = 80.0) -> float:
     """GB of each training process: those of a GPU, or without GPUs its share of this machine's memory."""
     if not recipe.cpu:
         return of_gpu
     return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB / (recipe.processes or 1), 1)
 
 
-def estimates(recipe: Base, gpus: int | None = None, memory: float = 80.0) -> dict[str, Estimate]:
+def estimate_all_stages(recipe: BaseRecipe, gpus: int | None = None, memory: float = 80.0) -> dict[str, MemoryEstimate]:
     """An estimate of each stage that trains; a flywheel has two."""
     if not isinstance(recipe, TrainingRecipe):
         return {}
-    return {stage: estimate(recipe, gpus, memory, stage) for stage in stages_of(recipe)}
+    return {stage: estimate_training_memory(recipe, gpus, memory, stage) for stage in training_stages(recipe)}
 
 
-def stages_of(recipe: TrainingRecipe) -> list[str]:
+def training_stages(recipe: TrainingRecipe) -> list[str]:
     """The stages of a recipe that train: one, or both of a flywheel."""
     return [stage for stage in TRAININGS if hasattr(recipe, stage)]
 
 
-def estimate(recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80.0, stage: str | None = None) -> Estimate:
+def estimate_training_memory(
+    recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80.0, stage: str | None = None
+) -> MemoryEstimate:
     """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
-    stages = stages_of(recipe)
+    stages = training_stages(recipe)
     stage = stage or stages[0]
     alone = recipe.cpu or parallel_mode(recipe) == "none"
     count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
     settings: SFTSettings | RLVESettings = getattr(recipe, stage)
-    shape, found = of_config(config_of(recipe.model)), count_of(recipe, longest(settings))
+    shape, found = sizes_from_config(find_model_config(recipe.model)), count_recipe_model(recipe, longest_sequence(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     adam = ADAM[recipe.model.dtype]
@@ -131,72 +133,82 @@ def estimate(recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and not settings.distill.url:
-            teacher = of_config(config_of(teacher_model(recipe.model, settings.distill.model)))
+            teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
-        use = engine_of(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
+        use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always
-    logits = shape.logits() / GB
-    headroom = Headroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
-    activations, lacks = _activations(headroom, longest(settings))
+    logits = shape.logits_bytes() / GB
+    headroom = MemoryHeadroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
+    activations, lacks = _activations(headroom, longest_sequence(settings))
     training = {"activations": activations, "logits": logits}
     unit = "process" if recipe.cpu else "GPU"
     saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if len(stages) > 1 else "")
-    disk = disk_of(out, settings, evaluates, *saved)
-    return Estimate(count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable)
+    disk = estimate_disk(out, settings, evaluates, *saved)
+    return MemoryEstimate(
+        count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable
+    )
 
 
-def teacher_model(policy: ModelSettings, name: str | None) -> ModelSettings:
+def teacher_model_settings(policy: ModelSettings, name: str | None) -> ModelSettings:
     """A teacher as it is loaded: with the policy's settings, but those that are the policy's alone."""
     return policy.model_copy(update={"name": name, "from_scratch": None, "lora": None, "parameters": None})
 
 
-def longest(settings: RLVESettings | SFTSettings) -> int:
+def longest_sequence(settings: RLVESettings | SFTSettings) -> int:
     """The most tokens that one sequence may have. An episode's limit holds before a step is sampled."""
     return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
 
 
-def count_of(recipe: TrainingRecipe, longest: int, model: ModelSettings | None = None) -> Counted:
+def count_recipe_model(recipe: TrainingRecipe, longest: int, model: ModelSettings | None = None) -> ModelCount:
     """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted.
 
     Compiled layers keep about what Liger's do, so they are counted as these, or as plain layers if Liger is not installed.
     """
-    from homerl.train.activations import count_model
+    from homerl.train.activations import count_model_memory
 
     model = model or recipe.model
-    device, fused = "cpu" if recipe.cpu else "cuda", has_liger(recipe) or (liger_installed() and compiles(recipe))
-    return count_model(config_of(model), model, fused, device, longest)
+    device, fused = (
+        "cpu" if recipe.cpu else "cuda",
+        uses_liger_kernels(recipe) or (is_liger_installed() and uses_compiled_layers(recipe)),
+    )
+    return count_model_memory(find_model_config(model), model, fused, device, longest)
 
 
-def has_liger(recipe: TrainingRecipe) -> bool:
+def uses_liger_kernels(recipe: TrainingRecipe) -> bool:
     """Whether the recipe trains with Liger's kernels on this machine: compiled layers do without."""
     kernels = recipe.model.kernels
-    return liger_installed() and (kernels == "liger" or (kernels == AUTO and not recipe.cpu and not compiles(recipe)))
+    return is_liger_installed() and (
+        kernels == "liger" or (kernels == AUTO and not recipe.cpu and not uses_compiled_layers(recipe))
+    )
 
 
-def compiles(recipe: TrainingRecipe) -> bool:
+def uses_compiled_layers(recipe: TrainingRecipe) -> bool:
     """Whether the recipe trains with compiled layers on this machine."""
     if isinstance(recipe.model.compile, bool):
         return recipe.model.compile
     whole = parallel_mode(recipe) in ("none", "ddp")
-    return whole and not recipe.cpu and find_spec("triton") is not None and compiler_installed()
+    return whole and not recipe.cpu and find_spec("triton") is not None and is_compiler_installed()
 
 
-def compiler_installed() -> bool:
+def is_compiler_installed() -> bool:
     """Whether there is a compiler for what torch.compile writes."""
     return any(map(which, (os.environ.get("CC", "cc"), "gcc", "clang")))
 
 
-def liger_installed() -> bool:
+def is_liger_installed() -> bool:
     """Whether Liger's kernels can be imported."""
     return find_spec("liger_kernel") is not None
 
 
-def _activations(headroom: Headroom, longest: int) -> tuple[float, str]:
+def _activations(headroom: MemoryHeadroom, longest: int) -> tuple[float, str]:
     """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
-    budget = headroom.budget()
-    kept = max(headroom.expected(budget.plain, False), (budget.most > budget.plain) * headroom.expected(budget.most, True))
-    alone = headroom.expected(longest, budget.plain < budget.most)
+    budget = headroom.make_budget()
+    kept = max(
+        headroom.expected_bytes(budget.plain, False),
+        (budget.most > budget.plain) * headroom.expected_bytes(budget.most, True),
+    )
+    alone = headroom.expected_bytes(longest, budget.plain < budget.most)
     needs = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations"
     return kept / GB, needs if alone > headroom.free else ""
 

@@ -60,7 +60,7 @@ class ModelSettings(Model):
     )
 
     @property
-    def named(self) -> bool:
+    def shows_tool_names_only(self) -> bool:
         """Whether prompts show the names of tools alone."""
         return self.tools == "names"
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from homerl.envs.core.documents import InputError
 
 
-def keys_of(plugins: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+def combine_plugin_keys(plugins: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:
     """The `keys` models of plug-ins, as base classes of one model that has all their fields in the order of `plugins`.
 
     Raises `InputError` if a key has no default, if two plug-ins define it, or if it is a field of a model in `reserved`.

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.models.endpoint.settings import UserSettings
 from homerl.models.policy.policy import Thoughts
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
-from homerl.train.credit.registry import mode_of, modes
-from homerl.train.engines.registry import engine_of, engines
-from homerl.train.losses.registry import losses
+from homerl.train.credit.registry import chosen_credit_mode, list_credit_modes
+from homerl.train.engines.registry import chosen_engine, list_engines
+from homerl.train.losses.registry import list_losses
 from homerl.train.model import ModelSettings
 from homerl.train.optim_settings import OptimSettings
-from homerl.train.plugin_keys import keys_of
-from homerl.worlds.registry import refuse_behaviours, refuse_user, worlds_in
+from homerl.train.plugin_keys import combine_plugin_keys
+from homerl.worlds.registry import refuse_behaviours, refuse_user, source_worlds
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     CreditName: TypeAlias = str
     LossName: TypeAlias = str
 else:  # those of the plug-ins' files
-    EngineName, CreditName, LossName = (Literal[tuple(named())] for named in (engines, modes, losses))
+    EngineName, CreditName, LossName = (Literal[tuple(named())] for named in (list_engines, list_credit_modes, list_losses))
 
 
 class SFTSettings(OptimSettings):
@@ -71,12 +71,12 @@ class EngineKeys(Model):
     kind: EngineName = Field("transformers", description="Which engine samples the policy.")
 
 
-class EngineSettings(*keys_of(engines().values(), EngineKeys), EngineKeys):  # type: ignore[misc]  # bases of plug-ins
+class EngineSettings(*combine_plugin_keys(list_engines().values(), EngineKeys), EngineKeys):  # type: ignore[misc]  # bases of plug-ins
     """What samples the policy (`kind`), and the keys of all engines."""
 
     @model_validator(mode="after")
     def _checked(self) -> EngineSettings:
-        for what in (what for engine in engines().values() for what in engine.check(self)):
+        for what in (what for engine in list_engines().values() for what in engine.check(self)):
             raise ValueError(what)
         return self
 
@@ -215,26 +215,26 @@ class LossSettings(Model):
     distill: DistillSettings | None = Field(None, description="A teacher that judges the policy's tokens; null is none.")
 
 
-PLUGIN_KEYS = keys_of((*losses().values(), *modes().values()), RolloutSettings, LossSettings)
+PLUGIN_KEYS = combine_plugin_keys((*list_losses().values(), *list_credit_modes().values()), RolloutSettings, LossSettings)
 
 
 class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore[misc]  # bases of plug-ins
     """Step-wise RLVE, with the keys of all losses and credit modes."""
 
     @property
-    def exact(self) -> bool:
+    def is_exactly_on_policy(self) -> bool:
         """Whether rollouts are sampled by the trainer's own forward pass with the current weights, but for its dropout."""
-        return engine_of(self).exact and self.async_rollouts == 0
+        return chosen_engine(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")
     def _fits(self) -> RLVESettings:
-        if self.async_rollouts and engine_of(self).shares_gpu:
+        if self.async_rollouts and chosen_engine(self).shares_gpu:
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:
             raise ValueError("`async_rollouts` counts updates of one iteration each")
         if self.distill and self.distill.url and self.temperature != 1:
             raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
-        for what in (*losses()[self.loss].refuse(self), *mode_of(self).refuse(self, self.group)):
+        for what in (*list_losses()[self.loss].refuse(self), *chosen_credit_mode(self).refuse(self, self.group)):
             raise ValueError(what)
         return self
 
@@ -278,7 +278,7 @@ class EvaluationSettings(Model):
     )
 
 
-class SFTRecipe(Base):
+class SFTRecipe(BaseRecipe):
     """Supervised fine-tuning of a model on stored dialogues."""
 
     run: Literal["sft"] = Field(description="Kind of the run.")
@@ -288,7 +288,7 @@ class SFTRecipe(Base):
     deadlines: DeadlineSettings = Field(DeadlineSettings(), description="Deadlines after which the watchdog stops the run.")
 
 
-class RLVESections(Base):
+class RLVESections(BaseRecipe):
     """The keys of runs that train on rollouts."""
 
     model: ModelSettings = Field(description="The model that is trained.")
@@ -303,7 +303,7 @@ class RLVESections(Base):
 
     @model_validator(mode="after")
     def _has_such_users(self) -> RLVESections:
-        worlds = worlds_in(self.blueprints.recipe)
+        worlds = source_worlds(self.blueprints.recipe)
         refuse_user(worlds, self.user.kind)
         refuse_behaviours(worlds, self.user.behaviours)
         return self

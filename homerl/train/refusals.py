@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterator
 
 from homerl.envs.core.documents import InputError, read_json
-from homerl.host.processes.ranks import is_first
-from homerl.host.recipe.base import Base
+from homerl.host.processes.ranks import is_main_process
+from homerl.host.recipe.base import BaseRecipe
 from homerl.train.engines.contract import Refusal
-from homerl.train.engines.registry import engine_of
+from homerl.train.engines.registry import chosen_engine
 from homerl.train.model import AUTO, ModelSettings
 from homerl.train.recipe import RLVERecipe, RLVESections, SFTSettings, TrainingRecipe
 
@@ -22,7 +22,7 @@ def world_size() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def parallel_mode(recipe: Base) -> str:
+def parallel_mode(recipe: BaseRecipe) -> str:
     """The recipe's `parallel`, or the mode of an accelerate configuration given on the command line, which takes
     precedence.
     """
@@ -41,24 +41,24 @@ def _stage_outside() -> int:
     return int(read_json(file).data.get("zero_optimization", {}).get("stage", 0))
 
 
-def in_shards(recipe: Base) -> bool:
+def has_sharded_weights(recipe: BaseRecipe) -> bool:
     """Whether the policy's weights will be sharded. ZeRO-3 shards even with one process."""
     how = parallel_mode(recipe)
     return how == "zero3" or (how == "fsdp2" and world_size() > 1)
 
 
-def starts_empty(recipe: Base) -> bool:
+def starts_without_weights(recipe: BaseRecipe) -> bool:
     """Whether this process gets its shards of the weights from the first one, which alone reads them."""
-    return in_shards(recipe) and not is_first()
+    return has_sharded_weights(recipe) and not is_main_process()
 
 
-def refuse_untrainable(recipe: Base) -> None:
+def refuse_untrainable(recipe: BaseRecipe) -> None:
     """Raise `InputError` for the first combination in the recipe that cannot be trained."""
     for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
         raise InputError(what, where=where, remedy=remedy)
 
 
-def _of_precision(recipe: Base) -> Iterator[Refusal]:
+def _of_precision(recipe: BaseRecipe) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
     if model and model.dtype == "float16" and isinstance(recipe, TrainingRecipe):
         remedy = "use bfloat16, or float32 on a GPU without it"  # float16 would need float32 masters and loss scaling
@@ -71,15 +71,15 @@ def _of_precision(recipe: Base) -> Iterator[Refusal]:
         yield what, "model.compile", "use `auto`, or `parallel: ddp`"
 
 
-def _of_sft(recipe: Base) -> Iterator[Refusal]:
+def _of_sft(recipe: BaseRecipe) -> Iterator[Refusal]:
     settings: SFTSettings | None = getattr(recipe, "sft", None)
     how = parallel_mode(recipe)
     if settings and settings.muon and how.startswith("zero"):
         yield f"Muon needs matrices, and {how} flattens them", "sft.muon", "leave it out, or use `parallel: fsdp2` or `ddp`"
 
 
-def _of_rlve(recipe: Base) -> Iterator[Refusal]:
+def _of_rlve(recipe: BaseRecipe) -> Iterator[Refusal]:
     if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
     if isinstance(recipe, RLVESections):
-        yield from engine_of(recipe.rlve).refuse(recipe, parallel_mode(recipe))
+        yield from chosen_engine(recipe.rlve).refuse(recipe, parallel_mode(recipe))

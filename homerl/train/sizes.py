@@ -12,8 +12,8 @@ from typing import Any
 
 from homerl.envs.core.documents import read_json
 from homerl.train.model import ModelSettings
-from homerl.train.named import is_adapter, model_source, named_base
-from homerl.train.rows.families import why_unpackable
+from homerl.train.named import is_adapter, read_adapter_base, resolve_model_source
+from homerl.train.rows.families import find_packing_obstacle
 
 GB = 1e9
 HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
@@ -35,7 +35,7 @@ class DecoderSizes:
     family: str = "qwen3"
 
     @property
-    def per_layer(self) -> int:
+    def layer_parameters(self) -> int:
         """The number of parameters of a layer."""
         attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.hidden * self.intermediate
@@ -43,7 +43,7 @@ class DecoderSizes:
     @property
     def parameters(self) -> float:
         """The number of parameters of the model."""
-        return self.layers * self.per_layer + self.vocab * self.hidden * (1 if self.tied else 2)
+        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class DecoderSizes:
             "tie_word_embeddings": self.tied,
         }
 
-    def logits(self) -> int:
+    def logits_bytes(self) -> int:
         """Bytes of the fused head's tiles."""
         tokens, words, each = HEAD
         return tokens * min(self.vocab, words) * each
@@ -77,12 +77,12 @@ KNOWN = {
 }
 
 
-def sizes_of(model: ModelSettings) -> DecoderSizes:
+def estimate_decoder_sizes(model: ModelSettings) -> DecoderSizes:
     """The sizes of a model."""
-    return of_config(config_of(model))
+    return sizes_from_config(find_model_config(model))
 
 
-def config_of(model: ModelSettings) -> Mapping[str, Any]:
+def find_model_config(model: ModelSettings) -> Mapping[str, Any]:
     """The configuration of a model: from its files, else by its name, else from the hub if it is cached, else that of the
     known model of similar size.
     """
@@ -106,9 +106,9 @@ def config_of(model: ModelSettings) -> Mapping[str, Any]:
 
 def _known(name: str) -> Mapping[str, Any] | None:
     """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
-    folder = Path(model_source(name))
+    folder = Path(resolve_model_source(name))
     if is_adapter(folder):
-        return _known(named_base(folder))
+        return _known(read_adapter_base(folder))
     if (folder / "config.json").is_file():
         config: Mapping[str, Any] = read_json(folder / "config.json").data
         return config
@@ -126,7 +126,7 @@ def _cached(name: str) -> Mapping[str, Any] | None:
     return read_json(config).data if isinstance(config, str) else None
 
 
-def of_config(config: Mapping[str, Any]) -> DecoderSizes:
+def sizes_from_config(config: Mapping[str, Any]) -> DecoderSizes:
     """The sizes in a model's configuration, where null stands for what follows from the other sizes. A model that also sees
     has those of its decoder in `text_config`.
     """
@@ -141,5 +141,5 @@ def of_config(config: Mapping[str, Any]) -> DecoderSizes:
         text.get("head_dim") or text["hidden_size"] // heads,
         text["vocab_size"],
         config.get("tie_word_embeddings", False),
-        why_unpackable(config),
+        find_packing_obstacle(config),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.play.messages import IM_END, IM_START, chat_template
+from homerl.play.messages import IM_END, IM_START, build_chat_template
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -84,18 +84,18 @@ def make_tokenizer(
             vocab_size=config.vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
         ),
     )
-    frames = call_frames(tools)
+    frames = list_call_frames(tools)
     if config.split == "gpt2":  # overlapping frames are found in another order by llama.cpp
         frames = list(dict.fromkeys(frame.removeprefix("\n") for frame in frames))
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in (*frames, *config.phrases)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token=IM_END, pad_token=PAD, clean_up_tokenization_spaces=False
     )
-    fast.chat_template = chat_template(show_tools=False)
+    fast.chat_template = build_chat_template(show_tools=False)
     return fast
 
 
-def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
+def list_call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
     """The constant text around messages, tool calls and observations. Each becomes one token."""
     frames = ['"}}\n</tool_call>', "\n<tool_response>\n", "<tool_response>\n", "\n</tool_response>"]
     frames += [f"{IM_START}{role}\n" for role in ("system", "user", "assistant")]
@@ -106,19 +106,19 @@ def call_frames(tools: Sequence[dict[str, Any]]) -> list[str]:
     return frames
 
 
-def tools_in(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def collect_row_tools(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The tools of all rows, each once, in the order of the rows: worlds and toolsets may be mixed."""
     listings = dict.fromkeys(row["tools"] for row in rows)
     tools = {json.dumps(tool): tool for listing in listings for tool in json.loads(listing)}
     return [*tools.values()]
 
 
-def tokenizer_from(rows: Sequence[dict[str, Any]], config: TinyConfig) -> PreTrainedTokenizerFast:
+def make_row_tokenizer(rows: Sequence[dict[str, Any]], config: TinyConfig) -> PreTrainedTokenizerFast:
     """The tokenizer that is made from dialogue rows and their tools."""
-    return make_tokenizer(_texts(rows), tools_in(rows), config)
+    return make_tokenizer(_texts(rows), collect_row_tools(rows), config)
 
 
-def make_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausalLM:
+def make_random_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausalLM:
     """A model in float32, with weights initialised from `seed`."""
     from transformers import Qwen3Config, Qwen3ForCausalLM, set_seed
 
@@ -142,14 +142,14 @@ def make_model(config: TinyConfig, vocab_size: int, seed: int) -> Qwen3ForCausal
     )
 
 
-def make_tiny(
+def make_tiny_model(
     rows: Iterable[dict[str, Any]], tools: Sequence[dict[str, Any]], config: TinyConfig, seed: int, out: Path
 ) -> Path:
     """Make an untrained model and its tokenizer from dialogue rows, and write both to `out`."""
     from transformers import GenerationConfig
 
     tokenizer = make_tokenizer(_texts(rows), tools, config)
-    model = make_model(config, len(tokenizer), seed)
+    model = make_random_model(config, len(tokenizer), seed)
     model.generation_config = GenerationConfig(
         do_sample=True, temperature=1.0, top_p=1.0, top_k=0, eos_token_id=model.config.eos_token_id, pad_token_id=0
     )

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.images import Clips
-from homerl.play.claims import false_claims
+from homerl.play.claims import count_false_claims
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
-from homerl.play.tally import Tally
+from homerl.play.tally import FirstAgentTally
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import Split
 from homerl.worlds.expert import ExpertConfig as ExpertConfig
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Failure:
+class EpisodeFailure:
     """Why an episode failed: a dimension of the world's error taxonomy, and the type of the error in words."""
 
     dimension: str
@@ -44,7 +44,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Case:
+class JudgeCase:
     """A statement of an agent that a judge may rate, and the verdict of the rules on it.
 
     `step` is the index of the agent's step and `intent` the id of the user's intent. `asked` is what the user said,
@@ -95,7 +95,7 @@ class FileFormat:
 
 
 @dataclass(frozen=True)
-class Services:
+class CommandServices:
     """What a world's command asks of the rooms above it. It is the `obj` of the command's `typer.Context`.
 
     `load_recipe` is called with a recipe's name and the overrides of its keys. It returns the checked recipe, a pydantic
@@ -118,7 +118,7 @@ class NoBlueprint(Exception):
     """Raised by an LLM author if it dropped all of its drafts for a seed."""
 
 
-class Instance(Protocol):
+class SuiteInstance(Protocol):
     """One task of a suite: a blueprint, and the settings under which an agent plays it.
 
     `id` starts with the name of the suite. A suite that declares `labels` has instances with attributes of these names.
@@ -230,7 +230,7 @@ class FirstAgent:
 
     name: str
     world: str
-    before: Callable[[Callable[[], Agent], Tally], Callable[[], Agent]]
+    before: Callable[[Callable[[], Agent], FirstAgentTally], Callable[[], Agent]]
 
 
 class WorldAdapter(ABC):
@@ -351,16 +351,16 @@ class WorldAdapter(ABC):
         """The world's benchmarks by name."""
         return {}
 
-    def failure_of(self, trajectory: Trajectory) -> Failure | None:
+    def failure_of(self, trajectory: Trajectory) -> EpisodeFailure | None:
         """The error that explains why an episode failed.
 
         None for a success, and for an outcome that the agent is not responsible for.
         """
-        if trajectory.success or not trajectory.outcome.counts:
+        if trajectory.success or not trajectory.outcome.is_counted:
             return None
-        return Failure("outcome", str(trajectory.outcome).replace("_", " "))
+        return EpisodeFailure("outcome", str(trajectory.outcome).replace("_", " "))
 
-    def cases(self, trajectory: Trajectory) -> list[Case]:
+    def cases(self, trajectory: Trajectory) -> list[JudgeCase]:
         """The agent's statements that a judge may rate, in order."""
         return []
 
@@ -377,7 +377,7 @@ class WorldAdapter(ABC):
 
         None in a world whose agents do nothing in a home. The default takes a claim as false while any goal is unmet.
         """
-        return false_claims(trajectory)
+        return count_false_claims(trajectory)
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """Additional columns of a result."""

@@ -17,8 +17,8 @@ from collections import Counter
 from typing import Any
 
 from homerl.envs.core.model import Model
-from homerl.models.endpoint.structured import StructuredClient, Unreadable
-from homerl.play.words.manner import manner
+from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer
+from homerl.play.words.manner import load_manner
 from homerl.play.words.splits import split_of
 
 LONGEST = 400  # characters of a query
@@ -28,13 +28,13 @@ setting exactly as it is written; add nothing and leave nothing out. Use another
 the rest."""
 
 
-class Reworded(Model):
+class RewordedQuery(Model):
     """The first answer."""
 
     paraphrase: str
 
 
-class Rejected(Exception):
+class ParaphraseRejected(Exception):
     """The reason why a paraphrase is not used."""
 
 
@@ -67,25 +67,27 @@ class Paraphraser(ABC):
     async def _query(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
         try:
             paraphrase = await self.paraphrased(query, intent, blueprint, home)
-        except (Rejected, Unreadable) as reason:
-            self.dropped["garbled" if isinstance(reason, Unreadable) else str(reason)] += 1
+        except (ParaphraseRejected, UnreadableAnswer) as reason:
+            self.dropped["garbled" if isinstance(reason, UnreadableAnswer) else str(reason)] += 1
             return query
         self.kept += 1
         return paraphrase
 
     async def asked(self, query: str, blueprint: Any) -> str:
         """The model's paraphrase, not yet checked."""
-        system = REWORD.format(language=manner(blueprint.language).language)
-        answer = await self.client.ask(system, json.dumps({"says": query}, ensure_ascii=False), Reworded, blueprint.seed)
+        system = REWORD.format(language=load_manner(blueprint.language).language)
+        answer = await self.client.ask(
+            system, json.dumps({"says": query}, ensure_ascii=False), RewordedQuery, blueprint.seed
+        )
         return " ".join(answer.paraphrase.split())
 
 
-def check_form(query: str, paraphrase: str, split: str) -> None:
+def refuse_bad_paraphrase(query: str, paraphrase: str, split: str) -> None:
     """The checks of every world: plain words, no copy, of the split. Raises `Rejected`."""
     new = paraphrase.lower()
     if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
-        raise Rejected("garbled")
+        raise ParaphraseRejected("garbled")
     if re.sub(r"\W+", "", query.lower()) == re.sub(r"\W+", "", new):
-        raise Rejected("a copy")
+        raise ParaphraseRejected("a copy")
     if split_of(paraphrase) != split:
-        raise Rejected("the other split")
+        raise ParaphraseRejected("the other split")

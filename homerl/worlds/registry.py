@@ -14,7 +14,7 @@ from typing import Any
 
 import homerl.envs
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.plugins import discover, folders_with
+from homerl.envs.core.plugins import discover, find_submodules
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Situation
@@ -23,7 +23,7 @@ from homerl.worlds.contract import FirstAgent, Suite, WorldAdapter
 
 
 @cache
-def worlds() -> Mapping[str, WorldAdapter]:
+def known_worlds() -> Mapping[str, WorldAdapter]:
     """Every world by name, the default world first."""
     known = discover(homerl.envs, "WORLD", WorldAdapter, inside="adapter")
     return dict(sorted(known.items(), key=lambda item: not item[1].is_default))
@@ -32,16 +32,16 @@ def worlds() -> Mapping[str, WorldAdapter]:
 @cache
 def first_agents(world: str) -> Mapping[str, FirstAgent]:
     """The agents that take what they understand before another one is asked, by name."""
-    found = [import_module(name).FIRST for name in folders_with(homerl.envs, "first")]
+    found = [import_module(name).FIRST for name in find_submodules(homerl.envs, "first")]
     return {agent.name: agent for agent in found if agent.world == world}
 
 
 def default_world() -> WorldAdapter:
     """The world of blueprints and recipes that name none."""
-    return next(iter(worlds().values()))
+    return next(iter(known_worlds().values()))
 
 
-def parts_in(source: Any) -> Sequence[Any]:
+def source_parts(source: Any) -> Sequence[Any]:
     """The sources that a source of blueprints consists of: those of the parts of a mixture, else itself alone.
 
     A source is a model or plain data.
@@ -52,12 +52,12 @@ def parts_in(source: Any) -> Sequence[Any]:
     return [part.recipe for part in mixed.values()] if mixed else [source]
 
 
-def worlds_in(source: Any) -> Sequence[WorldAdapter]:
+def source_worlds(source: Any) -> Sequence[WorldAdapter]:
     """The worlds of a source of blueprints, one for each part."""
-    return [*map(world_of, parts_in(source))]
+    return [*map(world_of, source_parts(source))]
 
 
-def part_for(source: Any, seed: int) -> Any:
+def source_for_seed(source: Any, seed: int) -> Any:
     """The source that makes the blueprint of a seed: that of the part of a mixture which the seed draws, else itself."""
     mixed = getattr(source, "worlds", None)
     return mixed[source.part_of(seed)].recipe if mixed else source
@@ -68,9 +68,9 @@ def world_of(data: Any) -> WorldAdapter:
     name = data.get("world") if isinstance(data, Mapping) else getattr(data, "world", None)
     if name is None:
         return default_world()
-    if not isinstance(name, str) or name not in worlds():
-        raise InputError(f"there is no world '{name}'", "world", f"known: {', '.join(worlds())}")
-    return worlds()[name]
+    if not isinstance(name, str) or name not in known_worlds():
+        raise InputError(f"there is no world '{name}'", "world", f"known: {', '.join(known_worlds())}")
+    return known_worlds()[name]
 
 
 def read_blueprint(data: Mapping[str, Any]) -> Any:
@@ -78,29 +78,29 @@ def read_blueprint(data: Mapping[str, Any]) -> Any:
     return world_of(data).blueprint.model_validate(data)
 
 
-def begin(blueprint: Any, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
+def begin_episode(blueprint: Any, limits: EpisodeLimits = EpisodeLimits()) -> Episode:
     """A new episode of a blueprint."""
-    return Episode.begin(world_of(blueprint).begin(blueprint), limits)
+    return Episode.from_situation(world_of(blueprint).begin(blueprint), limits)
 
 
-def restored(data: Mapping[str, Any]) -> Situation:
+def restore_situation(data: Mapping[str, Any]) -> Situation:
     """The situation at the start of a blueprint that is plain data, such as the one in a stored trajectory."""
     return world_of(data).begin(read_blueprint(data))
 
 
-def make_blueprint(recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
+def make_blueprint_of_seed(recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
     """Make the blueprint of a seed, in the recipe's world, or in that of its part. A `BlueprintFile` reads it instead."""
-    source = part_for(recipe, seed)
+    source = source_for_seed(recipe, seed)
     take = getattr(source, "take", None)  # only a `BlueprintFile` has `take`
     return take(split, seed) if take else world_of(source).make_blueprint(source, split, seed, dropped)
 
 
-def with_behaviours(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
+def blueprint_with_behaviours(blueprint: Any, behaviours: Behaviours, recipe: Any = None) -> Any:
     """The blueprint with its wishes told as the behaviours have it; `recipe` is what it was made from.
 
     Raises `InputError` if the people of its world tell all at once. In a mixture they do so, and others do not.
     """
-    source = part_for(recipe, blueprint.seed)
+    source = source_for_seed(recipe, blueprint.seed)
     if behaviours == AT_ONCE:
         return blueprint
     if (tell := world_of(blueprint).tell) is None:
@@ -126,6 +126,6 @@ def refuse_user(worlds: Sequence[WorldAdapter], kind: str) -> None:
 
 
 @cache
-def suites() -> Mapping[str, tuple[WorldAdapter, Suite]]:
+def known_suites() -> Mapping[str, tuple[WorldAdapter, Suite]]:
     """Every benchmark by name, as (world, suite)."""
-    return {name: (world, suite) for world in worlds().values() for name, suite in world.suites.items()}
+    return {name: (world, suite) for world in known_worlds().values() for name, suite in world.suites.items()}

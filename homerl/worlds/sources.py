@@ -18,7 +18,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import READS, Model
 from homerl.play.trajectory import read_rows
 from homerl.play.words.splits import Split
-from homerl.worlds.registry import default_world, read_blueprint, worlds
+from homerl.worlds.registry import default_world, known_worlds, read_blueprint
 
 
 class BlueprintFile(Model):
@@ -29,9 +29,9 @@ class BlueprintFile(Model):
     @property
     def world(self) -> str | None:
         """The world of the file's first blueprint; None if the file does not exist yet, or for the default world."""
-        return first_row(self.file).get("world")
+        return read_first_row(self.file).get("world")
 
-    def take(self, split: Split, seed: int) -> Any:
+    def blueprint_of_seed(self, split: Split, seed: int) -> Any:
         """The blueprint of a seed: the seed modulo the number of blueprints of the split selects it.
 
         Raises `InputError` if the file has no blueprint of the split.
@@ -48,7 +48,7 @@ FILE = BlueprintFile.__name__  # its tag; the tag of a world's recipe is the wor
 MIXTURE = "Mixture"
 
 
-def first_row(file: Path) -> dict[str, Any]:
+def read_first_row(file: Path) -> dict[str, Any]:
     """The first row of a file; empty if there is no file, or no row."""
     return next(read_rows(file), {}) if file.is_file() else {}
 
@@ -83,15 +83,15 @@ if TYPE_CHECKING:
     AnyBlueprintRecipe = Any
     AnyPart = Any
 else:
-    _recipes = tuple(Annotated[world.recipe, Tag(name)] for name, world in worlds().items())
+    _recipes = tuple(Annotated[world.recipe, Tag(name)] for name, world in known_worlds().items())
     _file = Annotated[BlueprintFile, Tag(FILE)]
-    _remedy = f"write a mapping with `world:` set to one of {', '.join(worlds())}"
+    _remedy = f"write a mapping with `world:` set to one of {', '.join(known_worlds())}"
     _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
     AnyPart = Annotated[Union[(*_recipes, _file)], _by_kind]
 
 
-class Part(Model):
+class MixturePart(Model):
     """A part of a mixture."""
 
     weight: float = Field(1.0, gt=0, description="How often it is drawn, relative to the other parts.")
@@ -101,7 +101,7 @@ class Part(Model):
 class Mixture(Model):
     """Blueprints of several sources. The seed of a blueprint draws its part."""
 
-    worlds: dict[str, Part] = Field(min_length=1, description="The parts, by names of your own.")
+    worlds: dict[str, MixturePart] = Field(min_length=1, description="The parts, by names of your own.")
 
     def part_of(self, seed: int) -> str:
         """The name of the part that makes the blueprint of a seed."""

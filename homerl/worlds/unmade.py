@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from homerl.envs.core.documents import InputError
 
 
-def unmade(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
+def no_blueprint_error(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
     """The error of an author that dropped every candidate: its counted reasons, and the remedy for the most frequent.
 
     `remedies` holds a remedy by the beginning of the reasons that it is for.

@@ -18,7 +18,7 @@ from homerl.play.loop import Agent
 
 
 @dataclass(frozen=True)
-class Change:
+class HomeChange:
     """What became other in a home, in people's words. `owner` is the id under which the drawing shows the `thing`.
 
     `what` is empty for what a thing mainly is, such as on or off.
@@ -31,13 +31,13 @@ class Change:
     after: str
 
     @property
-    def words(self) -> str:
+    def describe_change(self) -> str:
         """The change without the thing: `brightness 20 % → 80 %`."""
         return f"{self.what} {self.before} → {self.after}".strip()
 
 
 @dataclass(frozen=True)
-class Look:
+class DrawingStyle:
     """What drawings of a world share in a page: its CSS, and the HTML of symbols that they refer to."""
 
     css: str
@@ -70,9 +70,9 @@ class Visits(ABC):
 
     @property
     @abstractmethod
-    def look(self) -> Look:
+    def look(self) -> DrawingStyle:
         """What all drawings share."""
 
     @abstractmethod
-    def changes(self, before: Any, after: Any) -> Iterator[Change]:
+    def changes(self, before: Any, after: Any) -> Iterator[HomeChange]:
         """What differs between two situations of one home."""

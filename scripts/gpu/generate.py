@@ -16,10 +16,10 @@ from gpu.weights import random_model
 
 def generate(machine: Machine, kind: str) -> dict[str, Any]:
     """The rate for 256 concurrent prompts of 512 tokens, 256 tokens each."""
-    from homerl.train.common import load_tokenizer
+    from homerl.train.common import load_chat_tokenizer
 
     source = random_model(machine, "Qwen3-8B")
-    tokenizer, rng = load_tokenizer(str(source)), random.Random(0)
+    tokenizer, rng = load_chat_tokenizer(str(source)), random.Random(0)
     length, count = machine.pick((512, 256), (32, 4))
     prompts = [[rng.randrange(10, 500) for _ in range(length)] for _ in range(count)]
     asked = sampler(machine, kind, source, tokenizer, machine.pick(256, 8))
@@ -46,9 +46,9 @@ def sampler(machine: Machine, kind: str, source: Path, tokenizer: Any, most: int
     if kind == "vllm":
         from vllm import LLM
 
-        from homerl.train.engines.vllm import Colocated
+        from homerl.train.engines.vllm import ColocatedVLLM
 
-        engine = Colocated(tokenizer, most, 1.0, sleep=False)
+        engine = ColocatedVLLM(tokenizer, most, 1.0, sleep=False)
         engine.generation = SimpleNamespace(llm=LLM(str(source), logprobs_mode="processed_logprobs", max_model_len=2048))
         return engine
     dtype = machine.pick(torch.bfloat16, torch.float32)

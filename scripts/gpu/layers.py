@@ -21,15 +21,15 @@ def layers(machine: Machine) -> dict[str, Any]:
     from trl.trainer.utils import add_fused_lm_head
 
     from homerl.app.runs.recipe import load_recipe
-    from homerl.train.adapted import fuse, peft_config
+    from homerl.train.adapted import fuse_liger_kernels, make_lora_config
     from homerl.train.rows.compiled import CompiledLayers
 
     base = made_at_random(machine, machine.shape("Qwen3-8B"))
     add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
-    model, found = get_peft_model(base, peft_config(load_recipe(ROOT / "recipes/sft_8b_lora.yaml").model)), {}
+    model, found = get_peft_model(base, make_lora_config(load_recipe(ROOT / "recipes/sft_8b_lora.yaml").model)), {}
     for way in UPDATES if not machine.tiny else ("plain", "compiled"):
         if way == "liger":
-            fuse(base)  # last, since it cannot be undone
+            fuse_liger_kernels(base)  # last, since it cannot be undone
         compiled = CompiledLayers(model, machine.pick("inductor", "eager")) if way == "compiled" else None
         found[way] = _updates(machine, model, compiled, UPDATES[way])
         machine.keep("layers_8b", found)
@@ -42,12 +42,12 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
     import torch
     from accelerate import Accelerator
 
-    from homerl.train.rows.passes import Budget
+    from homerl.train.rows.passes import TokenBudget
     from homerl.train.rows.rows import TokenSequence
     from homerl.train.rows.updates import PackedUpdates
 
     state = Accelerator(cpu=machine.tiny, mixed_precision=machine.pick("bf16", "no"))
-    budget = Budget(2 * TOKENS, 2 * TOKENS)
+    budget = TokenBudget(2 * TOKENS, 2 * TOKENS)
     updates = PackedUpdates(state, budget, "auto", half=not machine.tiny, compiled=compiled)
     trained = [part for part in model.parameters() if part.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-5, fused=not machine.tiny)
@@ -55,10 +55,10 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
 
     def update() -> tuple[int, float]:
         sizes = random.integers(size * 6 // 7, size * 8 // 7, SEQUENCES)
-        texts = [TokenSequence.of(random.integers(0, vocabulary, n).tolist(), np.arange(n // 2, n)) for n in sizes]
+        texts = [TokenSequence.from_ids(random.integers(0, vocabulary, n).tolist(), np.arange(n // 2, n)) for n in sizes]
         machine.wait()
         begin = time.perf_counter()
-        updates.train(model, texts, lambda members, scored: (-scored.logps.mean(), scored.logps.new_zeros(1)))
+        updates.train_on_sequences(model, texts, lambda members, scored: (-scored.logps.mean(), scored.logps.new_zeros(1)))
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()

@@ -54,11 +54,11 @@ def ours(machine: Machine) -> dict[str, Any]:
     from homerl.train.update.rlve import RLVETrainer, train_rlve
     from homerl.train.watch.phases import SHARES
 
-    asked, play = asked_for(machine), RLVETrainer.play
+    asked, play = asked_for(machine), RLVETrainer.play_rollouts
 
     def recorded(trainer: Any, update: int) -> Any:
         batch = play(trainer, update)
-        machine.keep("rollouts", as_trl_has_it([rollout for rollout, _ in batch.mine()]))
+        machine.keep("rollouts", as_trl_has_it([rollout for rollout, _ in batch.own_rollouts()]))
         return batch
 
     predicted = predicted_gb(asked, gpu_memory(machine.tiny))
@@ -76,11 +76,11 @@ def ours(machine: Machine) -> dict[str, Any]:
         }
 
     with watching(machine, 1, UPDATES, lambda watch: machine.keep(NAME, figures(watch))) as watch:
-        RLVETrainer.play = watch.rolling(recorded)
+        RLVETrainer.play_rollouts = watch.rolling(recorded)
         try:
             train_rlve(asked)
         finally:
-            RLVETrainer.play = play
+            RLVETrainer.play_rollouts = play
     found = figures(watch)
     shutil.rmtree(asked.out)
     return found
@@ -104,8 +104,8 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
 
     from gpu.trl_settings import load, named
     from gpu.watch import as_figures, watching
-    from homerl.train.adapted import peft_config
-    from homerl.train.common import load_tokenizer
+    from homerl.train.adapted import make_lora_config
+    from homerl.train.common import load_chat_tokenizer
 
     asked, played = asked_for(machine), json.loads((machine.folder / "rollouts.json").read_text())
     arguments = trl_arguments(machine, asked, checkpointing)
@@ -115,9 +115,9 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
             args=arguments,
             reward_funcs=[returned],
             rollout_func=watch.rolling(lambda prompts, trainer: played),
-            processing_class=load_tokenizer(asked.model.name),
+            processing_class=load_chat_tokenizer(asked.model.name),
             train_dataset=Dataset.from_dict({"prompt": [""] * UPDATES * blueprints(machine)}),
-            peft_config=peft_config(asked.model),
+            peft_config=make_lora_config(asked.model),
         )
         trainer.train()
     tokens = sum(map(len, played["prompt_ids"])) + sum(map(len, played["completion_ids"]))

@@ -32,14 +32,14 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
 
     SFT gets a share of the seconds left, and each RLVE as many as the other. A second start resumes.
     """
-    from homerl.app.runs.flywheel import stages
-    from homerl.app.runs.products import all_scored
+    from homerl.app.runs.flywheel import flywheel_stages
+    from homerl.app.runs.products import is_fully_scored
     from homerl.app.runs.recipe import load_recipe
     from homerl.bench.recipe import BenchRecipe
 
     def is_done(stage: dict[str, Any], product: Path) -> bool:
         # not `homerl.app.runs.products.is_done`, which compares recipes: a training's has the seconds that were left
-        return product.exists() and (stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage)))
+        return product.exists() and (stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage)))
 
     out = machine.folder / name
     common = ["--out", str(out), "--processes", str(os.cpu_count())]
@@ -50,7 +50,7 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     def figures() -> dict[str, Any]:
         return learned(out, asked.bench.suites[0].name) | {"seconds": taken.seconds}
 
-    for wave in waves(list(stages(asked)), second):
+    for wave in waves(list(flywheel_stages(asked)), second):
         todo = [stage for stage, product in wave if not is_done(stage, product)]
         for stage in todo:
             if (run := stage["run"]) in ("sft", "rlve"):
@@ -93,7 +93,7 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, f
 
     Raises `RuntimeError` with the end of a stage's log if it failed, after the others have ended.
     """
-    from homerl.app.runs.children import StageFailed, begun
+    from homerl.app.runs.children import StageFailed, start_stage_process
 
     begin, failed = time.monotonic(), list[str]()
     with ExitStack() as children:
@@ -104,7 +104,7 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, f
                 [sys.executable, "-m", "homerl", "run"],
                 logs / f"{Path(stage['out']).parent.name} {name}.log",
             )
-            running[name] = children.enter_context(begun(stage, command, log)), log
+            running[name] = children.enter_context(start_stage_process(stage, command, log)), log
         while running:
             time.sleep(0.2)
             for name in [name for name, (child, _) in running.items() if not child.runs]:
@@ -145,7 +145,7 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
     from homerl.bench.score import paired_difference
     from homerl.play.trajectory import read_rows
     from homerl.train.model import ModelSettings
-    from homerl.train.sizes import sizes_of
+    from homerl.train.sizes import estimate_decoder_sizes
 
     figures: dict[str, Any] = {"suite": suite}
     results = {name: out / name / "bench" / suite for name in ("untrained", "sft", "rlve", TRAJECTORY)}
@@ -163,5 +163,5 @@ def learned(out: Path, suite: str) -> dict[str, Any]:
     if (out / "synth/trajectories.jsonl").exists():
         figures["trajectories"] = (out / "synth/trajectories.jsonl").read_bytes().count(b"\n")
     if (out / "sft/model").exists():
-        figures["parameters"] = sizes_of(ModelSettings(name=str(out / "sft/model"))).parameters
+        figures["parameters"] = estimate_decoder_sizes(ModelSettings(name=str(out / "sft/model"))).parameters
     return figures

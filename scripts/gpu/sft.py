@@ -70,8 +70,8 @@ class SFT:
 
         from gpu.trl_settings import common, load, named
         from gpu.watch import watching
-        from homerl.train.adapted import peft_config
-        from homerl.train.common import load_tokenizer
+        from homerl.train.adapted import make_lora_config
+        from homerl.train.common import load_chat_tokenizer
         from homerl.train.data.dialogues import load_dialogues
 
         asked = self.asked(machine)
@@ -88,8 +88,8 @@ class SFT:
             model=load(machine, random_model(machine, self.size)),
             args=arguments,
             train_dataset=load_dialogues(asked.data),
-            processing_class=load_tokenizer(asked.model.name),
-            peft_config=peft_config(asked.model),
+            processing_class=load_chat_tokenizer(asked.model.name),
+            peft_config=make_lora_config(asked.model),
         )
         with watching(machine, WARM, self.updates(machine)) as watch:
             trainer.train()
@@ -127,9 +127,9 @@ def operations(shape: Any, per_parameter: int, seen: float) -> float:
 def lengths(machine: Machine, source: Any) -> list[int]:
     """Tokens of each dialogue."""
     from homerl.play.trajectory import read_rows
-    from homerl.train.common import load_tokenizer
+    from homerl.train.common import load_chat_tokenizer
 
-    tokenizer = load_tokenizer(str(source))
+    tokenizer = load_chat_tokenizer(str(source))
     texts = [
         tokenizer.apply_chat_template(row["messages"], tools=json.loads(row["tools"]), tokenize=False)
         for row in read_rows(machine.folder / "trajectories.jsonl")

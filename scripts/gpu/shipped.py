@@ -29,9 +29,9 @@ def recipe(machine: Machine, name: str, model: Path, out: Path, **sections: Any)
     overrides come last.
     """
     from homerl.app.runs.recipe import KINDS
-    from homerl.host.recipe.load import load, parse_overrides
+    from homerl.host.recipe.load import load_recipe_document, parse_overrides
 
-    data, _ = load(ROOT / f"recipes/{name}.yaml")
+    data, _ = load_recipe_document(ROOT / f"recipes/{name}.yaml")
     shutil.rmtree(out, ignore_errors=True)
     data |= {"out": str(out), "wandb": {"mode": "disabled"}, "report_to": [], "parallel": "none", "cpu": machine.tiny}
     data["model"] |= {"name": str(model), "dtype": machine.pick("bfloat16", "float32")}

@@ -11,7 +11,7 @@ import yaml
 
 from ha.mcp import Mcp
 from ha.states import changes, settled, states
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 from homerl.envs.assistant.listing.errors import HomeAssistantError
 
 CLOCK, NOW = "llm__GetDateTime", {"date": "2026-01-01", "time": "00:00:00", "weekday": "Thursday"}
@@ -30,7 +30,7 @@ async def tools(http: httpx.AsyncClient) -> dict[str, Any]:
     }
 
 
-async def assist(http: httpx.AsyncClient, client: Client) -> dict[str, Any]:
+async def assist(http: httpx.AsyncClient, client: HomeAssistantClient) -> dict[str, Any]:
     """Calls of the tools and sentences of the script, each with its answer and the states that it changed in the end."""
     mcp = Mcp(http)
     calls, sentences = [], []
@@ -47,8 +47,8 @@ async def assist(http: httpx.AsyncClient, client: Client) -> dict[str, Any]:
     return {"calls": calls, "sentences": sentences}
 
 
-async def _said(client: Client, sentence: str) -> dict[str, Any]:
+async def _said(client: HomeAssistantClient, sentence: str) -> dict[str, Any]:
     try:
-        return await client.converse(sentence, language="en")
+        return await client.process_conversation(sentence, language="en")
     except HomeAssistantError as error:
         return {"error": error.said}

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.forms import shipped_forms, supported
+from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.listing import (
     AREAS,
     AUTOMATIONS,
@@ -117,7 +117,7 @@ def home(rows: list[dict[str, Any]]) -> Listing:
     rows = [_with_ids(row) for row in rows]
     names = {name for row in rows for text in texts(row) for name in NAMED.findall(text.lower())}
     names |= {f"automation.a{number}" for number in range(len(rows))} | {"sun.sun"}
-    services = {f"{domain}.{name}" for domain, forms in shipped_forms().items() for name in forms}
+    services = {f"{domain}.{name}" for domain, forms in shipped_service_forms().items() for name in forms}
     names = {name for name in names if name.partition(".")[0] in DOMAINS and name not in services}
     names -= {name for name in names if name.startswith("automation.") and not OURS.fullmatch(name)}
     said: dict[str, set[str]] = {name: set() for name in names}
@@ -224,7 +224,7 @@ def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
     for name in sorted(members - known.keys()):
         states.append(_state(name, set(), False, []))
         known[name] = states[-1]["attributes"]
-    forms = shipped_forms()
+    forms = shipped_service_forms()
     return {
         CONFIG: {"time_zone": "Europe/Berlin", "unit_system": {"temperature": "°C"}},
         FLOORS: [],
@@ -236,7 +236,7 @@ def _sources(states: list[dict[str, Any]]) -> dict[str, Any]:
         STATES: states,
         FORMS: forms,
         EXPOSED: {"exposed_entities": {name: {"conversation": True} for name in known}},
-        SERVICES: {name: supported(forms, name, told) for name, told in known.items()},
+        SERVICES: {name: supported_services(forms, name, told) for name, told in known.items()},
     }
 
 

@@ -18,8 +18,8 @@ import yaml
 
 from ha.casa_home import with_a_past
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.client import connect, token_from
-from homerl.envs.assistant.listing.translation import from_homeassistant, link_of, refresh, values_of
+from homerl.envs.assistant.listing.client import connect_client, read_token
+from homerl.envs.assistant.listing.translation import device_link, from_homeassistant, refresh_home, values_from_state
 from homerl.envs.homeenv.sim.home import Home
 
 PLAYED: list[list[Any]] = yaml.safe_load((Path(__file__).parent / "casa/played.yaml").read_text("utf-8"))
@@ -32,9 +32,9 @@ EARLY = 0.4  # seconds before a step ends at which the real home is looked at
 
 async def main(url: str) -> int:
     """Play all steps. Returns how many of them left a difference."""
-    async with connect(url, token_from("HA_TOKEN")) as client:
-        listing = await with_a_past(client, [row["entity_id"] for row in await client.states()])
-        home = refresh(import_home(listing, everything=True).home, await client.states(), datetime.now(UTC))
+    async with connect_client(url, read_token("HA_TOKEN")) as client:
+        listing = await with_a_past(client, [row["entity_id"] for row in await client.read_states()])
+        home = refresh_home(import_home(listing, everything=True).home, await client.read_states(), datetime.now(UTC))
         wrong = 0
         for entity, service, data, seconds in PLAYED:
             begin = time.monotonic()
@@ -42,10 +42,10 @@ async def main(url: str) -> int:
             await client.call_service(domain, name, data, {"entity_id": entity})
             ours, arguments = from_homeassistant(home, entity, service, data)
             home.call(entity, ours, (), arguments)
-            _copy(home, await client.states(), SENSORS)
+            _copy(home, await client.read_states(), SENSORS)
             home.advance(0)
             await asyncio.sleep(max(0.0, seconds - EARLY - (time.monotonic() - begin)))
-            rows = await client.states()
+            rows = await client.read_states()
             home.advance(seconds)
             differs = list(_differing(home, rows))
             wrong += bool(differs)
@@ -56,15 +56,15 @@ async def main(url: str) -> int:
 
 
 def _shown(home: Home, row: Mapping[str, Any]) -> dict[str, Any]:
-    device = home.plan.by_did.get(row["entity_id"])
-    return values_of(device, row["state"], row["attributes"], link_of(home, device.did)) if device else {}
+    device = home.plan.devices_by_did.get(row["entity_id"])
+    return values_from_state(device, row["state"], row["attributes"], device_link(home, device.did)) if device else {}
 
 
 def _copy(home: Home, rows: list[dict[str, Any]], kinds: tuple[str, ...]) -> None:
     for row in rows:
         if row["entity_id"].startswith(kinds):
             for path, value in _shown(home, row).items():
-                home.set(home.plan.slot_of(row["entity_id"], path), value)
+                home.write_slot(home.plan.slot_of(row["entity_id"], path), value)
 
 
 def _differing(home: Home, rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _differing(home: Home, rows: list[dict[str, Any]]) -> Iterator[str]:
         name, shown = row["entity_id"], _shown(home, row)
         if "state" not in shown or name.startswith(LINKED) or name.endswith(REAL):
             continue
-        if shown["state"] != (ours := home.get(name, "state")):
+        if shown["state"] != (ours := home.read_value(name, "state")):
             yield f"{name} is {shown['state']!r} there, {ours!r} here"
 
 

@@ -19,10 +19,10 @@ from ha.household import CLIENT, HIDDEN, first_owner, set_up
 from ha.normal import Normal
 from ha.record import write
 from ha.services import services
-from homerl.envs.assistant.automations.reading import with_automations
-from homerl.envs.assistant.listing.client import Client, connect, token_from
+from homerl.envs.assistant.automations.reading import with_automation_texts
+from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client, read_token
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.history import with_history
+from homerl.envs.assistant.listing.history import with_state_history
 from homerl.envs.assistant.listing.listing import Listing
 
 MOVES = {
@@ -41,22 +41,24 @@ async def furnish(url: str, token_file: Path) -> None:
         token = http.post("/auth/token", data=form).raise_for_status().json()["access_token"]
         http.headers["Authorization"] = f"Bearer {token}"
         set_up(http, "shopping_list", [{}])
-    async with connect(url, SecretStr(token)) as client:
-        lasting = await client.call("auth/long_lived_access_token", client_name="homerl", lifespan=365)
-        names = sorted(row["entity_id"] for row in await client.states())
+    async with connect_client(url, SecretStr(token)) as client:
+        lasting = await client.call_command("auth/long_lived_access_token", client_name="homerl", lifespan=365)
+        names = sorted(row["entity_id"] for row in await client.read_states())
         shown = [name for name in names if not name.startswith(HIDDEN)]
-        await client.call("homeassistant/expose_entity", assistants=["conversation"], entity_ids=shown, should_expose=True)
+        await client.call_command(
+            "homeassistant/expose_entity", assistants=["conversation"], entity_ids=shown, should_expose=True
+        )
     token_file.touch(mode=0o600)
     token_file.write_text(lasting)
 
 
 async def record(url: str) -> None:
     """Write `casa_listing` and `casa_services`."""
-    token, normal = token_from("HA_TOKEN"), Normal()
+    token, normal = read_token("HA_TOKEN"), Normal()
     head = {"Authorization": f"Bearer {token.get_secret_value()}"}
     rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
-    async with connect(url, token) as client, rest as http:
-        names = [row["entity_id"] for row in await client.states()]
+    async with connect_client(url, token) as client, rest as http:
+        names = [row["entity_id"] for row in await client.read_states()]
         listing = await with_a_past(client, names)
         write("casa_listing", normal(listing.model_dump(mode="json")))
         await client.call_service("automation", "turn_off", {}, automations(names))
@@ -68,15 +70,15 @@ def automations(names: list[str]) -> dict[str, Any]:
     return {"entity_id": [name for name in names if name.startswith("automation.")]}
 
 
-async def with_a_past(client: Client, names: list[str]) -> Listing:
+async def with_a_past(client: HomeAssistantClient, names: list[str]) -> Listing:
     """The listing of a home in which each thing that moves has moved, and nothing else has changed."""
     await client.call_service("automation", "turn_off", {}, automations(names))
     await _move(client, names)
     await client.call_service("automation", "turn_on", {}, automations(names))
-    return await with_history(client, await with_automations(client, await client.listing()))
+    return await with_state_history(client, await with_automation_texts(client, await client.read_listing()))
 
 
-async def _move(client: Client, names: list[str]) -> None:
+async def _move(client: HomeAssistantClient, names: list[str]) -> None:
     for domain, sent in MOVES.items():
         for service in sent:
             for name in names:

@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 
 from ha.mcp import Mcp
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 
 FOLDER = Path(__file__).parents[2] / "envs/homeenv/sim/assist/dumps"
 DEVICE = "io.home-assistant/device_id"  # under `_meta`: the device that the person speaks to
 API = "Device control"
 
 
-async def dump(http: httpx.AsyncClient, client: Client) -> Path:
+async def dump(http: httpx.AsyncClient, client: HomeAssistantClient) -> Path:
     """Write the dump of this version, and return its path."""
     mcp = Mcp(http)
     version = (await http.get("/api/config")).json()["version"]
-    placed = next(device["id"] for device in await client.call("config/device_registry/list") if device["area_id"])
+    placed = next(device["id"] for device in await client.call_command("config/device_registry/list") if device["area_id"])
     tools = (await mcp.ask("tools/list"))["tools"]
     kept = {
         "version": version,

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from homerl.envs.assistant.listing.client import Client, connect
+from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client
 
 CLIENT = "http://127.0.0.1/"  # the name under which the owner's browser would sign in
 OWNER = {"name": "Anna", "username": "anna", "password": "demo", "client_id": CLIENT, "language": "en"}
@@ -79,8 +79,8 @@ def set_up(http: httpx.Client, integration: str, answers: list[dict[str, Any]]) 
 
 
 async def _furnish(url: str, token: SecretStr, token_file: Path) -> None:
-    async with connect(url, token) as client:
-        lasting = await client.call("auth/long_lived_access_token", client_name="homerl", lifespan=365)
+    async with connect_client(url, token) as client:
+        lasting = await client.call_command("auth/long_lived_access_token", client_name="homerl", lifespan=365)
         areas = await _make_areas(client)
         await _place(client, areas)
         await _expose(client)
@@ -89,51 +89,57 @@ async def _furnish(url: str, token: SecretStr, token_file: Path) -> None:
     token_file.write_text(lasting)
 
 
-async def _make_areas(client: Client) -> dict[str, str]:
+async def _make_areas(client: HomeAssistantClient) -> dict[str, str]:
     """The areas' ids by name. Home Assistant has made three of them itself."""
-    areas = {area["name"]: area["area_id"] for area in await client.call("config/area_registry/list")}
+    areas = {area["name"]: area["area_id"] for area in await client.call_command("config/area_registry/list")}
     for level, (floor, names) in enumerate(FLOORS.items()):
-        made = await client.call("config/floor_registry/create", name=floor, level=level)
+        made = await client.call_command("config/floor_registry/create", name=floor, level=level)
         for name in names:
             if name not in areas:
-                areas[name] = (await client.call("config/area_registry/create", name=name))["area_id"]
-            await client.call("config/area_registry/update", area_id=areas[name], floor_id=made["floor_id"])
+                areas[name] = (await client.call_command("config/area_registry/create", name=name))["area_id"]
+            await client.call_command("config/area_registry/update", area_id=areas[name], floor_id=made["floor_id"])
     return areas
 
 
-async def _place(client: Client, areas: dict[str, str]) -> None:
+async def _place(client: HomeAssistantClient, areas: dict[str, str]) -> None:
     """Give each device an area, and each entity that has no device: the one that its name says, else the areas in turn."""
-    devices = {device["id"]: device["name"] for device in await client.call("config/device_registry/list")}
+    devices = {device["id"]: device["name"] for device in await client.call_command("config/device_registry/list")}
     names = [area for floor in FLOORS.values() for area in floor]
     for number, (name, device) in enumerate(sorted((name, key) for key, name in devices.items())):
-        await client.call("config/device_registry/update", device_id=device, area_id=areas[_area(name, number, names)])
-    entities = await client.call("config/entity_registry/list")
+        await client.call_command(
+            "config/device_registry/update", device_id=device, area_id=areas[_area(name, number, names)]
+        )
+    entities = await client.call_command("config/entity_registry/list")
     for number, entity in enumerate(sorted(entities, key=lambda row: row["entity_id"])):
         if entity["device_id"] is None and not entity["entity_id"].startswith(HOUSEHOLD):
             area = areas[_area(entity["entity_id"], number, names)]
-            await client.call("config/entity_registry/update", entity_id=entity["entity_id"], area_id=area)
+            await client.call_command("config/entity_registry/update", entity_id=entity["entity_id"], area_id=area)
 
 
 def _area(name: str, number: int, names: list[str]) -> str:
     return next((area for word, area in PLACES.items() if word in name.lower()), names[number % len(names)])
 
 
-async def _expose(client: Client) -> None:
+async def _expose(client: HomeAssistantClient) -> None:
     """Expose every entity to Assist, but those of no use to a speaker."""
-    entities = sorted(state["entity_id"] for state in await client.states())
+    entities = sorted(state["entity_id"] for state in await client.read_states())
     for show in (True, False):
         chosen = [entity for entity in entities if entity.startswith(HIDDEN) is not show]
-        await client.call("homeassistant/expose_entity", assistants=["conversation"], entity_ids=chosen, should_expose=show)
+        await client.call_command(
+            "homeassistant/expose_entity", assistants=["conversation"], entity_ids=chosen, should_expose=show
+        )
 
 
-async def _name(client: Client, areas: dict[str, str]) -> None:
+async def _name(client: HomeAssistantClient, areas: dict[str, str]) -> None:
     """Other names, and a label, as people give them."""
     for entity, aliases in ALIASES.items():
-        await client.call("config/entity_registry/update", entity_id=entity, aliases=[None, *aliases])  # None: its own name
-    await client.call("config/area_registry/update", area_id=areas["Living Room"], aliases=["Lounge"])
-    label = (await client.call("config/label_registry/create", name="Security"))["label_id"]
+        await client.call_command(
+            "config/entity_registry/update", entity_id=entity, aliases=[None, *aliases]
+        )  # None: its own name
+    await client.call_command("config/area_registry/update", area_id=areas["Living Room"], aliases=["Lounge"])
+    label = (await client.call_command("config/label_registry/create", name="Security"))["label_id"]
     for entity in ("alarm_control_panel.security", "cover.garage_door"):
-        await client.call("config/entity_registry/update", entity_id=entity, labels=[label])
+        await client.call_command("config/entity_registry/update", entity_id=entity, labels=[label])
 
 
 if __name__ == "__main__":

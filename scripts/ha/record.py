@@ -30,7 +30,7 @@ from ha.assist import assist, tools
 from ha.dump import dump
 from ha.normal import Normal
 from ha.services import services
-from homerl.envs.assistant.listing.client import connect, token_from
+from homerl.envs.assistant.listing.client import connect_client, read_token
 
 FOLDER = Path(__file__).parents[2] / "tests/envs/assistant/listing/recorded"
 LARGE = 200_000  # bytes from which on a record is packed
@@ -38,11 +38,11 @@ LARGE = 200_000  # bytes from which on a record is packed
 
 async def record(url: str) -> None:
     """Ask what the home is first, then what Assist does in it, then what its services do."""
-    token, normal = token_from("HA_TOKEN"), Normal()
+    token, normal = read_token("HA_TOKEN"), Normal()
     head = {"Authorization": f"Bearer {token.get_secret_value()}"}
     rest = httpx.AsyncClient(base_url=url, headers=head, trust_env=False, timeout=60)
-    async with connect(url, token) as client, rest as http:
-        write("listing", normal((await client.listing()).model_dump(mode="json")))
+    async with connect_client(url, token) as client, rest as http:
+        write("listing", normal((await client.read_listing()).model_dump(mode="json")))
         write("tools", normal(await tools(http), sort=False))
         print(f"the Assist API: {await dump(http, client)}")
         write("assist", normal(await assist(http, client)))

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from ha.normal import RANDOM
 from ha.states import MOVING, PATIENCE, PAUSE, QUIET, SLOW, changes, settled, states
-from homerl.envs.assistant.listing.client import Client, connect
+from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client
 from homerl.envs.assistant.listing.errors import HomeAssistantError
 
 Calls = list[tuple[str, dict[str, Any]]]  # services with their data
@@ -39,10 +39,10 @@ STRAY = [
 
 
 async def services(
-    url: str, token: SecretStr, http: httpx.AsyncClient, client: Client, apart: bool = False
+    url: str, token: SecretStr, http: httpx.AsyncClient, client: HomeAssistantClient, apart: bool = False
 ) -> list[dict[str, Any]]:
     """Every call with its outcome, by entity. `apart`: one entity after the other, where they drive each other."""
-    named = [state for state in await client.states() if not state["entity_id"].startswith(RANDOM)]
+    named = [state for state in await client.read_states() if not state["entity_id"].startswith(RANDOM)]
     plan = {state["entity_id"]: await _plan(client, state) for state in sorted(named, key=lambda state: state["entity_id"])}
     narrow = [_calls(url, token, http, entity, calls) for entity, calls in plan.items() if _domain(entity) not in WIDE]
     by_entity = [await one for one in narrow] if apart else await asyncio.gather(*narrow)
@@ -55,7 +55,7 @@ def _domain(entity: str) -> str:
     return entity.partition(".")[0]
 
 
-async def _plan(client: Client, state: Mapping[str, Any]) -> Calls:
+async def _plan(client: HomeAssistantClient, state: Mapping[str, Any]) -> Calls:
     """The calls of an entity: those of its domain, those that nobody named, and those of every entity."""
     entity, domain = state["entity_id"], _domain(state["entity_id"])
     if domain in PASSIVE:
@@ -63,7 +63,7 @@ async def _plan(client: Client, state: Mapping[str, Any]) -> Calls:
     forms = CALLS.get(domain, ())
     calls = [(f"{domain}.{name}", data) for name, form in forms for data in _filled(form, state["attributes"])]
     named = {service for service, _ in calls} | {service for service, _ in EVERY}
-    offered = sorted(await client.call("get_services_for_target", target={"entity_id": [entity]}))
+    offered = sorted(await client.call_command("get_services_for_target", target={"entity_id": [entity]}))
     rest = [(service, {}) for service in offered if service not in named and service.partition(".")[2] not in WITHOUT]
     ours = [(service, data) for service, data in rest if _domain(service) == domain]
     return calls + ours + (EVERY if calls else [])
@@ -85,11 +85,13 @@ async def _calls(url: str, token: SecretStr, http: httpx.AsyncClient, entity: st
     """One entity's calls in turn, over a connection of its own."""
     if not calls:
         return []
-    async with connect(url, token) as client:
+    async with connect_client(url, token) as client:
         return [await _call(client, http, entity, service, data) for service, data in calls]
 
 
-async def _call(client: Client, http: httpx.AsyncClient, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+async def _call(
+    client: HomeAssistantClient, http: httpx.AsyncClient, entity: str, service: str, data: dict[str, Any]
+) -> dict[str, Any]:
     before = await _state(http, entity)
     outcome = await _outcome(client, entity, service, data)
     after = await _state(http, entity)
@@ -100,7 +102,7 @@ async def _call(client: Client, http: httpx.AsyncClient, entity: str, service: s
     return call if end == after else call | {"settled": end}
 
 
-async def _wide_call(client: Client, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+async def _wide_call(client: HomeAssistantClient, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
     """A call that may reach other entities, with all that it changed."""
     before = await states(client)
     outcome = await _outcome(client, entity, service, data)
@@ -109,7 +111,7 @@ async def _wide_call(client: Client, entity: str, service: str, data: dict[str, 
     return {"entity": entity, "service": service, "data": data, "outcome": outcome, "changed": changed}
 
 
-async def _outcome(client: Client, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
+async def _outcome(client: HomeAssistantClient, entity: str, service: str, data: dict[str, Any]) -> dict[str, Any]:
     domain, _, name = service.partition(".")
     try:
         said = await client.call_service(domain, name, data, {"entity_id": entity}, returns=name in RETURNING)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ha.normal import RANDOM
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 
 MOVING = {"arming", "closing", "locking", "opening", "pending", "returning", "unlocking"}
 SLOW = ("alarm_control_panel.", "cover.", "lawn_mower.", "lock.", "vacuum.", "valve.")
@@ -17,9 +17,9 @@ PATIENCE, PAUSE, QUIET = 45.0, 0.5, 4  # seconds; seconds between looks; looks w
 States = dict[str, dict[str, Any]]
 
 
-async def states(client: Client) -> States:
+async def states(client: HomeAssistantClient) -> States:
     """State and attributes of each entity, without those that change by themselves."""
-    kept = [state for state in await client.states() if not state["entity_id"].startswith(RESTLESS)]
+    kept = [state for state in await client.read_states() if not state["entity_id"].startswith(RESTLESS)]
     return {state["entity_id"]: {key: state[key] for key in ("state", "attributes")} for state in kept}
 
 
@@ -32,7 +32,7 @@ def changes(before: States, after: States) -> States:
     }
 
 
-async def settled(client: Client, before: States) -> States:
+async def settled(client: HomeAssistantClient, before: States) -> States:
     """The states once nothing moves. It waits only if something that takes time has changed."""
     after = await states(client)
     if not any(entity.startswith(SLOW) for entity in changes(before, after)):

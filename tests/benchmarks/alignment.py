@@ -19,39 +19,39 @@ from rich.console import Console
 from rich.table import Table
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.bench.instances import Instances
+from homerl.bench.instances import SuiteInstances
 from homerl.bench.suites import read_suite, spread_evenly
 from homerl.host.measure.intervals import share_interval
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Blueprint
+from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Trajectory
-from homerl.train.data.rollout import rewarded
+from homerl.train.data.rollout import add_step_rewards
 from homerl.train.recipe import RLVERecipe
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "smarthome-bench"
 
 
-def played(blueprint: Blueprint, limits: EpisodeLimits, mistakes: float) -> Trajectory:
+def played(blueprint: BlueprintProtocol, limits: EpisodeLimits, mistakes: float) -> Trajectory:
     """The expert's episode, with a share of wrong messages."""
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=mistakes), blueprint.seed)
-    return asyncio.run(play(begin(blueprint, limits), expert, ScriptedUser(blueprint.seed), blueprint.seed))
+    return asyncio.run(play(begin_episode(blueprint, limits), expert, ScriptedUser(blueprint.seed), blueprint.seed))
 
 
 def by_recipe(recipe: RLVERecipe, mistakes: float, count: int) -> tuple[list[bool], list[float]]:
     """Success and reward of each episode of a recipe."""
-    made = (make_blueprint(recipe.blueprints.recipe, "heldout", seed) for seed in range(count))
-    found = [rewarded(played(blueprint, recipe.limits, mistakes), recipe.rewards) for blueprint in made]
+    made = (make_blueprint_of_seed(recipe.blueprints.recipe, "heldout", seed) for seed in range(count))
+    found = [add_step_rewards(played(blueprint, recipe.limits, mistakes), recipe.rewards) for blueprint in made]
     return [one.success for one in found], [sum(sum(step.values()) for step in one.rewards) for one in found]
 
 
 def by_benchmark(mistakes: float, count: int) -> list[bool]:
     """Success on every n-th task of the benchmark."""
-    tasks = Instances(spread_evenly(read_suite(SUITE), count), "eia", 1)
+    tasks = SuiteInstances(spread_evenly(read_suite(SUITE), count), "eia", 1)
     return [played(tasks[i].blueprint, tasks[i].limits, mistakes).success for i in range(len(tasks))]
 
 

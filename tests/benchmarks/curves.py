@@ -10,8 +10,8 @@ from pathlib import Path
 
 from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import read_rows
-from homerl.report.pages.charts import HEIGHT, WIDTH, line_chart, tag
-from homerl.report.pages.run import curve
+from homerl.report.pages.charts import HEIGHT, WIDTH, line_chart, svg_element
+from homerl.report.pages.run import metric_curve
 
 TITLE = 30  # the height of a title
 STYLE = """
@@ -29,12 +29,12 @@ def main() -> None:
     asked = parser.parse_args()
     triples = list(zip(*[iter(asked.curves)] * 3, strict=True))
     width, height = WIDTH * len(triples), HEIGHT + TITLE
-    parts = [tag("style", STYLE), tag("rect", width=width, height=height, fill="#fff")]
+    parts = [svg_element("style", STYLE), svg_element("rect", width=width, height=height, fill="#fff")]
     for at, (title, file, key) in enumerate(triples):
-        chart = line_chart(title, curve([*read_rows(file)], key))
-        parts.append(tag("text", title, x=at * WIDTH + 12, y=19, class_="title"))
-        parts.append(tag("svg", chart, x=at * WIDTH, y=TITLE, width=WIDTH, height=HEIGHT))
-    svg = tag("svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}")
+        chart = line_chart(title, metric_curve([*read_rows(file)], key))
+        parts.append(svg_element("text", title, x=at * WIDTH + 12, y=19, class_="title"))
+        parts.append(svg_element("svg", chart, x=at * WIDTH, y=TITLE, width=WIDTH, height=HEIGHT))
+    svg = svg_element("svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {height}")
     write_atomic(asked.out, f"{svg}\n")
 
 

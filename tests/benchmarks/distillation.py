@@ -21,9 +21,9 @@ from long_task import PHRASES, Demonstrator, hushed, make
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import to_row, write_rows
+from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 WISHES = 2
 LIMITS = {"turns": 3, "steps": 8, "steps_per_turn": 3}
@@ -88,16 +88,16 @@ def played(model: Path, tests: int) -> float:
 
     from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.rewards.composite import RewardWeights
-    from homerl.train.common import load_policy, load_tokenizer
-    from homerl.train.data.rollout import Player
+    from homerl.train.common import load_chat_tokenizer, load_policy
+    from homerl.train.data.rollout import RolloutPlayer
     from homerl.train.model import ModelSettings
 
     torch.manual_seed(0)
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = load_chat_tokenizer(str(model))
     policy = load_policy(ModelSettings(name=str(model), dtype="float32"), str(model))
     engine = TransformersEngine(policy, tokenizer, 10, batch=64)
-    player = Player(engine, tokenizer, ScriptedUser, EpisodeLimits(**LIMITS), RewardWeights(), 1024)
-    rollouts = player.play([make("heldout", i, WISHES) for i in range(tests)], range(tests))
+    player = RolloutPlayer(engine, tokenizer, ScriptedUser, EpisodeLimits(**LIMITS), RewardWeights(), 1024)
+    rollouts = player.play_blueprints([make("heldout", i, WISHES) for i in range(tests)], range(tests))
     return sum(rollout.trajectory.success for rollout in rollouts) / tests
 
 
@@ -144,8 +144,8 @@ def main() -> None:
 
 def demonstrated(seed: int, slip: float = 0.0) -> dict[str, Any]:
     """A dialogue of a demonstrator who only claims to have met a share of the wishes."""
-    episode = begin(make("train", seed, WISHES), EpisodeLimits(**LIMITS))
-    return to_row(asyncio.run(play(episode, Demonstrator(seed, slip), ScriptedUser(seed), seed)))
+    episode = begin_episode(make("train", seed, WISHES), EpisodeLimits(**LIMITS))
+    return trajectory_to_row(asyncio.run(play(episode, Demonstrator(seed, slip), ScriptedUser(seed), seed)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.synth.collect import synthesise
+from homerl.synth.collect import synthesise_dataset
 from homerl.synth.recipe import SynthesisConfig
 
 READ = {"name": "pyexec", "arguments": json.dumps({"code": "print(1)"})}
@@ -102,7 +102,7 @@ def synthesis(url: str, blueprints: int, processes: int, in_flight: int) -> tupl
     )
     with tempfile.TemporaryDirectory() as folder:
         begin, before = time.monotonic(), spent()
-        synthesise(config, Path(folder), processes, lambda *_: None)
+        synthesise_dataset(config, Path(folder), processes, lambda *_: None)
         stats = json.loads((Path(folder) / "stats.json").read_text())
         return stats["calls"], time.monotonic() - begin, spent() - before
 

@@ -25,9 +25,9 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import to_row, write_rows
+from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import SFTRecipe
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 LIMITS = EpisodeLimits(turns=7, steps=16, steps_per_turn=3)
 WISHES, SLIP = 6, 0.25  # share of wishes that the demonstrator claims to have met, and has not
@@ -98,7 +98,7 @@ def _home(devices: Sequence[str]) -> dict[str, Any]:
             {"did": did, "name": kind, "room": room, "spid": PRODUCTS[kind], "state": dict(OFF[kind])}
             for did, room, kind in split
         ],
-        "specs": {spid: Catalogue.shipped()[spid].digest for spid in sorted(spids)},
+        "specs": {spid: Catalogue.load_shipped()[spid].content_digest for spid in sorted(spids)},
     }
 
 
@@ -137,8 +137,8 @@ def make_sft(out: Path, epochs: float) -> Path:
 
 def _demonstrations() -> Iterator[dict[str, Any]]:
     for seed in range(10_000, 10_000 + DEMONSTRATIONS):
-        episode = begin(make("train", seed), LIMITS)
-        yield to_row(asyncio.run(play(episode, Demonstrator(seed), ScriptedUser(seed), seed)))
+        episode = begin_episode(make("train", seed), LIMITS)
+        yield trajectory_to_row(asyncio.run(play(episode, Demonstrator(seed), ScriptedUser(seed), seed)))
 
 
 def sft_keys(folder: Path, epochs: float) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from rich.table import Table
 
 from homerl.app.runs.flywheel import run_flywheel
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
-from homerl.bench.score import paired_difference, score
-from homerl.bench.seeds import read_results
+from homerl.bench.score import paired_difference, score_results
+from homerl.bench.seeds import read_model_results
 from homerl.envs.core.documents import InputError, write_atomic
 
 ALL = "all"
@@ -54,8 +54,10 @@ def by_world(out: Path, names: list[str], suites: list[str]) -> Table:
     columns = ("suite", *names, "all, SFT", "all − own (95 %)")
     table = Table(*columns, title="success after RLVE in %", box=SIMPLE, padding=(0, 1, 0, 0))
     for suite in suites:
-        results = {name: read_results(out / name, "rlve", suite) for name in names}
-        shares = [100 * score(rows)["success"] for rows in (*results.values(), read_results(out / ALL, "sft", suite))]
+        results = {name: read_model_results(out / name, "rlve", suite) for name in names}
+        shares = [
+            100 * score_results(rows)["success"] for rows in (*results.values(), read_model_results(out / ALL, "sft", suite))
+        ]
         gap = lost(results[suite], results[ALL]) if suite in results else ""
         table.add_row(suite, *(f"{share:.1f}" for share in shares), gap)
     return table

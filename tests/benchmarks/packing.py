@@ -26,20 +26,20 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from homerl.app.runs.recipe import load_recipe
 from homerl.play.loop import play
-from homerl.play.messages import chat_template
+from homerl.play.messages import build_chat_template
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Trajectory, to_row
-from homerl.train.adapted import peft_config
-from homerl.train.memory import estimate
-from homerl.train.rows.attention import by_segment, packed_attention
-from homerl.train.rows.passes import Budget, split
-from homerl.train.rows.rows import TokenSequence, row_of
-from homerl.train.rows.trees import merged
+from homerl.play.trajectory import Trajectory, trajectory_to_row
+from homerl.train.adapted import make_lora_config
+from homerl.train.memory import estimate_training_memory
+from homerl.train.rows.attention import attend_by_segment, use_packed_attention
+from homerl.train.rows.passes import TokenBudget, split_into_passes
+from homerl.train.rows.rows import TokenSequence, pack_row
+from homerl.train.rows.trees import merge_sequences
 from homerl.train.rows.updates import STEP
-from homerl.train.sizes import DecoderSizes, sizes_of
+from homerl.train.sizes import DecoderSizes, estimate_decoder_sizes
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
 RECIPES = ("rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async", "simuhome_8b", "scratch_100m", "quickstart")
 MISTAKES = 0.3  # so that the rollouts of a group differ
@@ -50,12 +50,12 @@ def rollouts(recipe: Any, groups: int) -> list[list[Trajectory]]:
     """Groups of trajectories of the first blueprints."""
     source, found = recipe.blueprints.recipe, []
     for seed in range(recipe.blueprints.first_seed, recipe.blueprints.first_seed + groups):
-        blueprint = make_blueprint(source, "train", seed)
+        blueprint = make_blueprint_of_seed(source, "train", seed)
         world = world_of(blueprint)
 
         async def one(number: int, blueprint: Any = blueprint, world: Any = world) -> Trajectory:
             expert = world.expert(ExpertConfig(mistakes=MISTAKES), number)
-            return await play(begin(blueprint, recipe.limits), expert, ScriptedUser(number))
+            return await play(begin_episode(blueprint, recipe.limits), expert, ScriptedUser(number))
 
         found.append([asyncio.run(one(number)) for number in range(recipe.rlve.group)])
     return found
@@ -63,11 +63,11 @@ def rollouts(recipe: Any, groups: int) -> list[list[Trajectory]]:
 
 def tokenized(groups: Sequence[Sequence[Trajectory]], longest: int) -> list[list[TokenSequence]]:
     """The trajectories as tokens; the assistant's are the targets. Prompts show the tools' schemas."""
-    rows = [[to_row(one) for one in group] for group in groups]
+    rows = [[trajectory_to_row(one) for one in group] for group in groups]
     first = rows[0][0]
     texts = (message["content"] for group in rows for row in group for message in row["messages"])
     tokenizer = make_tokenizer(texts, json.loads(first["tools"]), TinyConfig(vocab_size=VOCAB))
-    tokenizer.chat_template = chat_template()
+    tokenizer.chat_template = build_chat_template()
 
     def tokens(row: dict[str, Any]) -> TokenSequence:
         found = tokenizer.apply_chat_template(
@@ -75,19 +75,19 @@ def tokenized(groups: Sequence[Sequence[Trajectory]], longest: int) -> list[list
         )
         targets = np.flatnonzero(found["assistant_masks"])
         targets = targets[targets < longest] if targets[0] < longest else targets[:1]
-        return TokenSequence.of(found["input_ids"][: targets[-1] + 1], targets)
+        return TokenSequence.from_ids(found["input_ids"][: targets[-1] + 1], targets)
 
     answered = [[row for row in group if any(said["role"] == "assistant" for said in row["messages"])] for group in rows]
     return [[tokens(row) for row in group] for group in answered]
 
 
-def counts(groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[str, float]:
+def counts(groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> dict[str, float]:
     """Tokens of an update: with a row for each rollout, each once, and as they are forwarded."""
     sequences = [one for group in groups for one in group]
     ids = [one.ids for one in sequences]
     rows, longest = sum(len(one) - 1 for one in ids), max(map(len, ids)) - 1
-    parts = split(ids, budget)
-    sizes = [len(merged([ids[i] for i in members]).ids) for members in parts.passes]
+    parts = split_into_passes(ids, budget)
+    sizes = [len(merge_sequences([ids[i] for i in members]).ids) for members in parts.passes]
     filled = sum(-size % STEP for size in sizes)  # as on a GPU
     prompts = [int(one.targets[0]) for one in sequences]
     forwarded = sum(sizes) + filled
@@ -120,7 +120,7 @@ def without_weights(shape: DecoderSizes, recipe: Any) -> Any:
     )
     with torch.device("meta"):
         model = Qwen3ForCausalLM(config).to(torch.bfloat16)
-        return get_peft_model(model, peft_config(recipe.model)) if recipe.model.lora else model
+        return get_peft_model(model, make_lora_config(recipe.model)) if recipe.model.lora else model
 
 
 def forward(model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
@@ -128,11 +128,11 @@ def forward(model: Any, sequences: Sequence[TokenSequence]) -> torch.Tensor:
 
     The fused head itself does not run on `meta`.
     """
-    row = row_of(sequences, by_segment, "meta")
+    row = pack_row(sequences, attend_by_segment, "meta")
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     inputs = {key: value for key, value in row.inputs.items() if key not in ("shift_labels", "fused_lm_head")}
     hidden = inner.model(**inputs, use_cache=False).last_hidden_state[0]
-    places = merged([one.ids for one in sequences]).places
+    places = merge_sequences([one.ids for one in sequences]).places
     scored = len(np.unique(np.concatenate([place[one.targets - 1] for one, place in zip(sequences, places, strict=True)])))
     return checkpoint(lambda some: inner.lm_head(some).logsumexp(-1), hidden[:scored], use_reentrant=False).sum()
 
@@ -144,16 +144,16 @@ def operations(model: Any, sequences: Sequence[TokenSequence], trains: bool, rec
     else:
         model.gradient_checkpointing_disable()
     model.train()
-    with FlopCounterMode(display=False) as counter, packed_attention(model.config), torch.set_grad_enabled(trains):
+    with FlopCounterMode(display=False) as counter, use_packed_attention(model.config), torch.set_grad_enabled(trains):
         result = forward(model, sequences)
         if trains:
             result.backward()
     return float(counter.get_total_flops())
 
 
-def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Budget) -> dict[str, float]:
+def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: TokenBudget) -> dict[str, float]:
     """Operations of an update: before packing, now, and the floor (each unique token forward once, backward twice)."""
-    model = without_weights(sizes_of(recipe.model), recipe)
+    model = without_weights(estimate_decoder_sizes(recipe.model), recipe)
     sequences = [one for group in groups for one in group]
     reference = recipe.rlve.kl > 0
     before = sum(
@@ -161,10 +161,10 @@ def update(recipe: Any, groups: Sequence[Sequence[TokenSequence]], budget: Budge
         for one in sequences
     )
     ids, now = [one.ids for one in sequences], 0.0
-    for members in split(ids, budget).passes:
-        recomputes = budget.checkpoints(len(merged([ids[i] for i in members]).ids))
+    for members in split_into_passes(ids, budget).passes:
+        recomputes = budget.needs_checkpointing(len(merge_sequences([ids[i] for i in members]).ids))
         now += operations(model, [sequences[i] for i in members], True, recomputes)
-    for members in split(ids, budget.without_gradients()).passes if reference else ():
+    for members in split_into_passes(ids, budget.without_gradients()).passes if reference else ():
         now += operations(model, [sequences[i] for i in members], False)
     floor = 3 * operations(model, sequences, False)
     return {"before": before, "now": now, "floor": floor}
@@ -184,7 +184,7 @@ def main() -> None:
     for name in asked.recipes:
         recipe = load(folder / f"{name}.yaml")
         groups = tokenized(rollouts(recipe, asked.groups), recipe.rlve.max_episode_tokens)
-        budget = estimate(recipe, memory=asked.memory, stage="rlve").budget
+        budget = estimate_training_memory(recipe, memory=asked.memory, stage="rlve").pass_budget
         found = counts(groups, budget)
         table.add_row(
             name,

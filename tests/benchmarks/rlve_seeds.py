@@ -14,11 +14,11 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from homerl.app.runs.children import run_stage
-from homerl.app.runs.flywheel import launcher, stages
-from homerl.app.runs.products import is_done, require_product
+from homerl.app.runs.flywheel import flywheel_stages, stage_command
+from homerl.app.runs.products import is_stage_done, require_stage_product
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
 from homerl.bench.score import paired_difference
-from homerl.bench.seeds import read_results, seeds_table, suites_of
+from homerl.bench.seeds import build_seeds_table, find_scored_suites, read_model_results
 from homerl.envs.core.documents import InputError
 from homerl.host.measure.intervals import student_interval
 from homerl.host.terminal.endings import run_to_end
@@ -57,17 +57,17 @@ def make(recipe: FlywheelRecipe, run: Path) -> Path:
         for name in SHARED:
             if not (recipe.out / name).exists():
                 (recipe.out / name).symlink_to(run.resolve() / name)
-        for stage, product in stages(recipe):
-            if Path(stage["out"]).name == "rlve" and not is_done(stage, product):
-                run_stage(stage, launcher(recipe, stage["run"]))
-                require_product(stage, product)
+        for stage, product in flywheel_stages(recipe):
+            if Path(stage["out"]).name == "rlve" and not is_stage_done(stage, product):
+                run_stage(stage, stage_command(recipe, stage["run"]))
+                require_stage_product(stage, product)
     return recipe.out
 
 
 def gain_by_task(runs: Sequence[Path], suite: str) -> str:
     """RLVE's mean gain over the runs, with the interval that other tasks may give."""
-    after = [row for run in runs for row in read_results(run, "rlve", suite)]
-    gain = paired_difference(read_results(runs[0], "sft", suite), after)
+    after = [row for run in runs for row in read_model_results(run, "rlve", suite)]
+    gain = paired_difference(read_model_results(runs[0], "sft", suite), after)
     low, high = (100 * bound for bound in gain["interval"])
     return f"RLVE − SFT of all runs: {100 * gain['gain']:+.1f}; over the {gain['n']} tasks {low:+.1f} to {high:+.1f}"
 
@@ -75,15 +75,15 @@ def gain_by_task(runs: Sequence[Path], suite: str) -> str:
 def difference(name: str, plain: Sequence[Path], other: Sequence[Path], suite: str) -> str:
     """The success of runs with other keys less that of the plain ones, paired by seed, with Student's interval."""
     pairs = zip(plain, other, strict=True)
-    gaps = [100 * paired_difference(*(read_results(run, "rlve", suite) for run in pair))["gain"] for pair in pairs]
+    gaps = [100 * paired_difference(*(read_model_results(run, "rlve", suite) for run in pair))["gain"] for pair in pairs]
     low, high = student_interval(gaps)
     return f"{name} − {PLAIN} on {suite}: {sum(gaps) / len(gaps):+.1f}; over the {len(gaps)} seeds {low:+.1f} to {high:+.1f}"
 
 
 def said(run: Path, name: str, seeds: Sequence[int], made: Sequence[Path]) -> Iterator[RenderableType]:
     """The tables of the runs, and how they differ from the plain ones."""
-    for suite in suites_of(made[0]):
-        yield seeds_table(made, suite)
+    for suite in find_scored_suites(made[0]):
+        yield build_seeds_table(made, suite)
         yield gain_by_task(made, suite)
         if name != PLAIN and len(seeds) > 1:
             recipe = flywheel(run)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from homerl.app.runs.children import run_stage
-from homerl.app.runs.products import is_done
+from homerl.app.runs.products import is_stage_done
 
 ABLATION = Path(__file__).parents[2] / "recipes/rlve_st.yaml"
 KINDS = ("full", "st")
@@ -92,7 +92,7 @@ def main() -> None:
     for seed in asked.seeds:
         for kind in KINDS:
             made = stage(asked.run, asked.out, kind, seed, asked.updates)
-            if not is_done(made, Path(made["out"]) / "model"):
+            if not is_stage_done(made, Path(made["out"]) / "model"):
                 run_stage(made, [sys.executable])
     console = Console()
     console.print(summary(asked.out, asked.seeds, asked.updates))

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from homerl.app.chat.find import Wanted, session_of
-from homerl.app.chat.session import Did, Event, Session
+from homerl.app.chat.find import ChatRequest, open_chat_session
+from homerl.app.chat.session import AgentAct, ChatSession, Event
 from homerl.envs.core.documents import read_yaml
 from homerl.host.measure.intervals import share_interval
 from homerl.host.terminal.console import say
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("what", help="as for homerl chat")
     parser.add_argument("--kind", action="append", help="the sentences of this kind alone; may be repeated")
     asked = parser.parse_args()
-    session = session_of(Wanted(asked.what, home=FOLDER / "home.json", cpu=True))
+    session = open_chat_session(ChatRequest(asked.what, home=FOLDER / "home.json", cpu=True))
     counts = {}
     for kind, sentences in sentences_by_kind().items():
         if asked.kind is None or kind in asked.kind:
@@ -49,31 +49,31 @@ def sentences_by_kind() -> Mapping[str, Sequence[Mapping[str, Any]]]:
     return found
 
 
-def _played(session: Session, wanted: Mapping[str, Any]) -> bool:
+def _played(session: ChatSession, wanted: Mapping[str, Any]) -> bool:
     """Say a sentence in the home as it was, and print what came of it."""
-    session.reset()
+    session.undo_all_turns()
     before, events = session.episode.fork().situation, []
     for sentence in filter(None, (wanted["say"], wanted.get("then"))):
         events += asyncio.run(_said(session, sentence))
     last, changes = events[-1], changes_of(session, before)
-    words = last.words if isinstance(last, Did) else f"[{last.text}]"
-    calls = [call for did in events if isinstance(did, Did) for call in did.step.calls]
+    words = last.words if isinstance(last, AgentAct) else f"[{last.text}]"
+    calls = [call for did in events if isinstance(did, AgentAct) for call in did.step.calls]
     good = ends_well(wanted, changes, words) and bool(re.search(wanted.get("calls", ""), " ".join(calls)))
     then = f" / {wanted['then']}" if "then" in wanted else ""
     say("\n  ".join([f"{'good' if good else 'BAD '} {wanted['say']}{then}", *calls, *changes, f'"{words}"']))
     return good
 
 
-async def _said(session: Session, sentence: str) -> list[Event]:
+async def _said(session: ChatSession, sentence: str) -> list[Event]:
     """Say a sentence, and return what the agent did."""
-    return [event async for event in session.say(sentence)]
+    return [event async for event in session.say_sentence(sentence)]
 
 
-def changes_of(session: Session, before: Any) -> list[str]:
+def changes_of(session: ChatSession, before: Any) -> list[str]:
     """What became other in the home, one thing a line, as in `hallway switch: on → off`."""
     things: dict[str, list[str]] = {}
-    for change in session.visits.changes(before, session.situation):
-        things.setdefault(change.thing, []).append(change.words)
+    for change in session.visits.changes(before, session.current_situation):
+        things.setdefault(change.thing, []).append(change.describe_change)
     lines = (f"{thing}: {', '.join(words)}" for thing, words in things.items())
     return [" ".join(line.split()) for line in lines]  # spaces between a number and its unit are narrow
 

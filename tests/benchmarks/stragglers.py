@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
-from homerl.train.data.prefetch import groups_ahead
+from homerl.train.data.prefetch import count_groups_ahead
 from homerl.train.data.queue import GroupQueue
 
 SHARE, UPDATES, SIGMA = 16, 400, 1.0
@@ -20,7 +20,7 @@ SHARE, UPDATES, SIGMA = 16, 400, 1.0
 class InOrder(GroupQueue):
     """Batches as they were drawn: an update waits for the slowest group of its own."""
 
-    def choice(self, update: int) -> list[int] | None:
+    def choose_groups(self, update: int) -> list[int] | None:
         batch = list(range(update * self.share, (update + 1) * self.share))
         return batch if all(number in self.ended for number in batch) else None
 
@@ -33,7 +33,7 @@ def simulate(queue: GroupQueue, ahead: int, train: float) -> tuple[float, float]
     def begin(count: int, version: int) -> None:
         nonlocal drawn
         for number in range(drawn, drawn + count):
-            queue.begin(number, version)
+            queue.mark_begun(number, version)
             ends[number] = now + rng.lognormvariate(-(SIGMA**2) / 2, SIGMA)
         drawn += count
 
@@ -43,17 +43,17 @@ def simulate(queue: GroupQueue, ahead: int, train: float) -> tuple[float, float]
         while ends and (until is None or min(ends.values()) <= until):
             number = min(ends, key=lambda number: ends[number])
             now = ends.pop(number)
-            queue.end(SimpleNamespace(draw=SimpleNamespace(number=number)))
+            queue.mark_ended(SimpleNamespace(draw=SimpleNamespace(number=number)))
             if until is None:
                 return
         now = until or now
 
     begin(queue.share + ahead, 0)
     for update in range(UPDATES):
-        while (chosen := queue.choice(update)) is None:
+        while (chosen := queue.choose_groups(update)) is None:
             go_on()
         ages += [update - queue.begun[number] for number in chosen]
-        queue.take(update)
+        queue.take_groups(update)
         if update:
             begin(queue.share, update)
         go_on(now + train)
@@ -66,7 +66,7 @@ def main() -> None:
     for k in (1, 2, 3, 4):
         for train in (0.5, 1.0, 2.0):
             before = simulate(InOrder(SHARE, k), k * SHARE, train)
-            after = simulate(GroupQueue(SHARE, k), groups_ahead(SHARE, k), train)
+            after = simulate(GroupQueue(SHARE, k), count_groups_ahead(SHARE, k), train)
             figures = f"{before[0]:.2f}, {before[1]:.2f} | {after[0]:.2f}, {after[1]:.2f}"
             print(f"| {k} | {train} | {figures} | {before[0] / after[0]:.2f} |")
 

@@ -39,13 +39,13 @@ from homerl.host.terminal.progress import progress_bar
 from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Blueprint, Reply
-from homerl.play.trajectory import Trajectory, to_row, write_rows
+from homerl.play.situation import BlueprintProtocol, Reply
+from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import Participants, SearchConfig, forest
+from homerl.synth.mcts import Participants, SearchConfig, search_forest
 from homerl.train.recipe import SFTRecipe
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 BEFORE, M1, UNPROVED, M2 = "before this SFT", "M1, text alone", "linear, all kept", "M2, linear (1, 1)"
 M3 = "M3, MCTS-Flow (1, 3)"
@@ -85,7 +85,7 @@ class Believing:
         )
 
 
-def blueprint_of(split: str, seed: int) -> Blueprint:
+def blueprint_of(split: str, seed: int) -> BlueprintProtocol:
     """A task of the study, with more than one way to say a wish, so that users can differ."""
     made = make(split, seed)
     said = [(f"please {i.queries[0]}", f"{i.queries[0]} now", i.queries[0]) for i in made.intents]
@@ -93,17 +93,17 @@ def blueprint_of(split: str, seed: int) -> Blueprint:
     return made.model_copy(update={"intents": intents})
 
 
-async def dialogues(blueprint: Blueprint, name: str, calls: int, seed: int) -> list[Trajectory]:
+async def dialogues(blueprint: BlueprintProtocol, name: str, calls: int, seed: int) -> list[Trajectory]:
     """What a strategy keeps of a blueprint, for so many calls. A dialogue that has begun is played to its end."""
     if factors := FACTORS.get(name):
         players = (Participants(Demonstrators(n), [ScriptedUser(n + i) for i in range(3)]) for n in range(seed, seed + MOST))
         config = SearchConfig(k_user=factors[0], k_agent=factors[1], rollouts=MOST, unvisited="mean")
-        return (await forest(blueprint, players, config, LIMITS, calls))[0]
+        return (await search_forest(blueprint, players, config, LIMITS, calls))[0]
     kept: list[Trajectory] = []
     while sum(map(_calls, kept)) < calls:
         number = seed + len(kept)
         user = Believing() if name == M1 else ScriptedUser(number)
-        kept.append(await play(begin(blueprint, LIMITS), Demonstrators(number), user, number))
+        kept.append(await play(begin_episode(blueprint, LIMITS), Demonstrators(number), user, number))
     return kept
 
 
@@ -115,7 +115,7 @@ def rows_of(name: str, seed: int, asked: argparse.Namespace) -> Iterator[Mapping
     """The dataset of a strategy, in the order of blueprints."""
     for number in range(100_000 * seed, 100_000 * seed + asked.blueprints):
         found = asyncio.run(dialogues(blueprint_of("train", number), name, asked.calls, 1000 * number))
-        yield from map(to_row, found)
+        yield from map(trajectory_to_row, found)
 
 
 def run(name: str, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
@@ -151,17 +151,17 @@ def played(model: Path, seed: int) -> list[bool]:
     import torch
 
     from homerl.models.policy.transformers_engine import TransformersEngine
-    from homerl.train.common import load_policy, load_tokenizer
-    from homerl.train.data.rollout import Player
+    from homerl.train.common import load_chat_tokenizer, load_policy
+    from homerl.train.data.rollout import RolloutPlayer
     from homerl.train.model import ModelSettings
 
     torch.manual_seed(seed)
-    tokenizer = load_tokenizer(str(model))
+    tokenizer = load_chat_tokenizer(str(model))
     policy = load_policy(ModelSettings(name=str(model), dtype="float32"), str(model))
-    player = Player(
+    player = RolloutPlayer(
         TransformersEngine(policy, tokenizer, 10, batch=128), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 1024
     )
-    rollouts = player.play([blueprint_of("heldout", i) for i in range(TESTS)], range(TESTS))
+    rollouts = player.play_blueprints([blueprint_of("heldout", i) for i in range(TESTS)], range(TESTS))
     return [rollout.trajectory.success for rollout in rollouts]
 
 

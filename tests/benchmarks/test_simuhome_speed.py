@@ -9,7 +9,7 @@ import pytest
 from homerl.envs.simuhome.sim import load, passage, service, tools, workflows
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.spec import device_types
 from tests.envs.simuhome.oracle import Ticking
 
@@ -40,7 +40,7 @@ def config_of_30() -> dict:
     return {"base_time": "2025-08-23 00:00:00", "rooms": rooms}
 
 
-def home_of_30(strict: bool = True, flows: int = 20) -> Home:
+def home_of_30(strict: bool = True, flows: int = 20) -> MatterHome:
     """A home of 30 devices, and workflows through the day."""
     home = load.start_home(config_of_30(), strict)
     lamps = [device.id for device in home.plan.devices.values() if device.type.name == "on_off_light"]
@@ -57,7 +57,7 @@ def home_of_30(strict: bool = True, flows: int = 20) -> Home:
 @pytest.mark.parametrize("hours", [1, 24])
 def test_simuhome_leap(benchmark, hours: int, strict: bool) -> None:
     home = home_of_30(strict)
-    benchmark(lambda: passage.advance(home.fork(), hours * HOUR))
+    benchmark(lambda: passage.advance_home(home.fork(), hours * HOUR))
 
 
 def test_simuhome_ticking_oracle_for_a_minute(benchmark) -> None:
@@ -66,7 +66,7 @@ def test_simuhome_ticking_oracle_for_a_minute(benchmark) -> None:
     benchmark.pedantic(lambda: Ticking(home.fork()).advance(600), rounds=3)
 
 
-def hundred_commands(home: Home) -> list[dict]:
+def hundred_commands(home: MatterHome) -> list[dict]:
     """The arguments of 100 commands."""
     powered = [device for device in home.plan.devices.values() if "OnOff" in device.type.endpoint_of]
     places = [{"device_id": device.id, "endpoint_id": 1, "cluster_id": "OnOff"} for device in powered]
@@ -126,7 +126,7 @@ def test_simuhome_fork(benchmark) -> None:
 
 def test_simuhome_state_key_after_a_call(benchmark) -> None:
     home = home_of_30()
-    hand = home.view("on_off_light_1", "OnOff")
+    hand = home.cluster_view("on_off_light_1", "OnOff")
 
     def run() -> None:
         hand["OnOff"] = not hand["OnOff"]

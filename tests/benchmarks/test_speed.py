@@ -15,18 +15,18 @@ import pytest
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.models.policy.policy import Sample
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import search
-from homerl.train.data.rollout import Player
+from homerl.synth.mcts import search_tree
+from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny import make_tokenizer
 
 SIZES = (6, 35, 135)
@@ -93,7 +93,7 @@ def test_conditions(benchmark) -> None:
 
     def run() -> None:
         for _ in range(1000):
-            condition.holds(home)
+            condition.holds_in(home)
 
     benchmark.extra_info["operations"] = 1000
     benchmark(run)
@@ -124,8 +124,8 @@ def test_verified_trajectories(benchmark) -> None:
 
     def run() -> None:
         seed = next(seeds)
-        blueprint = make_blueprint(recipe, "train", seed)
-        trajectories, _ = asyncio.run(search(blueprint, Expert(seed, 0.25), [ScriptedUser(seed)]))
+        blueprint = make_home_blueprint(recipe, "train", seed)
+        trajectories, _ = asyncio.run(search_tree(blueprint, Expert(seed, 0.25), [ScriptedUser(seed)]))
         found.append(len(trajectories))
 
     benchmark(run)
@@ -138,7 +138,7 @@ def test_a_day_with_automations(benchmark) -> None:
     home, rng = home_of(135), random.Random(0)
     first = (home.clock // 3600 + 1) * 3600
     skies = [Outdoors(rng.randint(0, 30) / 1.0, 60.0, 2000.0 * rng.randint(0, 30)) for _ in range(24)]
-    forecast = tuple(Moment(first + 3600 * hour, sky) for hour, sky in enumerate(skies))
+    forecast = tuple(WeatherChange(first + 3600 * hour, sky) for hour, sky in enumerate(skies))
     home = Home(replace(home.plan, forecast=forecast), home.values, home.clock)
     switches = [d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= set(d.spec.service_index)]
     for number in range(20):
@@ -170,9 +170,9 @@ def test_a_group_of_rollouts(benchmark, devices: int) -> None:
     """Eight rollouts of one blueprint, of six steps each, with a sampler and a user that take no time."""
     tokenizer = make_tokenizer(["words of all kinds"], [])
     recipe = BlueprintRecipe.model_validate({"home": {"devices": (devices, devices)}})
-    blueprint, seeds = make_blueprint(recipe, "train", 0), list(range(8))
+    blueprint, seeds = make_home_blueprint(recipe, "train", 0), list(range(8))
     limits = EpisodeLimits(turns=3, steps=99)
-    player = Player(Phrases(tokenizer), tokenizer, ScriptedUser, limits, RewardWeights(), 1 << 20)
-    assert [len(rollout.trajectory.steps) for rollout in player.play([blueprint] * 8, seeds)] == [6] * 8
+    player = RolloutPlayer(Phrases(tokenizer), tokenizer, ScriptedUser, limits, RewardWeights(), 1 << 20)
+    assert [len(rollout.trajectory.steps) for rollout in player.play_blueprints([blueprint] * 8, seeds)] == [6] * 8
     benchmark.extra_info["operations"] = 8
-    benchmark(lambda: player.play([blueprint] * 8, seeds))
+    benchmark(lambda: player.play_blueprints([blueprint] * 8, seeds))

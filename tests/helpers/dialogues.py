@@ -24,7 +24,7 @@ from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
 from homerl.worlds.users.signs import detect_behaviours
 
 FAMILIES = {"atomic": 4, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1}
@@ -35,8 +35,8 @@ RATES = Behaviours(disclosure=0.3, self_correction=0.2, change_of_mind=0.2, besi
 def labelled(language: str, split: str, seed: int, rates: Behaviours = RATES) -> dict[str, Any]:
     """One dialogue, whose user messages have their behaviours as labels."""
     recipe = BlueprintRecipe(home={"language": language}, families=FAMILIES, wordings=WORDINGS, toolset="smh")
-    blueprint = with_behaviours(make_blueprint(recipe, split, seed), rates, recipe)
-    episode = begin(blueprint, EpisodeLimits(turns=None))
+    blueprint = blueprint_with_behaviours(make_blueprint_of_seed(recipe, split, seed), rates, recipe)
+    episode = begin_episode(blueprint, EpisodeLimits(turns=None))
     begins = len(episode.messages)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), seed)
     return {

@@ -19,13 +19,13 @@ from mutations import JUNK, mutated
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import SHELLS, Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import SHELLS, Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service import CompiledService
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec, Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.state.clock import settle
+from homerl.envs.homeenv.sim.state.clock import settle_rules
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.audit import RULES, Refused
 
@@ -108,7 +108,7 @@ ODD = """
       code: self.target_temperature = target_temperature
 """
 HALL = Room("hall", "hallway", "entrance hall")
-PRODUCTS = tuple(Catalogue.shipped()[spid] for spid in sorted(Catalogue.shipped()))
+PRODUCTS = tuple(Catalogue.load_shipped()[spid] for spid in sorted(Catalogue.load_shipped()))
 SHOWN = 8  # products per showroom
 SCALES = ("simple", "simple", "medium", "complex")
 
@@ -116,16 +116,17 @@ SCALES = ("simple", "simple", "medium", "complex")
 def home_of(specs: list[DeviceSpec], rooms: list[Room], clock: int, rng: random.Random) -> Home:
     """A home with devices in random states, in rooms with random air."""
     state = {
-        owner: {path: kind.sample(rng) for path, kind in ROOM_STATE.items()} for owner in [OUTDOORS, *(r.id for r in rooms)]
+        owner: {path: kind.sample_value(rng) for path, kind in ROOM_STATE.items()}
+        for owner in [OUTDOORS, *(r.id for r in rooms)]
     }
     devices = [Device(str(i), spec.name, rng.choice(rooms), spec) for i, spec in enumerate(specs, 1)]
-    state |= {d.did: {path: a.sample(rng) for path, (_, a) in d.spec.attribute_index.items()} for d in devices}
-    return Home.build(rooms, devices, state, clock)
+    state |= {d.did: {path: a.sample_value(rng) for path, (_, a) in d.spec.attribute_index.items()} for d in devices}
+    return Home.build_home(rooms, devices, state, clock)
 
 
 def own_home(seed: int = 0) -> Home:
     """A home of shipped devices and of those in `OWN` and `ODD`, which together have values of every type."""
-    shipped = (Catalogue.shipped()[spid] for spid in ("100001", "100101", "102101"))
+    shipped = (Catalogue.load_shipped()[spid] for spid in ("100001", "100101", "102101"))
     specs = [*Entity.load(OWN), *shipped, *Entity.load(ODD)]
     rooms = [HALL, Room("closet", "closet", "walk-in closet", parent="hall")]
     return home_of(specs, rooms, 1_750_000_000, random.Random(seed))
@@ -160,11 +161,11 @@ def home_at(seed: int) -> Home:
     return Home(replace(home.plan, forecast=weather(home.clock, rng)), home.values, home.clock)
 
 
-def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[Moment, ...]:
+def weather(clock: int, rng: random.Random, hours: int = 30) -> tuple[WeatherChange, ...]:
     """A random forecast, hourly from the first full hour after `clock`."""
     first = (clock // 3600 + 1) * 3600
     skies = [[round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 95), (0, 60000))] for _ in range(hours)]
-    return tuple(Moment(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
+    return tuple(WeatherChange(first + 3600 * hour, Outdoors(*sky)) for hour, sky in enumerate(skies))
 
 
 # Enough homes for every product and scale, but few enough that each is made once per process.
@@ -222,17 +223,17 @@ def some_call(home: Home, rng: random.Random) -> tuple[Any, str, list, dict]:
 
 def some_arguments(compiled: CompiledService, rng: random.Random, wrong: float = 0.25) -> list[Any]:
     """Random arguments of a service. Each is junk with probability `wrong`."""
-    return [rng.choice(JUNK) if rng.random() < wrong else a.sample(rng) for a in compiled.service.arguments]
+    return [rng.choice(JUNK) if rng.random() < wrong else a.sample_value(rng) for a in compiled.service.arguments]
 
 
 def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
     """The arguments of a valid `create_automation`: a rule of any kind that fits the home."""
     room = rng.choice(home.plan.rooms).id
-    readings = [slot for slot in home.plan.slots if slot.owner in home.plan.by_did]
+    readings = [slot for slot in home.plan.slots if slot.owner in home.plan.devices_by_did]
     read = rng.choice(readings or home.plan.slots[:3])
     reading, now = (
         f'device("{read.owner}").{read.path}' if readings else f"home.{read.path}",
-        home.get(read.owner, read.path),
+        home.read_value(read.owner, read.path),
     )
     conditions, more = rng.choice(
         (
@@ -259,7 +260,7 @@ def some_rule(home: Home, rng: random.Random) -> dict[str, Any]:
 def undoing(home: Home, rng: random.Random) -> dict[str, Any]:
     """The arguments of a rule that switches a device off once it is on, or similar. Two such rules can undo each other."""
     switches = [d.did for d in home.plan.devices if {"turn_on", "turn_off"} <= d.spec.service_index.keys()]
-    switches = [did for did in switches if "state" in home.plan.by_did[did].spec.attribute_index]
+    switches = [did for did in switches if "state" in home.plan.devices_by_did[did].spec.attribute_index]
     if not switches:
         return some_rule(home, rng)
     did, state, way = rng.choice(switches), rng.choice(("on", "off")), rng.choice(("turn_on", "turn_off"))
@@ -272,7 +273,7 @@ def some_order(home: Home, rng: random.Random) -> dict[str, Any]:
     device = rng.choice([d for d in home.plan.devices if d.spec.service_index] or home.plan.devices)
     path = rng.choice([*device.spec.service_index] or ["none"])
     declared = device.spec.service_index[path].service.arguments if device.spec.service_index else ()
-    arguments = {a.name: a.sample(rng) for a in declared if a.required or rng.random() < 0.5}
+    arguments = {a.name: a.sample_value(rng) for a in declared if a.required or rng.random() < 0.5}
     return json.loads(json.dumps({"did": device.did, "locator": path, "arguments": arguments}))
 
 
@@ -310,7 +311,7 @@ def do(home: Home, deed: Deed) -> Any:
             except Refused as refused:
                 assert refused.rule in RULES
                 return "refused", str(refused)
-            return settle(home)
+            return settle_rules(home)
         case "wait", seconds:
             return home.advance(seconds)
         case "tool", action:
@@ -327,7 +328,7 @@ def act(home: Home, action: Any) -> Any:
     if result.refusal is not None:
         assert result.refusal.rule in RULES
         return "refused", str(result.refusal)
-    return result.output, settle(home)
+    return result.output, settle_rules(home)
 
 
 def refused(outcome: Any) -> bool:
@@ -346,7 +347,7 @@ def whole(home: Home) -> tuple:
 def assert_in_bounds(home: Home) -> None:
     """Assert that every value of a home is canonical and within the range and options of its type."""
     for slot, value in zip(home.plan.slots, home.values, strict=True):
-        assert repr(slot.type.check(value)) == repr(value), f"{slot} holds {value!r}"
+        assert repr(slot.type.check_value(value)) == repr(value), f"{slot} holds {value!r}"
         if slot.type.range is not None:
             low, high = slot.type.range
             assert low <= (value if isinstance(value, (int, float)) else len(value)) <= high, f"{slot} holds {value!r}"

@@ -16,7 +16,7 @@ from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 
 class Oracle:
@@ -24,7 +24,7 @@ class Oracle:
 
     def __init__(self, blueprints: Iterable[Blueprint], mistakes: float = 0.0) -> None:
         self.mistakes = mistakes
-        self.begun = {(episode := begin(made)).messages[0]["content"]: episode for made in blueprints}
+        self.begun = {(episode := begin_episode(made)).messages[0]["content"]: episode for made in blueprints}
 
     def __call__(self, request: Mapping[str, Any]) -> Mapping[str, Any] | list[Mapping[str, Any]]:
         return self.candidates(request) if request.get("tools") else obedient(request)
@@ -34,9 +34,9 @@ class Oracle:
         episode = self.begun[request["messages"][0]["content"]].fork()
         for message in request["messages"][1:]:
             if message["role"] == "user":
-                episode.hear(message["content"], spoken_of(episode, message["content"]))
+                episode.add_utterance(message["content"], spoken_of(episode, message["content"]))
             elif message["role"] == "assistant":
-                episode.act(Reply(dict(message) | {"content": message.get("content") or ""}))
+                episode.apply_reply(Reply(dict(message) | {"content": message.get("content") or ""}))
         expert, n = Expert(request.get("seed", 0), self.mistakes), request.get("n") or 1
         return [reply.message for reply in islice(cycle(at_once(expert.consult(episode, n))), n)]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import uvicorn
 
-from homerl.host.web.serving import configured
+from homerl.host.web.serving import uvicorn_config
 
 
 @contextmanager
 def running(app: Any, quiet: bool = False) -> Iterator[int]:
     """The port, while the application runs as the commands serve it; a `quiet` one logs nothing of what it is sent."""
-    config = uvicorn.Config(app, log_level="error", lifespan="off") if quiet else configured(app)
+    config = uvicorn.Config(app, log_level="error", lifespan="off") if quiet else uvicorn_config(app)
     config.port, config.timeout_graceful_shutdown = 0, 1
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from homerl.envs.core.world import as_action
+from homerl.envs.core.world import tool_call_to_action
 
 Schema = Mapping[str, Any]
 Real = Mapping[str, Sequence[Any]]  # values that mean something in the home, by the name of the argument
@@ -93,7 +93,7 @@ def calls(draw: st.DrawFn, tools: Sequence[Schema], real: Real) -> dict[str, Any
             given = {**given, draw(TEXT): draw(ANYTHING)}
         else:
             given = replaced(given, draw(st.sampled_from(paths(given))), draw(st.sampled_from(JUNK)), change == "drop")
-    return as_action(function["name"], given, "name" in function["parameters"].get("properties", {}))
+    return tool_call_to_action(function["name"], given, "name" in function["parameters"].get("properties", {}))
 
 
 def violations(schema: Schema, given: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.care import Care
+from homerl.envs.assistant.serving.care import RequestCare
 from homerl.envs.assistant.serving.caretaker import Caretaker
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.live import Made
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.live import TwinCall
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
@@ -47,7 +47,7 @@ class OtherHome:
     """A real home that is itself simulated. `ignored` devices do not react, `broken` ones fail."""
 
     home: Home
-    made: list[Made] = field(default_factory=list)
+    made: list[TwinCall] = field(default_factory=list)
     ignored: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     spoken: str | None = None
@@ -58,15 +58,17 @@ class OtherHome:
     async def refreshed(self, twin: Home) -> Home:
         fresh = twin.fork()
         for slot, value in enumerate(self.home.values):
-            fresh.set(slot, value)
+            fresh.write_slot(slot, value)
         return fresh
 
     async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What stands on a list; nothing else can be asked."""
         kinds = ("needs_action", "completed")
-        return {did: {"items": [{"summary": one, "status": kind} for kind in kinds for one in self.home.get(did, kind)]}}
+        return {
+            did: {"items": [{"summary": one, "status": kind} for kind in kinds for one in self.home.read_value(did, kind)]}
+        }
 
-    async def carry_out(self, twin: Home, made: Made) -> None:
+    async def carry_out(self, twin: Home, made: TwinCall) -> None:
         self.made.append(made)
         if made.did in self.broken:
             raise HomeAssistantError(f"{made.did} does not answer. Is it plugged in?")
@@ -83,17 +85,17 @@ class Served:
 
     caretaker: Caretaker
     real: OtherHome
-    journal: Journal
+    journal: AgentJournal
     dialogue: list[Message] = field(default_factory=list)
 
-    def say(self, text: str, care: Care = Care()) -> str:
+    def say(self, text: str, care: RequestCare = RequestCare()) -> str:
         """Say something in the dialogue; the reply."""
         self.dialogue.append({"role": "user", "content": text})
-        reply = asyncio.run(self.caretaker.answer(self.dialogue, care=care))
+        reply = asyncio.run(self.caretaker.answer_dialogue(self.dialogue, care=care))
         self.dialogue.append({"role": "assistant", "content": reply})
         return reply
 
 
 def state(served: Served, device: Device) -> str:
     """The state of a device in the real home."""
-    return str(served.real.home.get(device.did, "state"))
+    return str(served.real.home.read_value(device.did, "state"))

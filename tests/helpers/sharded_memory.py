@@ -18,11 +18,11 @@ from transformers import AutoModelForCausalLM
 
 from homerl.train.common import load_policy
 from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.devices.shards import gathered
+from homerl.train.devices.shards import gather_weights
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import starts_empty
-from homerl.train.update.policy import Reference
-from homerl.train.workarounds.whole_at_first import unsharded
+from homerl.train.refusals import starts_without_weights
+from homerl.train.update.policy import ReferenceModel
+from homerl.train.workarounds.whole_at_first import load_unsharded
 
 
 def peak() -> int:
@@ -72,22 +72,22 @@ def main(way: str, folder: str, dtype: str) -> None:
     )
     Path("/proc/self/clear_refs").write_text("5")
     begun = psutil.Process().memory_info().rss
-    with unsharded():
-        model = load_policy(recipe.model, folder, starts_empty(recipe))
-        reference = Reference(recipe, model)
+    with load_unsharded():
+        model = load_policy(recipe.model, folder, starts_without_weights(recipe))
+        reference = ReferenceModel(recipe, model)
         trainer = Sharded(model, given, train_dataset=[0])
-        reference.place(trainer.accelerator)
+        reference.place_on_device(trainer.accelerator)
     with suppress(StopIteration):
         trainer.train()
     size = sum(getattr(w, "ds_numel", w.numel()) * w.element_size() for w in model.parameters())
     most = (trainer.peak - begun) / size
-    with unsharded():
+    with load_unsharded():
         plain = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
     same = True
     for found in (trainer.model, reference.model):
         policy = trainer.accelerator.unwrap_model(found)
         for name, weight in policy.named_parameters():
-            with gathered([weight]):
+            with gather_weights([weight]):
                 same &= torch.equal(whole(weight), plain.get_parameter(name))
         same &= all(torch.equal(one, other) for one, other in zip(policy.buffers(), plain.buffers(), strict=True))
     line = f"rank {PartialState().process_index} {most:.2f} {same}\n"

@@ -15,7 +15,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
 from homerl.train.devices.optimizers.muon import MuonWithAdamW
-from homerl.train.tiny import TinyConfig, make_model
+from homerl.train.tiny import TinyConfig, make_random_model
 
 SIZES = TinyConfig(hidden_size=18, layers=1, heads=3, kv_heads=1, head_dim=6, intermediate_size=17)
 VOCABULARY = 50
@@ -23,7 +23,7 @@ VOCABULARY = 50
 
 def made(dtype, sharded=True):
     """A model, sharded if asked for, and its optimizer."""
-    model = make_model(SIZES, VOCABULARY, 0).to(dtype)
+    model = make_random_model(SIZES, VOCABULARY, 0).to(dtype)
     if sharded:
         mesh = init_device_mesh("cpu", (dist.get_world_size(),))
         for layer in (*model.model.layers, model):

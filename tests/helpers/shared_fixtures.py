@@ -11,7 +11,7 @@ from fake_hub import TOKEN, hub_runs
 from huggingface_hub import constants
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.play.trajectory import Trajectory, from_row, read_rows, write_rows
+from homerl.play.trajectory import Trajectory, read_rows, trajectory_from_row, write_rows
 from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
@@ -46,23 +46,23 @@ def rows(dialogues: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def trajectories(rows) -> list[Trajectory]:
-    return [from_row(row) for row in rows]
+    return [trajectory_from_row(row) for row in rows]
 
 
 @pytest.fixture(scope="session")
 def tiny(rows, tmp_path_factory) -> Path:
     """The folder of an untrained Qwen3 (0.1M parameters) with its tokenizer."""
-    from homerl.train.tiny import TinyConfig, make_tiny
+    from homerl.train.tiny import TinyConfig, make_tiny_model
 
     sizes = TinyConfig(hidden_size=64, layers=2, heads=2, kv_heads=2, head_dim=32, intermediate_size=128)
-    return make_tiny(rows, json.loads(rows[0]["tools"]), sizes, 0, tmp_path_factory.mktemp("tiny"))
+    return make_tiny_model(rows, json.loads(rows[0]["tools"]), sizes, 0, tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="session")
 def tokenizer(tiny: Path) -> Any:
-    from homerl.train.common import load_tokenizer
+    from homerl.train.common import load_chat_tokenizer
 
-    return load_tokenizer(str(tiny))
+    return load_chat_tokenizer(str(tiny))
 
 
 @pytest.fixture(scope="session")

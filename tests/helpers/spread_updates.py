@@ -17,9 +17,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.train.devices.parallel import ParallelTrainer, deepspeed_config, parallel_arguments
-from homerl.train.devices.shards import model_copy, whole_weights
+from homerl.train.devices.shards import copy_model, gather_whole_weights
 from homerl.train.recipe import RLVESettings, SFTRecipe
-from homerl.train.rows.passes import Budget
+from homerl.train.rows.passes import TokenBudget
 from homerl.train.rows.rows import TokenSequence
 from homerl.train.rows.updates import PackedUpdates
 from homerl.train.update.objective import RolloutObjective
@@ -54,7 +54,7 @@ def groups() -> list[list[TokenSequence]]:
         prompt = draw.integers(0, WORDS, 20).tolist()
         lengths = draw.integers(4, 30, size)
         found.append(
-            [TokenSequence.of(prompt + draw.integers(0, WORDS, n).tolist(), np.arange(20, 20 + n)) for n in lengths]
+            [TokenSequence.from_ids(prompt + draw.integers(0, WORDS, n).tolist(), np.arange(20, 20 + n)) for n in lengths]
         )
     return found
 
@@ -79,7 +79,7 @@ class Updates(ParallelTrainer):
     def given(self, loss: str) -> "Updates":
         """Learn them by this loss."""
         state = self.accelerator
-        self.updates = PackedUpdates(state, Budget(60, 120), "sdpa")  # several passes a rank, some checkpointed
+        self.updates = PackedUpdates(state, TokenBudget(60, 120), "sdpa")  # several passes a rank, some checkpointed
         self.tokens, known, count = sampled(state.process_index, state.num_processes)
         self.losses, self.gradients, weight = [], [], state.num_processes / count
         settings = RLVESettings(loss="dapo", kl=0.1, async_rollouts=1)
@@ -96,7 +96,7 @@ class Updates(ParallelTrainer):
         if hasattr(model, "optimizer"):
             step = model.step
             model.step = lambda **rest: (self.note(), step(**rest))
-        loss, _ = self.updates.train(model, self.tokens.sequences, self.objective)
+        loss, _ = self.updates.train_on_sequences(model, self.tokens.sequences, self.objective)
         if hasattr(model, "optimizer"):
             del model.step
         else:
@@ -143,11 +143,11 @@ def main(way: str, folder: Path) -> None:
     for model, loss in KINDS:
         if found and way.startswith("zero"):
             given = arguments(way, folder)  # DeepSpeed's state is that of one trainer
-        policy = model_copy(tiny(model), empty=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
+        policy = copy_model(tiny(model), empty=way in ("fsdp2", "zero3") and not PartialState().is_main_process)
         trainer = Updates(policy, given, train_dataset=[{"x": 0}] * 8, data_collator=list).given(loss)
         trainer.train()
         trained = trainer.accelerator.unwrap_model(trainer.model_wrapped)
-        weights = {name: weight.cpu().clone() for name, weight in whole_weights(trained, frozen=False)}
+        weights = {name: weight.cpu().clone() for name, weight in gather_whole_weights(trained, frozen=False)}
         passes = trainer.updates.passes
         found[model, loss] = {"losses": trainer.losses, "gradients": trainer.gradients, "weights": weights, "passes": passes}
     if PartialState().is_main_process:

@@ -100,7 +100,7 @@ if __name__ == "__main__":
         from homerl.train import refusals
         from homerl.train.engines import server, synced
 
-        synced.generation = Generation
-        server.PolicyServer.packages = {}
+        synced.make_vllm_generation = Generation
+        server.PolicyServerKind.packages = {}
         refusals._of_rlve = lambda recipe: iter(())  # `cpu: true` with a server
         sys.exit(launch.main(sys.argv[2], sys.argv[3:]))

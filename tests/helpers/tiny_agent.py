@@ -11,12 +11,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.messages import chat_template
-from homerl.train.common import load_tokenizer
-from homerl.train.named import SMOLLM2, model_source
-from homerl.train.tiny import TinyConfig, make_tiny
+from homerl.play.messages import build_chat_template
+from homerl.train.common import load_chat_tokenizer
+from homerl.train.named import SMOLLM2, resolve_model_source
+from homerl.train.tiny import TinyConfig, make_tiny_model
 
-TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
+TOOLS = [tool.function_schema() for tool in TOOLSETS["homeflow"].tools]
 SYSTEM = "You run a smart home through tools.\n- kitchen ceiling light=1001\n- büro, 2nd floor=1002"
 DIALOGUE = [
     {"role": "system", "content": SYSTEM},
@@ -45,9 +45,9 @@ def make_agent(run: Path, steps: int = 0, show_tools: bool = False, llama: bool 
     """A run's folder with a tiny model that was trained on DIALOGUE for some steps: a Qwen3, or a Llama like SmolLM2, to
     which the names of tools are shown."""
     config = TinyConfig(**SIZES, vocab_size=500, **({"split": "gpt2"} | settings))
-    folder = make_tiny(ROWS, TOOLS, config, 0, run / "model")
+    folder = make_tiny_model(ROWS, TOOLS, config, 0, run / "model")
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer.chat_template = chat_template(show_tools, named=llama)
+    tokenizer.chat_template = build_chat_template(show_tools, named=llama)
     if llama:
         smollm = Sequence([Digits(individual_digits=True), ByteLevel(add_prefix_space=False)])
         tokenizer.backend_tokenizer.pre_tokenizer = smollm
@@ -74,10 +74,10 @@ def as_llama(config) -> LlamaConfig:
 
 def on_smollm2(run: Path) -> Path:
     """A run's folder with an adapter of small random weights on SmolLM2, whose base scripts/base_model made; else a skip."""
-    base = model_source(SMOLLM2.hub)
+    base = resolve_model_source(SMOLLM2.hub)
     if base == SMOLLM2.hub:
         pytest.skip("scripts/base_model makes the base")
-    tokenizer = load_tokenizer(base, named=True)
+    tokenizer = load_chat_tokenizer(base, named=True)
     torch.manual_seed(0)
     settings = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", init_lora_weights=False)
     model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)

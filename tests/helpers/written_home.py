@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.homeenv.sim.home import Home
 
 
@@ -50,4 +50,4 @@ def written_home(folder: Path, *rows: Row, areas: dict[str, str] | None = None) 
     named = [{"area_id": id, "name": name} for id, name in (areas or {}).items()]
     for stem, data in (("states", states), ("entity_registry", entries), ("area_registry", named)):
         (folder / f"{stem}.json").write_text(json.dumps(data), encoding="utf-8")
-    return import_home(load(folder), everything=True).home
+    return import_home(load_listing(folder), everything=True).home

@@ -11,14 +11,14 @@ from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
 COUNT = 48
@@ -27,7 +27,7 @@ COUNT = 48
 @cache
 def blueprints(preserve: bool = True) -> tuple[Blueprint, ...]:
     recipe = BlueprintRecipe(preserve=preserve)
-    return tuple(make_blueprint(recipe, "train", seed) for seed in range(COUNT))
+    return tuple(make_home_blueprint(recipe, "train", seed) for seed in range(COUNT))
 
 
 class Trick:
@@ -85,7 +85,7 @@ TRICKS: dict[str, Callable[[Episode, list[str], int], Message]] = {
 
 def mean_return(make_agent: Callable[[], object], preserve: bool = True, weights: RewardWeights = WEIGHTS) -> float:
     async def one(blueprint: Blueprint) -> float:
-        trajectory = await play(begin(blueprint), make_agent(), ScriptedUser(blueprint.seed))
+        trajectory = await play(begin_episode(blueprint), make_agent(), ScriptedUser(blueprint.seed))
         return sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
 
     return fmean(asyncio.run(one(blueprint)) for blueprint in blueprints(preserve))

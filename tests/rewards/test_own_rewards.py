@@ -17,12 +17,12 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import to_row, write_rows
-from homerl.rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_settings, step_rewards
+from homerl.play.trajectory import trajectory_to_row, write_rows
+from homerl.rewards.composite import PARTS, REWARDS, SETTINGS, RewardWeights, collect_reward_settings, step_rewards
 from homerl.rewards.reward import Reward
-from homerl.train.data.rollout import rewarded
+from homerl.train.data.rollout import add_step_rewards
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, default_world, make_blueprint, restored
+from homerl.worlds.registry import begin_episode, default_world, make_blueprint_of_seed, restore_situation
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
@@ -87,10 +87,10 @@ def folder(tmp_path_factory) -> Path:
     recipes = {"recipe": "many_calls: 0.5, max_calls: 2", "misspelt": "many_cals: 0.5", "negative": "max_calls: -1"}
     for name, rewards in recipes.items():
         (folder / f"{name}.yaml").write_text(RECIPE.format(out=folder / "out", rewards=rewards))
-    blueprints = [make_blueprint(BlueprintRecipe(), "train", seed) for seed in range(2)]
+    blueprints = [make_blueprint_of_seed(BlueprintRecipe(), "train", seed) for seed in range(2)]
     expert = default_world().expert(ExpertConfig(mistakes=0.0), 0)
-    played = [asyncio.run(play(begin(one, EpisodeLimits()), expert, ScriptedUser(0))) for one in blueprints]
-    write_rows(folder / "without.jsonl", (to_row(rewarded(one, RewardWeights())) for one in played))
+    played = [asyncio.run(play(begin_episode(one, EpisodeLimits()), expert, ScriptedUser(0))) for one in blueprints]
+    write_rows(folder / "without.jsonl", (trajectory_to_row(add_step_rewards(one, RewardWeights())) for one in played))
     return folder
 
 
@@ -123,9 +123,9 @@ def test_messages_of_recipes_name_it(told):
 
 def test_files_stored_without_it_verify_and_files_with_it_where_it_is(told, folder):
     assert "2 trajectories" in told["without"] and "2 trajectories" in told["with"]
-    assert "2 trajectories" in reverify_file(folder / "weightless.jsonl", restored)
+    assert "2 trajectories" in reverify_file(folder / "weightless.jsonl", restore_situation)
     with pytest.raises(InputError, match="no reward 'many_calls' to recompute .weight 0.5.*HOMERL_REWARDS"):
-        reverify_file(folder / "with.jsonl", restored)
+        reverify_file(folder / "with.jsonl", restore_situation)
 
 
 BROKEN = {
@@ -172,7 +172,7 @@ def test_a_reward_may_check_its_settings_and_be_switched_by_another():
         return -float(preserve and len(facts.calls) > most)
 
     reward = Reward(eager, weight=0.1, card="", switches={"preserve": "collateral"}, check=check)
-    assert collect_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
+    assert collect_reward_settings(dict(REWARDS) | {"eager": reward}).keys() == SETTINGS.keys() | {"most"}
     with pytest.raises(ValueError, match="more than 5"):
         reward.check({"most": 6})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from homerl.envs.assistant.automations.telling import Unread
+from homerl.envs.assistant.automations.telling import UnreadableAutomation
 
 OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
 STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached
@@ -51,12 +51,12 @@ IS = {("vacuum", "cleaning"): ["cleaning", "returning"]}  # by domain and type, 
 OURS = frozenset("device_id domain type entity_id subtype platform trigger condition id for".split())  # no data of a service
 
 
-def is_outer(text: Mapping[str, Any]) -> bool:
+def is_outside_trigger(text: Mapping[str, Any]) -> bool:
     """Whether a device trigger is of no entity."""
     return not isinstance(text.get("entity_id"), str)
 
 
-def trigger_of(text: Mapping[str, Any]) -> dict[str, Any]:
+def rewrite_device_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
     """A device trigger as one by state or by number. Raises `Unread`."""
     domain, kind = str(text.get("domain")), str(text.get("type"))
     held = {key: text[key] for key in ("entity_id", "for", "id") if key in text}
@@ -82,14 +82,14 @@ def _state(domain: str, kind: str) -> str:
     if domain == "binary_sensor":
         off = kind in OFF_SENSES or (kind.startswith(("no_", "not_")) and kind != "not_locked")
         return "off" if off else "on"
-    raise Unread(f"a device trigger or condition of the type '{kind}' of {domain} is not known here")
+    raise UnreadableAutomation(f"a device trigger or condition of the type '{kind}' of {domain} is not known here")
 
 
-def condition_of(text: Mapping[str, Any]) -> dict[str, Any]:
+def rewrite_device_condition(text: Mapping[str, Any]) -> dict[str, Any]:
     """A device condition as one by state or by number. Raises `Unread`."""
     domain, kind = str(text.get("domain")), str(text.get("type")).removeprefix("is_")
-    if is_outer(text):
-        raise Unread("a condition is on a device, which names no entity")
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("a condition is on a device, which names no entity")
     named = {"entity_id": text["entity_id"]}
     bounds = {key: text[key] for key in ("above", "below") if key in text}
     if bounds:
@@ -104,11 +104,11 @@ def condition_of(text: Mapping[str, Any]) -> dict[str, Any]:
     return {"condition": "state", **named, "state": IS.get((domain, kind)) or _state(domain, kind), **held}
 
 
-def action_of(text: Mapping[str, Any]) -> dict[str, Any]:
+def rewrite_device_action(text: Mapping[str, Any]) -> dict[str, Any]:
     """A device action as the call of a service. Raises `Unread`."""
     domain, kind = str(text.get("domain")), str(text.get("type"))
-    if is_outer(text):
-        raise Unread("an action is on a device, and names no entity")
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("an action is on a device, and names no entity")
     data = {key: value for key, value in text.items() if key not in OURS} | STEPS.get(kind, {})
     service = SERVICES.get(domain, {}).get(kind, kind)
     return {"action": f"{domain}.{service}", "target": {"entity_id": text["entity_id"]}, "data": data}

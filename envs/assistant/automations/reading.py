@@ -18,18 +18,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.assistant.automations.actions import Step, Writer, define, waits
-from homerl.envs.assistant.automations.conditions import Scope, listed
+from homerl.envs.assistant.automations.actions import ActionWriter, Step, can_wait, define_variables
+from homerl.envs.assistant.automations.conditions import AutomationScope, entries_under_key
 from homerl.envs.assistant.automations.states import HomeFacts
-from homerl.envs.assistant.automations.telling import Unread, every_of
-from homerl.envs.assistant.automations.text import HIDDEN, NESTED, NESTING, readable
-from homerl.envs.assistant.automations.triggers import Trigger, triggers_of
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.automations.telling import UnreadableAutomation, join_with_and
+from homerl.envs.assistant.automations.text import HIDDEN, NESTED, NESTING, keep_readable_parts
+from homerl.envs.assistant.automations.triggers import RuleTrigger, read_triggers
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.generic import Note
+from homerl.envs.assistant.listing.generic import ImportNote
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, ENTITY, FORMS, SCRIPTS, STATES, Listing
 from homerl.envs.assistant.privacy import CODES
-from homerl.envs.homeenv.sim.automation import recorded_rule
+from homerl.envs.homeenv.sim.automation import make_recorded_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.origin import Hidden, Unfollowed
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -40,14 +40,14 @@ MODES = ("single", "restart", "queued", "parallel")
 MOST = 10  # runs at a time of an automation that admits several and does not say how many
 
 
-async def with_automations(client: Client, listing: Listing) -> Listing:
+async def with_automation_texts(client: HomeAssistantClient, listing: Listing) -> Listing:
     """The listing with the texts of its automations and scripts, as far as the token may read them."""
     texts: dict[str, dict[str, Any]] = {AUTOMATIONS: {}, SCRIPTS: {}}
     kinds = {"automation": AUTOMATIONS, "script": SCRIPTS}
     for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
         if (command := kinds.get(entity.partition(".")[0])) is not None:
             try:
-                texts[command][entity] = (await client.call(command, entity_id=entity)).get("config")
+                texts[command][entity] = (await client.call_command(command, entity_id=entity)).get("config")
             except HomeAssistantError as error:
                 if error.code is None:
                     raise
@@ -55,22 +55,22 @@ async def with_automations(client: Client, listing: Listing) -> Listing:
     return listing.model_copy(update={"sources": listing.sources | texts})
 
 
-def add_automations(home: Home, listing: Listing) -> list[Note]:
+def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
     """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
-    notes: list[Note] = []
+    notes: list[ImportNote] = []
     hidden: list[Hidden] = []
     unfollowed: list[Unfollowed] = []
     states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
     for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
         if text is None:
-            notes.append(Note(entity, "automation", "its text could not be read: give an administrator's token"))
+            notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
             continue
-        kept = readable(text, listing.sources[FORMS], CODES)
+        kept = keep_readable_parts(text, listing.sources[FORMS], CODES)
         try:
             taken = read_automation(home, entity, kept)
-            rules = tuple(recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
+            rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
         except Exception as error:  # people write the texts: none ends the import of the others
-            notes.append(Note(entity, "automation", _why(error)))
+            notes.append(ImportNote(entity, "automation", _why(error)))
             unfollowed += _unfollowed(home, entity, kept)
             continue
         unfollowed += _beyond(home, entity, kept, taken)
@@ -79,8 +79,8 @@ def add_automations(home: Home, listing: Listing) -> list[Note]:
         else:
             hidden += taken.rules
     for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
-        if entity in home.plan.by_did and text is not None:
-            hidden += _script(home, entity, readable(text, listing.sources[FORMS], CODES), notes)
+        if entity in home.plan.devices_by_did and text is not None:
+            hidden += _script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
@@ -91,22 +91,22 @@ def _why(error: Exception) -> str:
     """Why something is not taken. Of what nobody foresaw the kind alone is told: the rest may repeat what is private."""
     if isinstance(error, Refused):
         return error.message
-    return str(error) if isinstance(error, Unread) else f"its text cannot be read ({type(error).__name__})"
+    return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
 
 
 def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
     """What is known of an automation that was not taken, if a device here makes it act."""
     parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    acts = dict.fromkeys(did for one in listed(parts, "actions", "action") for did in _acts(one))
+    acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _acts(one))
     if acts and (reads := _reads(home, parts)):
         yield Unfollowed(id=id, reads=reads, acts=tuple(acts))
 
 
 def _reads(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
     """The devices that the triggers of an automation name."""
-    triggers = _triggers(listed(text, "triggers", "trigger"))
+    triggers = _triggers(entries_under_key(text, "triggers", "trigger"))
     named = (found.lower() for one in triggers for text in _texts(one) for found in NAMED.findall(text))
-    return tuple(dict.fromkeys(did for did in named if did in home.plan.by_did))
+    return tuple(dict.fromkeys(did for did in named if did in home.plan.devices_by_did))
 
 
 def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
@@ -114,7 +114,7 @@ def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
     for one in texts:
         if isinstance(one, Mapping):
             yield one
-            yield from _triggers(listed(one, NESTED))
+            yield from _triggers(entries_under_key(one, NESTED))
 
 
 def _texts(part: Any) -> Iterator[str]:
@@ -134,62 +134,65 @@ def _acts(action: Any) -> Iterator[str]:
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service is not None:
         yield from _entities(action) or ([service] if service != HIDDEN else [])
-    yield from (one for one in listed(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
+    yield from (one for one in entries_under_key(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
     yield from (found for key in NESTING for found in _acts(action.get(key)))
 
 
 def _entities(part: Mapping[str, Any]) -> list[str]:
     """The entities that an action names."""
     places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
-    named = [one for place in (part, *places) for one in listed(place, "entity_id")]
+    named = [one for place in (part, *places) for one in entries_under_key(place, "entity_id")]
     return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
 
 
-def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: Taken) -> Iterator[Unfollowed]:
+def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: ReadAutomation) -> Iterator[Unfollowed]:
     """What an automation that was taken reaches beyond the home, if a device here makes it act."""
     if taken.outside and (reads := _reads(home, text)):
         yield Unfollowed(id=id, reads=reads, acts=taken.outside)
 
 
-def _script(home: Home, id: str, text: Any, notes: list[Note]) -> Iterator[Hidden]:
+def _script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
     """What a script does when it is run, if it can be read: its device counts the runs."""
-    writer = Writer(Scope(HomeFacts(home, {})))
+    writer = ActionWriter(AutomationScope(HomeFacts(home, {})))
     try:
-        steps = writer.steps(listed(text, "sequence"))
+        steps = writer.write_steps(entries_under_key(text, "sequence"))
         one = Hidden(
-            id=id, conditions=(f'changed = device("{id}").{RUNS}',), actions=tuple(steps), runs=_runs(id, text, waits(steps))
+            id=id,
+            conditions=(f'changed = device("{id}").{RUNS}',),
+            actions=tuple(steps),
+            runs=_runs(id, text, can_wait(steps)),
         )
-        recorded_rule(home, one)
+        make_recorded_rule(home, one)
     except Exception as error:  # its device is guarded all the same, since nobody knows what it does
-        notes.append(Note(id, "script", _why(error), minor=True))
+        notes.append(ImportNote(id, "script", _why(error), minor=True))
         return
     if steps:
         yield one
 
 
 @dataclass(frozen=True)
-class Taken:
+class ReadAutomation:
     """An automation that was read: its rules, and the services that it calls beyond the home."""
 
     rules: tuple[Hidden, ...]
     outside: tuple[str, ...]
 
 
-def read_automation(home: Home, entity: str, text: Any) -> Taken:
+def read_automation(home: Home, entity: str, text: Any) -> ReadAutomation:
     """The rules of an automation: one for each way in which a trigger comes. Raises `Unread` or `Refused`."""
     if not isinstance(text, Mapping):
-        raise Unread("its text is none of an automation")
+        raise UnreadableAutomation("its text is none of an automation")
     if (key := next((key for key, value in text.items() if value == HIDDEN), None)) is not None:
-        raise Unread(f"it has '{key}', which is not known here")
+        raise UnreadableAutomation(f"it has '{key}', which is not known here")
     facts = HomeFacts(home, text.get("sun") or {})
-    scope = Scope(facts)
-    define(scope, text.get("variables"))
-    triggers = triggers_of(scope, listed(text, "triggers", "trigger"))
+    scope = AutomationScope(facts)
+    define_variables(scope, text.get("variables"))
+    triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))
     made = [_rule(facts, entity, text, trigger) for trigger in triggers]
     if not triggers:  # it is read all the same, so that what is taken is taken as a whole
-        _rule(facts, entity, text, Trigger(()))
+        _rule(facts, entity, text, RuleTrigger(()))
     found = [(trigger, given, steps) for trigger, (given, steps, _) in zip(triggers, made) if given is not None and steps]
-    runs = _runs(entity, text, any(waits(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
+    runs = _runs(entity, text, any(can_wait(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
     rules = tuple(
         Hidden(
             id=entity if len(found) == 1 else f"{entity}.{number}",
@@ -201,19 +204,19 @@ def read_automation(home: Home, entity: str, text: Any) -> Taken:
         )
         for number, (trigger, given, steps) in enumerate(found, 1)
     )
-    return Taken(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
+    return ReadAutomation(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
 
 
 def _rule(
-    facts: HomeFacts, entity: str, text: Mapping[str, Any], trigger: Trigger
+    facts: HomeFacts, entity: str, text: Mapping[str, Any], trigger: RuleTrigger
 ) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
     """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
-    scope = Scope(facts, trigger.ids, dict(trigger.names))
-    define(scope, text.get("variables"))
-    tests = [scope.test(one) for one in listed(text, "conditions", "condition")]
-    writer = Writer(scope, entity)
-    steps = writer.steps(listed(text, "actions", "action"))
-    given = None if every_of(tests) is False else tuple(test for test in tests if isinstance(test, str))
+    scope = AutomationScope(facts, trigger.ids, dict(trigger.names))
+    define_variables(scope, text.get("variables"))
+    tests = [scope.read_condition(one) for one in entries_under_key(text, "conditions", "condition")]
+    writer = ActionWriter(scope, entity)
+    steps = writer.write_steps(entries_under_key(text, "actions", "action"))
+    given = None if join_with_and(tests) is False else tuple(test for test in tests if isinstance(test, str))
     return given, steps, writer.outside
 
 
@@ -221,12 +224,12 @@ def _runs(entity: str, text: Mapping[str, Any], waits: bool) -> dict[str, Any]:
     """How many runs an automation admits, which matters if it may wait."""
     mode = text.get("mode") or "single"
     if mode not in MODES:
-        raise Unread(f"it has the mode '{mode}', which is not known here")
+        raise UnreadableAutomation(f"it has the mode '{mode}', which is not known here")
     if not waits:
         return {}
     if mode == "queued":
-        raise Unread("it queues its runs, and waits in them")
+        raise UnreadableAutomation("it queues its runs, and waits in them")
     most = text.get("max") or MOST
     if not isinstance(most, int):
-        raise Unread(f"it has '{most}' runs at most")
+        raise UnreadableAutomation(f"it has '{most}' runs at most")
     return {"of": entity, "most": 1 if mode == "single" else most, **({"restart": True} if mode == "restart" else {})}

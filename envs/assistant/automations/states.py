@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.automations.telling import Unread, any_of
+from homerl.envs.assistant.automations.telling import UnreadableAutomation, join_with_or
 from homerl.envs.assistant.listing.listing import ENTITY
-from homerl.envs.assistant.listing.times import seconds
-from homerl.envs.assistant.listing.translation import domain_of, link_of
+from homerl.envs.assistant.listing.times import parse_clock_duration
+from homerl.envs.assistant.listing.translation import device_link, entity_domain
 from homerl.envs.assistant.privacy import PEOPLE, is_password
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.origin import AVAILABLE
@@ -43,88 +43,90 @@ class HomeFacts:
         dead, states = [flags[one] for one in states if one in flags], [one for one in states if one not in flags]
         if not states:
             return f"({' or '.join(dead)})"
-        if self.slot(entity, "state").type not in TEXTS:
+        if self.slot_type(entity, "state").type not in TEXTS:
             if dead and not any(NUMBER.fullmatch(str(one)) for one in states):
                 return f"({' or '.join(dead)})"  # a number is never any other word
-            raise Unread(f"the state of {entity} is compared as a text, and here it is a number")
+            raise UnreadableAutomation(f"the state of {entity} is compared as a text, and here it is a number")
         self._be_known(entity, states)
         parts = [*dead, f"device({json.dumps(entity)}).state in {_tuple(states)}"]
         return f"({' or '.join(parts)})" if dead else parts[0]
 
-    def text(self, entity: str) -> str:
+    def entity_text(self, entity: str) -> str:
         """The state of an entity, which is a text."""
-        if self.slot(entity, "state").type not in TEXTS:
-            raise Unread(f"the state of {entity} is compared as a text, and here it is a number")
-        self._be_known(entity, [HOME] if domain_of(entity) not in PEOPLE else [])
+        if self.slot_type(entity, "state").type not in TEXTS:
+            raise UnreadableAutomation(f"the state of {entity} is compared as a text, and here it is a number")
+        self._be_known(entity, [HOME] if entity_domain(entity) not in PEOPLE else [])
         return f"device({json.dumps(entity)}).state"
 
-    def number(self, entity: str, attribute: str | None) -> str:
+    def entity_number(self, entity: str, attribute: str | None) -> str:
         """The number that an entity shows."""
-        name = "state" if attribute is None else self.named(entity, attribute)
-        kind = self.slot(entity, name)
+        name = "state" if attribute is None else self.own_attribute_name(entity, attribute)
+        kind = self.slot_type(entity, name)
         if kind.type not in NUMBERS or kind.unit == DURATION or getattr(kind, "internal", False):
-            raise Unread(
+            raise UnreadableAutomation(
                 f"a trigger or condition by number reads '{attribute or 'state'}' of {entity}, which is no such number here"
             )
         return f"device({json.dumps(entity)}).{name}"
 
-    def is_attribute(self, entity: str, attribute: str, value: Any) -> str:
+    def is_attribute_value(self, entity: str, attribute: str, value: Any) -> str:
         """That an attribute of an entity has a value."""
-        name = self.named(entity, attribute)
-        kind = self.slot(entity, name)
+        name = self.own_attribute_name(entity, attribute)
+        kind = self.slot_type(entity, name)
         if value is None:
             return f"device({json.dumps(entity)}).{name} == None"
         alike = {"bool": (bool,), "int": (int, float), "float": (int, float), "str": (str,), "enum": (str,)}
         if not isinstance(value, alike.get(kind.type, ())) or isinstance(value, bool) is not (kind.type == "bool"):
-            raise Unread(f"'{attribute}' of {entity} is compared with '{value}', which is no value of it here")
+            raise UnreadableAutomation(f"'{attribute}' of {entity} is compared with '{value}', which is no value of it here")
         return f"device({json.dumps(entity)}).{name} == {_constant(value)}"
 
-    def within(self, entity: str, attribute: str | None, above: Any, below: Any) -> str:
+    def entity_number_within(self, entity: str, attribute: str | None, above: Any, below: Any) -> str:
         """That a number of an entity is within bounds, which are beyond them themselves."""
         if entity == SUN and attribute in (None, "elevation"):
-            raise Unread("the height of the sun is not known here")
-        return self.between(self.number(entity, attribute), above, below)
+            raise UnreadableAutomation("the height of the sun is not known here")
+        return self.number_within(self.entity_number(entity, attribute), above, below)
 
-    def between(self, value: str, above: Any, below: Any) -> str:
+    def number_within(self, value: str, above: Any, below: Any) -> str:
         """That a number is within bounds."""
         bounds = ((above, ">"), (below, "<"))
         said = [f"{value} {sign} {self._bound(bound)}" for bound, sign in bounds if bound is not None]
         if not said:
-            raise Unread("a trigger or condition by number has no bound")
+            raise UnreadableAutomation("a trigger or condition by number has no bound")
         return " and ".join(said)
 
-    def watched(self, entity: str, attribute: str | None = None, everything: bool = False) -> str:
+    def watched_paths(self, entity: str, attribute: str | None = None, everything: bool = False) -> str:
         """What changes where the state of an entity does, or its attribute, or anything that it shows."""
-        told = self.slot(entity, "state") and self.home.plan.by_did[entity].spec.told
+        told = self.slot_type(entity, "state") and self.home.plan.devices_by_did[entity].spec.readable_attributes
         device = f"device({json.dumps(entity)})"
         if everything:
             return device
         if attribute is not None:
-            return f"{device}.{self.named(entity, attribute)}"
+            return f"{device}.{self.own_attribute_name(entity, attribute)}"
         return f"{device}.state" + (f", {device}.{AVAILABLE}" if AVAILABLE in told else "")
 
-    def slot(self, entity: str, path: str) -> ValueType:
+    def slot_type(self, entity: str, path: str) -> ValueType:
         """The type of what an entity shows. Raises `Refused` if it is not in the home, or shows no such thing."""
         return self.home.plan.slots[self.home.plan.slot_of(entity, path)].type
 
-    def named(self, entity: str, attribute: str) -> str:
+    def own_attribute_name(self, entity: str, attribute: str) -> str:
         """Our name of an attribute there. What has this name here may be another one there."""
-        theirs = link_of(self.home, entity).attributes
+        theirs = device_link(self.home, entity).attributes
         name = next((mine for mine, there in theirs.items() if there == attribute), attribute)
         if name == "state" or theirs.get(name, attribute) != attribute:
-            raise Unread(f"a trigger or condition by number reads '{attribute}', which {entity} does not show here")
+            raise UnreadableAutomation(
+                f"a trigger or condition by number reads '{attribute}', which {entity} does not show here"
+            )
         return name
 
-    def members(self, entity: str) -> list[str]:
+    def group_members(self, entity: str) -> list[str]:
         """The entity, or the members of a group, and of those in it."""
-        if domain_of(entity) != "group":
+        if entity_domain(entity) != "group":
             return [entity]
-        listed = self.home.state_of(entity).get("entity_id") if entity in self.home.plan.by_did else None
+        listed = self.home.state_of(entity).get("entity_id") if entity in self.home.plan.devices_by_did else None
         if not listed:
-            raise Unread(f"the members of {entity} are not known here")
-        return list(dict.fromkeys(one for name in listed if name != entity for one in self.members(name)))
+            raise UnreadableAutomation(f"the members of {entity} are not known here")
+        return list(dict.fromkeys(one for name in listed if name != entity for one in self.group_members(name)))
 
-    def sunlit(self, after: Any, before: Any, after_offset: float, before_offset: float) -> str:
+    def sun_condition(self, after: Any, before: Any, after_offset: float, before_offset: float) -> str:
         """That the sun has risen, or has set, and not yet the other one, as a condition of the clock says it."""
         from_ = self._sun(after, after_offset) if after else None
         to = self._sun(before, before_offset) if before else None
@@ -133,12 +135,12 @@ class HomeFacts:
         parts = [f"clock.time >= {from_}"] if from_ is not None else []
         parts += [f"clock.time <= {to}"] if to is not None else []
         if not parts:
-            raise Unread("a condition by the sun says nothing of it")
+            raise UnreadableAutomation("a condition by the sun says nothing of it")
         return " and ".join(parts)
 
     def _sun(self, event: Any, offset: float) -> int:
         if event not in self.sun:
-            raise Unread("when the sun rises and sets is not known here")
+            raise UnreadableAutomation("when the sun rises and sets is not known here")
         return int(self.sun[event] + offset)
 
     def _is_sun(self, states: Sequence[Any]) -> str:
@@ -146,19 +148,19 @@ class HomeFacts:
         above = f"({rises} <= clock.time and clock.time < {sets})"
         told = {"above_horizon": above, "below_horizon": f"not {above}"}
         if not rises < sets or not all(one in told for one in states):
-            raise Unread(f"the sun is in {list(states)}, which is not known here")
-        return str(any_of([told[one] for one in states]))
+            raise UnreadableAutomation(f"the sun is in {list(states)}, which is not known here")
+        return str(join_with_or([told[one] for one in states]))
 
     def _be_known(self, entity: str, states: Sequence[Any]) -> None:
-        if domain_of(entity) in PEOPLE and list(states) != [HOME]:
-            raise Unread(f"the state of {entity} is a place, which is not known here")
+        if entity_domain(entity) in PEOPLE and list(states) != [HOME]:
+            raise UnreadableAutomation(f"the state of {entity} is a place, which is not known here")
         if is_password(entity, self.home.state_of(entity)):
-            raise Unread(f"the state of {entity} is not known here, since it may be a password")
+            raise UnreadableAutomation(f"the state of {entity} is not known here, since it may be a password")
 
     def _flags(self, entity: str) -> dict[str, str]:
         """What tells that an entity is out of reach, or has no value, where its state cannot: a condition by that state."""
-        device = self.home.plan.by_did.get(entity)
-        if device is None or AVAILABLE not in device.spec.told:
+        device = self.home.plan.devices_by_did.get(entity)
+        if device is None or AVAILABLE not in device.spec.readable_attributes:
             return {}
         named = f"device({json.dumps(entity)})"
         reached = f"{named}.{AVAILABLE} == "
@@ -166,15 +168,15 @@ class HomeFacts:
 
     def _bound(self, value: Any) -> Any:
         if isinstance(value, str) and ENTITY.fullmatch(value):
-            return self.number(value, None)
+            return self.entity_number(value, None)
         if isinstance(value, str) and NUMBER.fullmatch(value):
             return float(value)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Unread(f"a bound is '{value}', which is no number")
+            raise UnreadableAutomation(f"a bound is '{value}', which is no number")
         return value
 
 
-def duration(text: Any) -> int:
+def parse_duration(text: Any) -> int:
     """A duration in whole seconds: a number, `HH:MM:SS`, or hours, minutes and seconds by name."""
     if text is None:
         return 0
@@ -182,8 +184,8 @@ def duration(text: Any) -> int:
         return round(sum(_amount(amount, text) * UNITS[unit] for unit, amount in text.items()))
     if not isinstance(text, str) or ":" not in text:
         return round(_amount(text, text))
-    if (read := seconds(text.strip())) is None or read < 0 or "." in text:
-        raise Unread(f"a duration is '{text}'")
+    if (read := parse_clock_duration(text.strip())) is None or read < 0 or "." in text:
+        raise UnreadableAutomation(f"a duration is '{text}'")
     return read
 
 
@@ -192,7 +194,7 @@ def _amount(amount: Any, text: Any) -> float:
     if isinstance(amount, str) and re.fullmatch(r"\d+(\.\d+)?", amount):
         amount = float(amount)
     if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not 0 <= amount <= LONGEST:
-        raise Unread(f"a duration is '{text}'")
+        raise UnreadableAutomation(f"a duration is '{text}'")
     return amount
 
 
@@ -203,5 +205,5 @@ def _constant(value: Any) -> str:
 def _tuple(listed: Sequence[Any]) -> str:
     for value in listed:
         if not isinstance(value, str) or STATED.fullmatch(value):
-            raise Unread(f"a state is '{value}', which is no text of one")
+            raise UnreadableAutomation(f"a state is '{value}', which is no text of one")
     return f"({', '.join(map(_constant, listed))},)"

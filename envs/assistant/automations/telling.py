@@ -14,28 +14,28 @@ from typing import Any, Protocol
 TRUE = ("true", "yes", "on", "enable", "1")
 
 
-class Unread(Exception):
+class UnreadableAutomation(Exception):
     """A part of an automation that has no counterpart here."""
 
 
-class Facts(Protocol):
+class TemplateFacts(Protocol):
     """What a template asks of a home, as conditions and expressions. Each raises `Unread` or `Refused` if it cannot tell."""
 
     def is_state(self, entity: str, states: Sequence[Any]) -> str:
         """That an entity is in one of these states."""
 
-    def number(self, entity: str, attribute: str | None) -> str:
+    def entity_number(self, entity: str, attribute: str | None) -> str:
         """The number that an entity shows."""
 
-    def text(self, entity: str) -> str:
+    def entity_text(self, entity: str) -> str:
         """The state of an entity, which is a text."""
 
-    def is_attribute(self, entity: str, attribute: str, value: Any) -> str:
+    def is_attribute_value(self, entity: str, attribute: str, value: Any) -> str:
         """That an attribute of an entity has a value."""
 
 
 @dataclass(frozen=True)
-class Told:
+class TemplateValue:
     """What a template tells: `text` is an expression. `kind` is `bool`, `number`, `choice`, or what is no value by itself.
 
     The others are `state` and `attribute` (of `entity`, `attribute`), `entity`, `now`, and `minute`, a time as `HH:MM`.
@@ -49,42 +49,42 @@ class Told:
     instead: Any = None  # the number of what shows none
 
 
-def condition(value: Any, facts: Facts) -> str | bool:
+def value_to_condition(value: Any, facts: TemplateFacts) -> str | bool:
     """What a template tells, as a condition."""
-    if isinstance(value, Told):
+    if isinstance(value, TemplateValue):
         if value.kind == "bool":
             return value.text
         if value.kind == "number":
             return f"({value.text}) != 0"
         if value.kind == "choice":
-            test, yes, no = (condition(part, facts) for part in value.parts)
-            return both_or(test, yes, no)
+            test, yes, no = (value_to_condition(part, facts) for part in value.parts)
+            return if_then_else_condition(test, yes, no)
         if value.kind == "state":
             return facts.is_state(value.entity, TRUE[:4])
-        raise Unread("a template tells no condition")
+        raise UnreadableAutomation("a template tells no condition")
     if isinstance(value, str):
         return value.strip().lower() in TRUE
     return bool(value)
 
 
-def both_or(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:
+def if_then_else_condition(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:
     """A condition by another one."""
     if isinstance(test, bool):
         return yes if test else no
-    return any_of([every_of([test, yes]), every_of([negated(test), no])])
+    return join_with_or([join_with_and([test, yes]), join_with_and([negate_condition(test), no])])
 
 
-def negated(test: str | bool) -> str | bool:
+def negate_condition(test: str | bool) -> str | bool:
     """That a condition does not hold."""
     return not test if isinstance(test, bool) else f"not ({test})"
 
 
-def every_of(tests: Sequence[str | bool]) -> str | bool:
+def join_with_and(tests: Sequence[str | bool]) -> str | bool:
     """That all conditions hold."""
     return _joined(tests, "and", ends=False)
 
 
-def any_of(tests: Sequence[str | bool]) -> str | bool:
+def join_with_or(tests: Sequence[str | bool]) -> str | bool:
     """That one condition holds."""
     return _joined(tests, "or", ends=True)
 
@@ -98,46 +98,46 @@ def _joined(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
     return said[0] if said else not ends
 
 
-def number(value: Any, facts: Facts) -> str:
+def value_to_number(value: Any, facts: TemplateFacts) -> str:
     """What a template tells, as an expression of a number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str, Told)):
-        raise Unread("a template tells no number")
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, TemplateValue)):
+        raise UnreadableAutomation("a template tells no number")
     if isinstance(value, str):
-        value = number_of(value)
-    if not isinstance(value, Told):
+        value = parse_template_number(value)
+    if not isinstance(value, TemplateValue):
         return repr(value)
     if value.kind == "number":
         return value.text
     if value.kind == "choice":
         test, yes, no = value.parts
-        when = condition(test, facts)
+        when = value_to_condition(test, facts)
         if isinstance(when, bool):
-            return number(yes if when else no, facts)
-        return f"({number(yes, facts)} if {when} else {number(no, facts)})"
+            return value_to_number(yes if when else no, facts)
+        return f"({value_to_number(yes, facts)} if {when} else {value_to_number(no, facts)})"
     if value.kind in ("state", "attribute"):
-        return _or_instead(facts.number(value.entity, value.attribute), value.instead)
-    raise Unread("a template tells no number")
+        return _or_instead(facts.entity_number(value.entity, value.attribute), value.instead)
+    raise UnreadableAutomation("a template tells no number")
 
 
-def text(value: Any, facts: Facts) -> str:
+def value_to_text(value: Any, facts: TemplateFacts) -> str:
     """What a template tells, as an expression of a text."""
     if isinstance(value, str):
         return json.dumps(value.strip(), ensure_ascii=False)
-    if isinstance(value, Told) and value.kind == "state":
-        return facts.text(value.entity)
-    if isinstance(value, Told) and value.kind == "choice":
+    if isinstance(value, TemplateValue) and value.kind == "state":
+        return facts.entity_text(value.entity)
+    if isinstance(value, TemplateValue) and value.kind == "choice":
         test, yes, no = value.parts
-        return f"({text(yes, facts)} if {condition(test, facts)} else {text(no, facts)})"
-    raise Unread("a template tells no text")
+        return f"({value_to_text(yes, facts)} if {value_to_condition(test, facts)} else {value_to_text(no, facts)})"
+    raise UnreadableAutomation("a template tells no text")
 
 
 def _or_instead(worth: str, instead: Any) -> str:
     return worth if instead is None else f"({worth} if {worth} != None else {instead!r})"
 
 
-def number_of(text: str) -> int | float:
+def parse_template_number(text: str) -> int | float:
     """The number that a text is. Raises `Unread` if it is none."""
     try:
         return int(text) if re.fullmatch(r"\s*-?\d+\s*", text) else float(text)
     except ValueError:
-        raise Unread("a template tells no number") from None
+        raise UnreadableAutomation("a template tells no number") from None

@@ -16,16 +16,16 @@ from typing import Any
 from jinja2 import Environment, TemplateError, nodes
 
 from homerl.envs.assistant.automations.telling import (
-    Facts,
-    Told,
-    Unread,
-    any_of,
-    both_or,
-    condition,
-    every_of,
-    negated,
-    number,
-    number_of,
+    TemplateFacts,
+    TemplateValue,
+    UnreadableAutomation,
+    if_then_else_condition,
+    join_with_and,
+    join_with_or,
+    negate_condition,
+    parse_template_number,
+    value_to_condition,
+    value_to_number,
 )
 from homerl.envs.homeenv.sim.assist.entities import DEAD
 
@@ -59,7 +59,7 @@ SAID = (  # what a template may consist of
 )  # fmt: skip
 
 
-def is_plain(text: str) -> bool:
+def is_plain_template(text: str) -> bool:
     """Whether a template is of the common kind, and holds no text but names and states."""
     try:
         tree = ENVIRONMENT.parse(text)
@@ -85,39 +85,39 @@ def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
 Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
-def read(text: str, facts: Facts, names: Names | None = None) -> Any:
+def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -> Any:
     """What a template tells. Raises `Unread`."""
     try:
         tree = ENVIRONMENT.parse(text)
     except (TemplateError, RecursionError) as error:
-        raise Unread(f"a template cannot be parsed: {error}") from None
-    return Reader(facts, dict(names or {})).body(tree.body)
+        raise UnreadableAutomation(f"a template cannot be parsed: {error}") from None
+    return TemplateReader(facts, dict(names or {})).read_body(tree.body)
 
 
-class Reader:
+class TemplateReader:
     """Reads one template. `names` grows by what it sets."""
 
-    def __init__(self, facts: Facts, names: dict[str, Any]) -> None:
+    def __init__(self, facts: TemplateFacts, names: dict[str, Any]) -> None:
         self.facts, self.names = facts, names
 
-    def body(self, parts: Sequence[nodes.Node]) -> Any:
+    def read_body(self, parts: Sequence[nodes.Node]) -> Any:
         """What the nodes of a template write, of which only one may write something."""
         found: list[Any] = []
         for part in parts:
             match part:
                 case nodes.Output(nodes=written):
-                    found += [self.value(one) for one in written]
+                    found += [self.read_value(one) for one in written]
                 case nodes.Assign(target=nodes.Name(name=name), node=told):
-                    self.names[name] = self.value(told)
+                    self.names[name] = self.read_value(told)
                 case nodes.If():
                     found.append(self._if(part))
                 case _:
-                    raise Unread(f"a template has a part of the kind '{type(part).__name__}'")
+                    raise UnreadableAutomation(f"a template has a part of the kind '{type(part).__name__}'")
         said = [one for one in found if not (isinstance(one, str) and not one.strip())]
         if len(said) > 1:
             if all(isinstance(one, (str, int, float)) for one in found):
                 return "".join(map(str, found)).strip()
-            raise Unread("a template joins several texts")
+            raise UnreadableAutomation("a template joins several texts")
         return (said[0].strip() if isinstance(said[0], str) else said[0]) if said else ""
 
     def _if(self, part: nodes.If) -> Any:
@@ -129,27 +129,27 @@ class Reader:
         return value
 
     def _branch(self, body: Sequence[nodes.Node]) -> Any:
-        inner = Reader(self.facts, dict(self.names))
-        value = inner.body(body)
+        inner = TemplateReader(self.facts, dict(self.names))
+        value = inner.read_body(body)
         if inner.names != self.names:
-            raise Unread("a template sets a name in a branch")
+            raise UnreadableAutomation("a template sets a name in a branch")
         return value
 
     def _choice(self, test: str | bool, yes: Any, no: Any) -> Any:
         if isinstance(test, bool):
             return yes if test else no
-        return Told("choice", parts=(Told("bool", test), yes, no))
+        return TemplateValue("choice", parts=(TemplateValue("bool", test), yes, no))
 
     def _test(self, node: nodes.Node) -> str | bool:
         """An expression as Jinja tests it: a text is true unless it is empty."""
-        value = self.value(node)
-        if isinstance(value, Told):
+        value = self.read_value(node)
+        if isinstance(value, TemplateValue):
             if value.kind == "state":
                 return True
-            return condition(value, self.facts)
+            return value_to_condition(value, self.facts)
         return bool(value)
 
-    def value(self, node: nodes.Node) -> Any:
+    def read_value(self, node: nodes.Node) -> Any:
         """What an expression is worth."""
         match node:
             case nodes.TemplateData(data=data):
@@ -159,43 +159,43 @@ class Reader:
             case nodes.Name(name=name):
                 return self._name(name)
             case nodes.List(items=items) | nodes.Tuple(items=items):
-                return [self.value(one) for one in items]
+                return [self.read_value(one) for one in items]
             case nodes.Not(node=inner):
-                test = negated(self._test(inner))
-                return test if isinstance(test, bool) else Told("bool", test)
+                test = negate_condition(self._test(inner))
+                return test if isinstance(test, bool) else TemplateValue("bool", test)
             case nodes.And(left=left, right=right):
-                return self._bool(every_of([self._test(left), self._test(right)]))
+                return self._bool(join_with_and([self._test(left), self._test(right)]))
             case nodes.Or(left=left, right=right):
-                return self._bool(any_of([self._test(left), self._test(right)]))
+                return self._bool(join_with_or([self._test(left), self._test(right)]))
             case nodes.Compare(expr=left, ops=[nodes.Operand(op=op, expr=right)]):
-                return self._bool(self._compared(self.value(left), SIGNS[op], self.value(right)))
+                return self._bool(self._compared(self.read_value(left), SIGNS[op], self.read_value(right)))
             case nodes.CondExpr(test=test, expr1=yes, expr2=no):
-                return self._choice(self._test(test), self.value(yes), "" if no is None else self.value(no))
+                return self._choice(self._test(test), self.read_value(yes), "" if no is None else self.read_value(no))
             case nodes.Neg(node=inner):
-                return self._worked_out("-", [self.value(inner)])
+                return self._worked_out("-", [self.read_value(inner)])
             case nodes.Add() | nodes.Sub() | nodes.Mul() | nodes.Div() | nodes.FloorDiv() | nodes.Mod():
-                return self._worked_out(node.operator, [self.value(node.left), self.value(node.right)])
+                return self._worked_out(node.operator, [self.read_value(node.left), self.read_value(node.right)])
             case nodes.Call(node=called, args=list() as args, kwargs=[]):
-                return self._call(called, [self.value(one) for one in args])
+                return self._call(called, [self.read_value(one) for one in args])
             case nodes.Filter(node=inner, name=name, args=args, kwargs=kwargs) if inner is not None:
-                named = {str(one.key): self.value(one.value) for one in kwargs if isinstance(one, nodes.Keyword)}
-                return self._filter(name, self.value(inner), [self.value(one) for one in args], named)
+                named = {str(one.key): self.read_value(one.value) for one in kwargs if isinstance(one, nodes.Keyword)}
+                return self._filter(name, self.read_value(inner), [self.read_value(one) for one in args], named)
             case nodes.Test(node=inner, name="defined"):
-                return self.value(inner) is not None  # what is not known raises
+                return self.read_value(inner) is not None  # what is not known raises
             case nodes.Getattr(node=inner, attr=name):
                 return self._attribute(inner, name)
             case nodes.Getitem(node=inner, arg=nodes.Const(value=str() as name)):
                 return self._attribute(inner, name)
-        raise Unread(f"a template has an expression of the kind '{type(node).__name__}'")
+        raise UnreadableAutomation(f"a template has an expression of the kind '{type(node).__name__}'")
 
     def _bool(self, test: str | bool) -> Any:
-        return test if isinstance(test, bool) else Told("bool", test)
+        return test if isinstance(test, bool) else TemplateValue("bool", test)
 
     def _name(self, name: str) -> Any:
         if name in ("true", "false", "none"):
             return {"true": True, "false": False, "none": None}[name]
         if name not in self.names:
-            raise Unread(f"a template reads '{name}', which is not known here")
+            raise UnreadableAutomation(f"a template reads '{name}', which is not known here")
         value = self.names[name]
         return value() if callable(value) else value
 
@@ -204,83 +204,89 @@ class Reader:
             try:
                 return -values[0] if len(values) == 1 else ARITHMETIC[sign](*values)
             except ArithmeticError:
-                raise Unread("a template divides by zero") from None
+                raise UnreadableAutomation("a template divides by zero") from None
         for one in values:
-            if isinstance(one, str) or (isinstance(one, Told) and one.kind == "state"):
-                raise Unread("a template adds texts")
-        said = [number(one, self.facts) for one in values]
-        return Told("number", f"({sign}{said[0]})" if len(said) == 1 else f"({said[0]} {sign} {said[1]})")
+            if isinstance(one, str) or (isinstance(one, TemplateValue) and one.kind == "state"):
+                raise UnreadableAutomation("a template adds texts")
+        said = [value_to_number(one, self.facts) for one in values]
+        return TemplateValue("number", f"({sign}{said[0]})" if len(said) == 1 else f"({said[0]} {sign} {said[1]})")
 
     def _call(self, called: nodes.Node, args: list[Any]) -> Any:
         match called:
             case nodes.Name(name="now"):
-                return Told("now")
+                return TemplateValue("now")
             case nodes.Name(name="states" | "state_attr" | "is_state" | "is_state_attr" | "has_value" as name):
                 return self._state_call(name, args)
             case nodes.Name(name="float" | "int" as name):
                 return self._filter(str(name), args[0], args[1:], {})
             case nodes.Name(name="min" | "max" as name) if len(args) > 1:
-                return Told("number", f"{name}({', '.join(number(one, self.facts) for one in args)})")
+                return TemplateValue("number", f"{name}({', '.join(value_to_number(one, self.facts) for one in args)})")
             case nodes.Getattr(node=inner, attr=name):
-                return self._method(self.value(inner), name, args)
-        raise Unread("a template calls a function that is not known here")
+                return self._method(self.read_value(inner), name, args)
+        raise UnreadableAutomation("a template calls a function that is not known here")
 
     def _state_call(self, name: str, args: list[Any]) -> Any:
         if not args or not isinstance(args[0], str):
-            raise Unread("a template reads an entity that is not named")
+            raise UnreadableAutomation("a template reads an entity that is not named")
         entity, rest = args[0].lower(), args[1:]
         match name, rest:
             case "states", []:
-                return Told("state", entity=entity)
+                return TemplateValue("state", entity=entity)
             case "state_attr", [str() as attribute]:
-                return Told("attribute", entity=entity, attribute=attribute)
+                return TemplateValue("attribute", entity=entity, attribute=attribute)
             case "is_state", [str() as state]:
-                return Told("bool", self.facts.is_state(entity, [state]))
+                return TemplateValue("bool", self.facts.is_state(entity, [state]))
             case "is_state", [list() as states]:
-                return Told("bool", self.facts.is_state(entity, states))
+                return TemplateValue("bool", self.facts.is_state(entity, states))
             case "is_state_attr", [str() as attribute, value]:
-                return self._bool(self._compared(Told("attribute", entity=entity, attribute=attribute), "==", value))
+                return self._bool(
+                    self._compared(TemplateValue("attribute", entity=entity, attribute=attribute), "==", value)
+                )
             case "has_value", []:
-                return Told("bool", f"not ({self.facts.is_state(entity, DEAD)})")
-        raise Unread(f"a template calls {name} in a way that is not known here")
+                return TemplateValue("bool", f"not ({self.facts.is_state(entity, DEAD)})")
+        raise UnreadableAutomation(f"a template calls {name} in a way that is not known here")
 
     def _method(self, value: Any, name: str, args: list[Any]) -> Any:
-        if isinstance(value, Told) and value.kind == "now":
+        if isinstance(value, TemplateValue) and value.kind == "now":
             if name == "strftime" and args == ["%H:%M"]:
-                return Told("minute", "clock.time // 60")
+                return TemplateValue("minute", "clock.time // 60")
             if name in ("weekday", "isoweekday") and not args:
                 days = ", ".join(json.dumps(day) for day in WEEK)
-                return Told("number", f"(index(({days},), clock.weekday) + {int(name == 'isoweekday')})")
+                return TemplateValue("number", f"(index(({days},), clock.weekday) + {int(name == 'isoweekday')})")
         if isinstance(value, str) and name in ("lower", "upper", "strip", "split", "startswith", "endswith"):
             method: Callable[..., Any] = getattr(value, name)
             return method(*args)
-        raise Unread(f"a template calls {name}, which is not known here")
+        raise UnreadableAutomation(f"a template calls {name}, which is not known here")
 
     def _filter(self, name: str, value: Any, args: list[Any], named: dict[str, Any]) -> Any:
         instead = named.get("default", args[0] if args else None)
         if name in ("float", "int"):
-            if isinstance(value, Told) and value.kind in ("state", "attribute"):
+            if isinstance(value, TemplateValue) and value.kind in ("state", "attribute"):
                 if not isinstance(instead, (int, float, type(None))) or isinstance(instead, bool):
-                    raise Unread("a template has an odd default of a number")
-                value = Told(value.kind, entity=value.entity, attribute=value.attribute, instead=instead)
-            text = number(value, self.facts)
-            told = Told("number", f"int({text})" if name == "int" else text)
-            return told if isinstance(value, Told) else (int if name == "int" else float)(number_of(text))
+                    raise UnreadableAutomation("a template has an odd default of a number")
+                value = TemplateValue(value.kind, entity=value.entity, attribute=value.attribute, instead=instead)
+            text = value_to_number(value, self.facts)
+            told = TemplateValue("number", f"int({text})" if name == "int" else text)
+            return (
+                told if isinstance(value, TemplateValue) else (int if name == "int" else float)(parse_template_number(text))
+            )
         if name == "round" and not named and all(isinstance(one, int) for one in args[:1]) and len(args) < 2:
-            return Told("number", f"round({number(value, self.facts)}{''.join(f', {one}' for one in args)})")
+            return TemplateValue(
+                "number", f"round({value_to_number(value, self.facts)}{''.join(f', {one}' for one in args)})"
+            )
         if name in ("min", "max") and isinstance(value, list) and value and not args:
-            return Told("number", f"{name}({', '.join(number(one, self.facts) for one in value)})")
+            return TemplateValue("number", f"{name}({', '.join(value_to_number(one, self.facts) for one in value)})")
         if name == "abs":
-            return Told("number", f"abs({number(value, self.facts)})")
+            return TemplateValue("number", f"abs({value_to_number(value, self.facts)})")
         if name == "bool":
-            return self._bool(condition(value, self.facts))
+            return self._bool(value_to_condition(value, self.facts))
         if name in ("lower", "trim", "string") and isinstance(value, str):
             return value.lower() if name == "lower" else value.strip() if name == "trim" else value
-        if name in ("trim", "string") and isinstance(value, Told):
+        if name in ("trim", "string") and isinstance(value, TemplateValue):
             return value
-        if name == "timestamp_custom" or not isinstance(value, Told):
-            raise Unread(f"a template has the filter '{name}'")
-        raise Unread(f"a template has the filter '{name}', which is not known here")
+        if name == "timestamp_custom" or not isinstance(value, TemplateValue):
+            raise UnreadableAutomation(f"a template has the filter '{name}'")
+        raise UnreadableAutomation(f"a template has the filter '{name}', which is not known here")
 
     def _attribute(self, inner: nodes.Node, name: str) -> Any:
         """What is behind a dot: of `states`, of an entity, of now, of a record."""
@@ -289,36 +295,36 @@ class Reader:
             path.insert(0, inner.attr)
             inner = inner.node
         if isinstance(inner, nodes.Name) and inner.name == "states" and len(path) > 2:
-            return self._of(Told("entity", entity=f"{path[0]}.{path[1]}"), path[2:])
-        return self._of(self.value(inner), path)
+            return self._of(TemplateValue("entity", entity=f"{path[0]}.{path[1]}"), path[2:])
+        return self._of(self.read_value(inner), path)
 
     def _of(self, value: Any, path: list[str]) -> Any:
         for place, name in enumerate(path):
             if isinstance(value, Mapping) and name in value:
                 value = value[name]() if callable(value[name]) else value[name]
-            elif isinstance(value, Told) and value.kind == "now" and name in PARTS:
-                value = Told("number", f"({PARTS[name]})")
-            elif isinstance(value, Told) and value.kind == "entity":
+            elif isinstance(value, TemplateValue) and value.kind == "now" and name in PARTS:
+                value = TemplateValue("number", f"({PARTS[name]})")
+            elif isinstance(value, TemplateValue) and value.kind == "entity":
                 rest = path[place:]
                 if rest == ["state"]:
-                    return Told("state", entity=value.entity)
+                    return TemplateValue("state", entity=value.entity)
                 if rest[0] == "attributes" and len(rest) == 2:
-                    return Told("attribute", entity=value.entity, attribute=rest[1])
+                    return TemplateValue("attribute", entity=value.entity, attribute=rest[1])
                 if rest == ["entity_id"]:
                     return value.entity
-                raise Unread(f"a template reads '{'.'.join(rest)}' of an entity")
+                raise UnreadableAutomation(f"a template reads '{'.'.join(rest)}' of an entity")
             else:
-                raise Unread(f"a template reads '{name}' of something")
+                raise UnreadableAutomation(f"a template reads '{name}' of something")
         return value
 
     def _compared(self, left: Any, sign: str, right: Any) -> str | bool:
         """A comparison."""
-        if not isinstance(left, Told) and not (isinstance(right, Told)):
+        if not isinstance(left, TemplateValue) and not (isinstance(right, TemplateValue)):
             return self._constants(left, sign, right)
-        if not isinstance(left, Told) and sign in FLIPPED:
+        if not isinstance(left, TemplateValue) and sign in FLIPPED:
             left, sign, right = right, FLIPPED[sign], left
-        if not isinstance(left, Told):
-            raise Unread("a template looks into a state")
+        if not isinstance(left, TemplateValue):
+            raise UnreadableAutomation("a template looks into a state")
         negative = sign in ("!=", "not in")
         if left.kind == "choice":
             return self._chosen(left, sign, right)
@@ -327,33 +333,33 @@ class Reader:
         if sign in ("in", "not in") or sign in ("==", "!="):
             test = self._equal(left, right if sign in ("in", "not in") else [right])
             if test is not None:
-                return negated(test) if negative else test
+                return negate_condition(test) if negative else test
         if sign in ("in", "not in"):
-            raise Unread("a template compares with a list")
-        if any(isinstance(one, str) or (isinstance(one, Told) and one.kind == "state") for one in (left, right)):
-            raise Unread("a template compares texts by their order")
-        return f"{number(left, self.facts)} {sign} {number(right, self.facts)}"
+            raise UnreadableAutomation("a template compares with a list")
+        if any(isinstance(one, str) or (isinstance(one, TemplateValue) and one.kind == "state") for one in (left, right)):
+            raise UnreadableAutomation("a template compares texts by their order")
+        return f"{value_to_number(left, self.facts)} {sign} {value_to_number(right, self.facts)}"
 
-    def _chosen(self, left: Told, sign: str, right: Any) -> str | bool:
+    def _chosen(self, left: TemplateValue, sign: str, right: Any) -> str | bool:
         test, yes, no = left.parts
-        return both_or(test.text, self._compared(yes, sign, right), self._compared(no, sign, right))
+        return if_then_else_condition(test.text, self._compared(yes, sign, right), self._compared(no, sign, right))
 
-    def _equal(self, left: Told, values: Any) -> str | bool | None:
+    def _equal(self, left: TemplateValue, values: Any) -> str | bool | None:
         """That something equals one of some values; None if they are compared as numbers."""
         if not isinstance(values, list):
-            raise Unread("a template compares with a text that is looked into")
+            raise UnreadableAutomation("a template compares with a text that is looked into")
         if left.kind == "state":
             if all(isinstance(one, str) for one in values):
                 return self.facts.is_state(left.entity, values)
-            if len(values) == 1 and isinstance(values[0], Told) and values[0].kind == "state":
-                return f"{self.facts.text(left.entity)} == {self.facts.text(values[0].entity)}"
-            raise Unread("a template compares a state with what is no text")
-        if left.kind == "attribute" and not any(isinstance(one, Told) for one in values):
-            return any_of([self.facts.is_attribute(left.entity, left.attribute or "", one) for one in values])
+            if len(values) == 1 and isinstance(values[0], TemplateValue) and values[0].kind == "state":
+                return f"{self.facts.entity_text(left.entity)} == {self.facts.entity_text(values[0].entity)}"
+            raise UnreadableAutomation("a template compares a state with what is no text")
+        if left.kind == "attribute" and not any(isinstance(one, TemplateValue) for one in values):
+            return join_with_or([self.facts.is_attribute_value(left.entity, left.attribute or "", one) for one in values])
         if left.kind == "bool" and values in ([True], [False]):
-            return left.text if values[0] else negated(left.text)
+            return left.text if values[0] else negate_condition(left.text)
         if left.kind == "number" and all(isinstance(one, (int, float)) for one in values) and len(values) > 1:
-            return any_of([f"{left.text} == {one!r}" for one in values])
+            return join_with_or([f"{left.text} == {one!r}" for one in values])
         return None
 
     @staticmethod
@@ -371,4 +377,4 @@ class Reader:
         try:
             return bool(compare[sign]())
         except TypeError:
-            raise Unread("a template compares what cannot be compared") from None
+            raise UnreadableAutomation("a template compares what cannot be compared") from None

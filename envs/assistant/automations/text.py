@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from homerl.envs.assistant.automations.templates import is_plain
-from homerl.envs.assistant.listing.forms import Forms, every_field
+from homerl.envs.assistant.automations.templates import is_plain_template
+from homerl.envs.assistant.listing.forms import Forms, all_service_fields
 from homerl.envs.assistant.listing.listing import ENTITY
 
 HIDDEN = "(left out)"  # stands for what is not read
@@ -70,7 +70,7 @@ Keep = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Known:
+class AutomationReferences:
     """What the texts of a home refer to: entities by their ids in the registry, and those of areas, devices, labels and
     floors, by key and id. `sun` has the seconds since midnight at which it rises and sets."""
 
@@ -79,23 +79,25 @@ class Known:
     sun: Mapping[str, int] = field(default_factory=dict)
 
 
-NOTHING = Known()
+NOTHING = AutomationReferences()
 
 
-def is_effectless(service: str) -> bool:
+def is_effectless_service(service: str) -> bool:
     """Whether a service changes nothing in the home."""
     return service.partition(".")[0] in TELLING | BEYOND or service in QUIET | SENDING
 
 
-def readable(text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str] = (), refers: Known = NOTHING) -> Any:
+def keep_readable_parts(
+    text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str] = (), refers: AutomationReferences = NOTHING
+) -> Any:
     """The text of an automation as far as it is read. Arguments of services named in `codes` are left out.
 
     Nobody reads what is written into entities of the `sealed` domains, some of which are passwords.
     """
     keeper = _Keeper(forms, codes, frozenset(sealed), refers)
     known: dict[str, Keep] = {"alias": _value, "mode": _name, "max": _value, "variables": _variables, "sun": _value}
-    known["sequence"] = _each(keeper.action)  # of a script
-    parts = (("trigger", keeper.trigger), ("condition", keeper.condition), ("action", keeper.action))
+    known["sequence"] = _each(keeper.keep_action)  # of a script
+    parts = (("trigger", keeper.keep_trigger), ("condition", keeper.keep_condition), ("action", keeper.keep_action))
     for key, keep in parts:
         known[key] = known[f"{key}s"] = _each(keep)
     kept = _part(text, known, IDLE_OF_ALL)
@@ -103,7 +105,7 @@ def readable(text: Any, forms: Forms, codes: Collection[str], sealed: Collection
     return {**kept, "sun": dict(refers.sun)} if sunny else kept
 
 
-def hidden_key(part: Any, key: str = "") -> str | None:
+def find_hidden_key(part: Any, key: str = "") -> str | None:
     """The key under which something of a part was left out; None if the part is whole."""
     if part == HIDDEN:
         return key
@@ -111,7 +113,7 @@ def hidden_key(part: Any, key: str = "") -> str | None:
         parts = [(name, one) for name, one in part.items() if name != "variables"]  # each is read when it is used
     else:
         parts = [(key, one) for one in part] if isinstance(part, list) else []
-    return next((found for name, one in parts if (found := hidden_key(one, name)) is not None), None)
+    return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
 
 
 def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
@@ -136,7 +138,7 @@ def _each(keep: Keep) -> Keep:
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        return HIDDEN if PRIVATE.search(value) and not ("://" not in value and is_plain(value)) else value
+        return HIDDEN if PRIVATE.search(value) and not ("://" not in value and is_plain_template(value)) else value
     if isinstance(value, Mapping):
         return {key: _value(one) for key, one in value.items()}
     return [_value(one) for one in value] if isinstance(value, list) else value
@@ -170,31 +172,31 @@ def _kind(text: Any, *keys: str) -> str:
 class _Keeper:
     """Keeps the parts of one text."""
 
-    def __init__(self, forms: Forms, codes: Collection[str], sealed: frozenset[str], refers: Known) -> None:
+    def __init__(self, forms: Forms, codes: Collection[str], sealed: frozenset[str], refers: AutomationReferences) -> None:
         self.forms, self.codes, self.sealed, self.refers = forms, codes, sealed, refers
 
-    def ids(self, value: Any) -> Any:
+    def keep_ids(self, value: Any) -> Any:
         """Ids of entities as Home Assistant reads them: in small letters, and several with commas in one text."""
         kept = _value(value)
         if isinstance(kept, list):
-            return [self.ids(one) for one in kept]
+            return [self.keep_ids(one) for one in kept]
         if not isinstance(kept, str) or kept == HIDDEN or "{" in kept:
             return kept
         first, *others = (self.refers.entities.get(id := one.strip().lower(), id) for one in kept.split(","))
         return [first, *others] if others else first
 
-    def entities(self, value: Any) -> Any:
+    def keep_entities(self, value: Any) -> Any:
         """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
-        kept = self.ids(value)
+        kept = self.keep_ids(value)
         listed = kept if isinstance(kept, list) else [kept]
         return kept if all(isinstance(one, str) and ENTITY.fullmatch(one) for one in listed) else HIDDEN
 
-    def keys(self, read: Collection[str]) -> dict[str, Keep]:
+    def keys_to_keep(self, read: Collection[str]) -> dict[str, Keep]:
         """What is kept under the keys of a trigger or a condition."""
-        own: dict[str, Keep] = {"entity_id": self.ids, "value_template": _template, "zone": _home}
+        own: dict[str, Keep] = {"entity_id": self.keep_ids, "value_template": _template, "zone": _home}
         return {key: own.get(key, _value) for key in read}
 
-    def trigger(self, text: Any) -> Any:
+    def keep_trigger(self, text: Any) -> Any:
         """A trigger, or a list of others within it.
 
         Of one from outside only its kind is kept. One of a kind that is not read keeps the entities that it names: what it
@@ -202,15 +204,15 @@ class _Keeper:
         """
         kind = _kind(text, "trigger", "platform")
         read = TRIGGERS.get(kind)
-        named: dict[str, Keep] = self.keys(read or ())
+        named: dict[str, Keep] = self.keys_to_keep(read or ())
         if read is None:
-            named = {"target": self.target, "entity_id": self.entities, NESTED: _each(self.trigger)}
+            named = {"target": self.keep_target, "entity_id": self.keep_entities, NESTED: _each(self.keep_trigger)}
         if isinstance(text, Mapping) and kind in OUTER | {"event"} and text.get("enabled") is not False:
             named = {**named, "event_type": _value}
             text = {key: value for key, value in text.items() if key in ("trigger", "platform", "id", *named)}
         return _part(text, {"trigger": _name, "platform": _name, "id": _value, "variables": _variables, **named})
 
-    def condition(self, text: Any) -> Any:
+    def keep_condition(self, text: Any) -> Any:
         """A condition, which may be the text of a template."""
         if isinstance(text, str):
             return _value(text)
@@ -219,28 +221,31 @@ class _Keeper:
             rest = {key: value for key, value in text.items() if key != short}
             kind, text = short, {"condition": short, "conditions": text[short], **rest}
         if kind in JOINING:
-            return _part(text, {"condition": _name, "conditions": _each(self.condition)}, IDLE | {"id"})
+            return _part(text, {"condition": _name, "conditions": _each(self.keep_condition)}, IDLE | {"id"})
         idle = IDLE if kind == "trigger" else IDLE | {"id"}
-        return _part(text, {"condition": _name, **self.keys(CONDITIONS.get(kind, ()))}, idle)
+        return _part(text, {"condition": _name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
 
-    def action(self, text: Any) -> Any:
+    def keep_action(self, text: Any) -> Any:
         """An action, or the text of a condition among them."""
         if isinstance(text, str):
             return _value(text)
         if isinstance(text, Mapping) and text.keys() & {"condition", *JOINING} and not text.keys() & {"action", "service"}:
-            return self.condition(text)
+            return self.keep_condition(text)
         service = _kind(text, "action", "service").lower()
         if isinstance(text, Mapping) and text.get("domain") == "mobile_app" and not service:
             text = {"action": (service := "mobile_app.notify")}
-        if is_effectless(service) or (isinstance(text, Mapping) and "event" in text and not service):
+        if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
             text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
-        known = {"action": _name, "service": _name, "domain": _name, "entity_id": self.ids, "event": lambda told: True}
-        known |= {"target": lambda told: self.target(told, service), "scene": self.ids}  # short for `scene.turn_on`
-        known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.data(told, service))
-        conditions, actions = _each(self.condition), _each(self.action)
+        known = {"action": _name, "service": _name, "domain": _name, "entity_id": self.keep_ids, "event": lambda told: True}
+        known |= {
+            "target": lambda told: self.keep_target(told, service),
+            "scene": self.keep_ids,
+        }  # short for `scene.turn_on`
+        known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
+        conditions, actions = _each(self.keep_condition), _each(self.keep_action)
         known |= {"if": conditions, "delay": _value, "stop": lambda told: True, "variables": _variables}
         known |= {"wait_template": _value, "timeout": _value, "continue_on_timeout": _value}
-        known["wait_for_trigger"] = _each(self.trigger)
+        known["wait_for_trigger"] = _each(self.keep_trigger)
         known |= dict.fromkeys(ACTIONS, actions)
         branch: dict[str, Keep] = {"sequence": actions, "count": _value}
         branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
@@ -252,19 +257,21 @@ class _Keeper:
             kept["repeat"] = kept["repeat"][0] if kept["repeat"] else {}
         return kept
 
-    def data(self, told: Any, service: str) -> Any:
+    def keep_service_data(self, told: Any, service: str) -> Any:
         """The data of a service's call: what its form names."""
         domain, _, name = service.partition(".")
         if domain == "script" and service not in BESIDE:
             return {}  # what a script is given is not known here, as is what it does
-        fields = [one for one, _ in every_field(self.forms.get(domain, {}).get(name, {})) if domain not in self.sealed]
-        return _part(told, dict.fromkeys(fields, _value) | {"entity_id": self.ids}, self.codes)
+        fields = [
+            one for one, _ in all_service_fields(self.forms.get(domain, {}).get(name, {})) if domain not in self.sealed
+        ]
+        return _part(told, dict.fromkeys(fields, _value) | {"entity_id": self.keep_ids}, self.codes)
 
-    def target(self, told: Any, service: str = "") -> Any:
+    def keep_target(self, told: Any, service: str = "") -> Any:
         """The entities that a target names, by themselves or by their place."""
         if not isinstance(told, Mapping):
             return HIDDEN
-        kept, domain = _part(told, {"entity_id": self.ids}), service.partition(".")[0]
+        kept, domain = _part(told, {"entity_id": self.keep_ids}), service.partition(".")[0]
         for key in ("area_id", "device_id", "floor_id", "label_id"):
             found = told.get(key)
             ids = [one for one in (found if isinstance(found, list) else [found]) if one]

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def import_ha(
@@ -21,18 +21,22 @@ def import_ha(
     save: Annotated[Path | None, typer.Option(help="a folder to keep what was read, to import it again")] = None,
 ) -> None:
     """Import a home from Home Assistant. What was not understood is listed, and the rest works."""
-    from homerl.envs.assistant.import_home import import_ha
-    from homerl.envs.assistant.listing.report import notes_table, report_path
+    from homerl.envs.assistant.import_home import import_home_to_file
+    from homerl.envs.assistant.listing.report import import_notes_table, import_report_path
 
-    imported = import_ha(source, out, token_env, everything, save)
+    imported = import_home_to_file(source, out, token_env, everything, save)
     plan, rules = imported.home.plan, imported.home.rules
-    held = counted(len(plan.rooms), "room"), counted(len(plan.devices), "device"), counted(len(rules), "automation")
+    held = (
+        count_with_noun(len(plan.rooms), "room"),
+        count_with_noun(len(plan.devices), "device"),
+        count_with_noun(len(rules), "automation"),
+    )
     console.print(f"{out}: {', '.join(held)}")
     if imported.notes:
-        console.print(notes_table(imported))
+        console.print(import_notes_table(imported))
         parts = len(imported.notes)
         was = "was" if parts == 1 else "were"
-        console.print(f"{report_path(out)}: {counted(parts, 'part')} {was} not understood", soft_wrap=True)
+        console.print(f"{import_report_path(out)}: {count_with_noun(parts, 'part')} {was} not understood", soft_wrap=True)
 
 
 COMMAND = Command(

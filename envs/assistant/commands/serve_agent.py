@@ -11,12 +11,12 @@ import typer
 
 from homerl.envs.core.documents import InputError
 from homerl.host.terminal.commands import Command, OnCpu, Served
-from homerl.host.terminal.console import console, counted, one_of
+from homerl.host.terminal.console import check_option_value, console, count_with_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from homerl.envs.assistant.serving.real import HomeAssistant
+    from homerl.envs.assistant.serving.real import HomeAssistantHome
     from homerl.envs.homeenv.sim.home import Home
     from homerl.play.loop import Agent
 
@@ -58,30 +58,36 @@ def serve_agent(
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
     from homerl.envs.assistant.serving.care import MODES
-    from homerl.envs.assistant.serving.caretaker import Caretaker, House
+    from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
     from homerl.envs.assistant.serving.guard import Guard
-    from homerl.envs.assistant.serving.journal import Journal
-    from homerl.envs.assistant.serving.server import Endpoint
-    from homerl.host.web.address import Address, key_in, listening
+    from homerl.envs.assistant.serving.journal import AgentJournal
+    from homerl.envs.assistant.serving.server import AgentEndpoint
+    from homerl.host.web.address import ServerAddress, open_listening_socket, read_key_variable
 
-    one_of("--mode", mode, MODES)
-    asked = asked_as(model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language})
-    address = Address(host, port, key_in(key_env), ingress)
+    check_option_value("--mode", mode, MODES)
+    asked = choose_prompt_settings(
+        model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language}
+    )
+    address = ServerAddress(host, port, read_key_variable(key_env), ingress)
     twin, real = _homes(home, ha, token_env, mode)
     for did in allow or ():
-        one_of("--allow", did, twin.plan.by_did)
+        check_option_value("--allow", did, twin.plan.devices_by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
     factory = _matching(first, factory, lambda: (real and real.spoken) or asked["language"])
-    house = House(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
-    caretaker = Caretaker(twin, factory, real, Journal(log), house, name)
-    socket = listening(address)
-    console.print(f"{name} in the mode {mode} for {counted(len(twin.plan.devices), 'device')}: {address.url}/v1")
-    console.print(f"what it does: {address.url}/ (log: {log})")
-    asyncio.run(_serve(Endpoint(caretaker, address).app(), socket, real))
+    house = CaretakerSettings(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
+    caretaker = Caretaker(twin, factory, real, AgentJournal(log), house, name)
+    socket = open_listening_socket(address)
+    console.print(
+        f"{name} in the mode {mode} for {count_with_noun(len(twin.plan.devices), 'device')}: {address.base_url}/v1"
+    )
+    console.print(f"what it does: {address.base_url}/ (log: {log})")
+    asyncio.run(_serve(AgentEndpoint(caretaker, address).build_agent_app(), socket, real))
 
 
-def asked_as(model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[str, str | None]) -> dict[str, str]:
+def choose_prompt_settings(
+    model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[str, str | None]
+) -> dict[str, str]:
     """The `toolset`, `prompt` and `language` of a model: those of the first of its recipes with all that is wanted.
 
     A model of which nothing is known is asked as is wanted. Raises `InputError` if it was trained with others alone.
@@ -92,7 +98,7 @@ def asked_as(model: str, recipes: Sequence[Mapping[str, Any]], wanted: Mapping[s
     given = {key: value for key, value in wanted.items() if value is not None}
     for key, possible in (("toolset", TOOLSETS), ("prompt", get_args(PromptName))):
         if key in given:
-            one_of(f"--{key}", given[key], possible)
+            check_option_value(f"--{key}", given[key], possible)
     ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
     if not ways:
         return UNKNOWN | given
@@ -111,13 +117,13 @@ def _way(recipe: Mapping[str, Any]) -> dict[str, str]:
     return {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief", "language": spoken}
 
 
-async def _serve(app: Any, socket: Any, real: HomeAssistant | None) -> None:
+async def _serve(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
     """Serve until stopped, and follow the real home meanwhile."""
-    from homerl.host.web.serving import serve
+    from homerl.host.web.serving import serve_until_stopped
 
-    following = [asyncio.create_task(real.follow())] if real else []
+    following = [asyncio.create_task(real.follow_home())] if real else []
     try:
-        await serve(app, socket)
+        await serve_until_stopped(app, socket)
     finally:
         for task in following:
             task.cancel()
@@ -130,41 +136,41 @@ def _matching(first: str | None, agents: Callable[[], Agent], spoken: Callable[[
     """
     if first is None:
         return agents
-    one_of("--first", first, ("hassil",))
-    from homerl.envs.assistant.first import First
-    from homerl.envs.homeenv.agents.hassil_agent import sentences
+    check_option_value("--first", first, ("hassil",))
+    from homerl.envs.assistant.first import MatcherFirst
+    from homerl.envs.homeenv.agents.hassil_agent import load_hassil_sentences
 
-    sentences(spoken())
+    load_hassil_sentences(spoken())
 
     def agent() -> Agent:
         try:
-            sentences(language := spoken())
+            load_hassil_sentences(language := spoken())
         except InputError as error:
             logging.getLogger(__name__).warning("%s", error)
             return agents()
-        return First(agents(), language)
+        return MatcherFirst(agents(), language)
 
     return agent
 
 
-def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistant | None]:
+def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistantHome | None]:
     """The twin, and the real home or None. Raises `InputError`."""
     if url is None:
         if mode != "shadow" or file is None:
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
         return _loaded(file), None
 
-    from homerl.envs.assistant.import_home import fetched
+    from homerl.envs.assistant.import_home import fetch_listing
     from homerl.envs.assistant.importing import import_home
-    from homerl.envs.assistant.listing.client import token_from
-    from homerl.envs.assistant.listing.errors import HomeAssistantError, Unreachable
-    from homerl.envs.assistant.serving.real import HomeAssistant
+    from homerl.envs.assistant.listing.client import read_token
+    from homerl.envs.assistant.listing.errors import HomeAssistantError, HomeAssistantUnreachable
+    from homerl.envs.assistant.serving.real import HomeAssistantHome
 
     twin = _loaded(file) if file else None
     try:
-        real = HomeAssistant(url, token_from(token_env))
-        known = asyncio.run(real.greet())
-    except Unreachable as error:
+        real = HomeAssistantHome(url, read_token(token_env))
+        known = asyncio.run(real.read_known_entities())
+    except HomeAssistantUnreachable as error:
         if file is None:
             raise InputError(str(error)) from None
         console.print(f"{error} Sentences are answered as soon as it can be reached.")
@@ -175,10 +181,10 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
         if known:
             _refuse_another(twin, known, file, url)
         return twin, real
-    listing = fetched(url, token_env)
+    listing = fetch_listing(url, token_env)
     imported, real.known = import_home(listing), listing
     if left := sum(note.part == "automation" for note in imported.notes):
-        console.print(f"{counted(left, 'automation')} cannot be followed; homerl import-ha lists them")
+        console.print(f"{count_with_noun(left, 'automation')} cannot be followed; homerl import-ha lists them")
     return imported.home, real
 
 
@@ -186,7 +192,7 @@ def _refuse_another(twin: Home, known: frozenset[str], file: Path | None, url: s
     """Raise `InputError` if a home is not the one of this Home Assistant: most of its devices are unknown there."""
     there = sum(device.did in known for device in twin.plan.devices)
     if 2 * there < len(twin.plan.devices):
-        what = f"{there} of its {counted(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
+        what = f"{there} of its {count_with_noun(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
         raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
 
 

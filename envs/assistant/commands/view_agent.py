@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.host.pages.templates import page_of
+from homerl.host.pages.templates import page_path
 from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def view_agent(
@@ -18,17 +18,17 @@ def view_agent(
     out: OutPage = None,
 ) -> None:
     """Write a page of what a served agent did, or would have done, day by day."""
-    from homerl.envs.assistant.serving.journal import OWNER_ALONE, read_log
-    from homerl.envs.assistant.serving.page import journal_page
+    from homerl.envs.assistant.serving.journal import OWNER_ALONE, read_journal
+    from homerl.envs.assistant.serving.page import render_journal_page
 
-    found = read_log(log)
+    found = read_journal(log)
     if found.damaged and not found.entries:
         first = found.damaged[0]
         raise InputError(first.why, f"{log}:{first.line}", "is it a log of an agent?")
-    page = page_of(log, out)
-    write_atomic(page, journal_page(found.entries, found.damaged))
+    page = page_path(log, out)
+    write_atomic(page, render_journal_page(found.entries, found.damaged))
     page.chmod(OWNER_ALONE)
-    console.print(f"{page}: {counted(len(found.entries), 'exchange')}")
+    console.print(f"{page}: {count_with_noun(len(found.entries), 'exchange')}")
     for line in found.damaged:
         console.print(f"{log}:{line.line} is damaged ({line.why})")
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.assistant.listing.translation import from_homeassistant, link_of, refresh, values_of
-from homerl.envs.assistant.privacy import without_secrets
-from homerl.envs.homeenv.sim.automation import hidden_rules
+from homerl.envs.assistant.listing.translation import device_link, from_homeassistant, refresh_home, values_from_state
+from homerl.envs.assistant.privacy import hide_secret_values
+from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 
@@ -25,7 +25,7 @@ State = Mapping[str, Any]  # `state` and `attributes`
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedCall:
     """One call in both homes: `wanted` is the real main state, `got` ours, and `why` our refusal or the real one's."""
 
     entity: str
@@ -38,7 +38,7 @@ class Compared:
     attributes: tuple[str, ...] = ()  # further attributes that differ
 
     @property
-    def equal(self) -> bool:
+    def is_equal(self) -> bool:
         """Whether the main state is the same."""
         return bool(self.wanted == self.got)
 
@@ -48,32 +48,32 @@ class Compared:
         return f"{self.entity} {self.service} {dict(self.data)}: {states}{'; ' + said if said else ''}"
 
 
-def compare(home: Home, calls: Iterable[Mapping[str, Any]]) -> Iterator[Compared]:
+def compare_recorded_calls(home: Home, calls: Iterable[Mapping[str, Any]]) -> Iterator[ComparedCall]:
     """Make recorded calls in a home, and compare. Those of entities that it lacks or may not tell of are passed over."""
     home = home.fork()
-    home.rules = tuple(rule for rule in hidden_rules(home) if rule.id.startswith("script."))
+    home.rules = tuple(rule for rule in make_hidden_rules(home) if rule.id.startswith("script."))
     for call in calls:
-        if call["entity"] in home.plan.by_did and not _secret(call):
+        if call["entity"] in home.plan.devices_by_did and not _secret(call):
             home, compared = _compared(home, call)
             yield compared
 
 
-def share(compared: Iterable[Compared]) -> float:
+def agreement_share(compared: Iterable[ComparedCall]) -> float:
     """The share of calls after which the main state is the same."""
-    results = [one.equal for one in compared]
+    results = [one.is_equal for one in compared]
     return sum(results) / len(results) if results else 0.0
 
 
 def _secret(call: Mapping[str, Any]) -> bool:
     """Whether the state of the entity is nobody's business."""
     state = call.get("after")
-    return state is not None and without_secrets(call["entity"], state["state"], state["attributes"])[0] != state["state"]
+    return state is not None and hide_secret_values(call["entity"], state["state"], state["attributes"])[0] != state["state"]
 
 
-def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, Compared]:
+def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, ComparedCall]:
     entity = call["entity"]
     changed = call.get("changed", {entity: {"before": call.get("before"), "after": call.get("after")}})
-    home = refresh(home, [{"entity_id": name, **told["before"]} for name, told in changed.items() if told["before"]])
+    home = refresh_home(home, [{"entity_id": name, **told["before"]} for name, told in changed.items() if told["before"]])
     refused = None
     try:
         service, arguments = from_homeassistant(home, entity, call["service"], call["data"])
@@ -91,22 +91,24 @@ def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, Compared]:
         nothing = call["service"].startswith("homeassistant.")  # which does nothing to what cannot be switched
         wanted, got = "error" not in call["outcome"], refused is None or nothing
     told = (entity, call["service"], call["data"], wanted, got, refused, call["outcome"].get("error"), different)
-    return home, Compared(*told)
+    return home, ComparedCall(*told)
 
 
 def _states(home: Home, after: Mapping[str, State | None]) -> tuple[Any, Any]:
     """The main states there and here of the entities that the home has."""
     there, here = {}, {}
     for name, state in after.items():
-        if state is not None and name in home.plan.by_did:
-            device = home.plan.by_did[name]
-            shown = values_of(device, state["state"], state["attributes"], link_of(home, name))
+        if state is not None and name in home.plan.devices_by_did:
+            device = home.plan.devices_by_did[name]
+            shown = values_from_state(device, state["state"], state["attributes"], device_link(home, name))
             there[name] = shown.get("state", f"{state['state']} (which the product does not have)")
-            here[name] = home.get(name, "state")
+            here[name] = home.read_value(name, "state")
     return (next(iter(there.values())), next(iter(here.values()))) if len(there) == 1 else (there, here)
 
 
 def _different(home: Home, entity: str, after: State) -> tuple[str, ...]:
     """The further attributes that the real one shows otherwise right after the call."""
-    shown = values_of(home.plan.by_did[entity], after["state"], after["attributes"], link_of(home, entity))
-    return tuple(path for path, value in shown.items() if path != "state" and home.get(entity, path) != value)
+    shown = values_from_state(
+        home.plan.devices_by_did[entity], after["state"], after["attributes"], device_link(home, entity)
+    )
+    return tuple(path for path, value in shown.items() if path != "state" and home.read_value(entity, path) != value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.listing.listing import Entity
+from homerl.envs.assistant.listing.listing import ListedEntity
 from homerl.envs.homeenv.sim.assist.entities import DEAD
 from homerl.envs.homeenv.sim.values.types import NUMBERS
 
@@ -73,7 +73,7 @@ UNITS = {
 }
 
 
-def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
+def apply_entity_limits(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:
     """The attribute or argument of this name with the entity's own limits."""
     changed = dict(typed) | _moment(typed, name, entity)
     if typed["type"] == "int" and isinstance(now := entity.attributes.get(name), float) and now % 1:
@@ -91,7 +91,7 @@ def limited(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
     return {key: one for key, one in changed.items() if key not in free}
 
 
-def _options(name: str, entity: Entity) -> list[str] | None:
+def _options(name: str, entity: ListedEntity) -> list[str] | None:
     listing = next((key for key, names in OPTIONS.items() if name in names), None)
     if name == "state":
         listing = STATES.get(entity.domain)
@@ -103,7 +103,7 @@ def _options(name: str, entity: Entity) -> list[str] | None:
     return list(dict.fromkeys(options)) or None
 
 
-def switched_on(entity: Entity, options: Sequence[str]) -> str | None:
+def switched_on_state(entity: ListedEntity, options: Sequence[str]) -> str | None:
     """The state in which something is switched on that has several such: as Home Assistant chooses, else the first."""
     waking = [option for option in options if option not in ("off", *DEAD)]
     if entity.domain != "climate" or len(waking) == 1:
@@ -111,7 +111,7 @@ def switched_on(entity: Entity, options: Sequence[str]) -> str | None:
     return next((mode for mode in WAKING if mode in waking), None)
 
 
-def _bounds(name: str, entity: Entity) -> tuple[float, float] | None:
+def _bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
     keys = VALUES.get(entity.domain) if name in ("state", "value") else RANGES.get(name)
     low, high = (entity.attributes.get(key) for key in keys or ("", ""))
     if entity.domain == "counter" and keys:  # it counts below zero, unless it is told not to
@@ -131,21 +131,21 @@ def _ranged(typed: Mapping[str, Any], bounds: tuple[float, float]) -> Typed:
     return changed
 
 
-def _unit(name: str, entity: Entity) -> str | None:
+def _unit(name: str, entity: ListedEntity) -> str | None:
     given = entity.attributes.get("unit_of_measurement") if name in ("state", "value") else None
     return UNITS.get(given, given) if isinstance(given, str) else None
 
 
-def moment_of(entity: Entity) -> str | None:
+def moment_format(entity: ListedEntity) -> str | None:
     """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/sim/values/moments.py`."""
     if entity.domain == "input_datetime":
         return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
     return MOMENTS.get(entity.domain)
 
 
-def _moment(typed: Mapping[str, Any], name: str, entity: Entity) -> Typed:
+def _moment(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:
     """The format of a text that is a moment: the state, and what services take for it."""
-    own = moment_of(entity)
+    own = moment_format(entity)
     kind = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
     if typed["type"] != "str" or kind is None:
         return {}

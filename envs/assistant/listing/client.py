@@ -24,7 +24,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as opening
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from homerl.envs.assistant.listing.errors import HomeAssistantError, Unreachable
+from homerl.envs.assistant.listing.errors import HomeAssistantError, HomeAssistantUnreachable
 from homerl.envs.assistant.listing.listing import ASSIST, ENTRIES, EXPOSED, PLAIN, SERVICES, Listing
 
 PATIENCE = 60.0  # seconds for one answer: the slowest service call of a real home
@@ -37,7 +37,7 @@ frames = logging.getLogger(f"{__name__}.frames")
 frames.setLevel(logging.WARNING)  # at DEBUG the library logs each message, and the first one is the token
 
 
-def token_from(variable: str) -> SecretStr:
+def read_token(variable: str) -> SecretStr:
     """The token that an environment variable holds."""
     token = os.environ.get(variable, "").strip()
     if not token:
@@ -56,7 +56,7 @@ class _Opening(opening):
 
 
 @asynccontextmanager
-async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> AsyncIterator[Client]:
+async def connect_client(url: str, token: SecretStr, patience: float = PATIENCE) -> AsyncIterator[HomeAssistantClient]:
     """A client of the Home Assistant at a URL (`http://127.0.0.1:8123`); it is closed on leaving.
 
     The address of one of its pages is understood: what does not greet there is asked at the top.
@@ -65,14 +65,14 @@ async def connect(url: str, token: SecretStr, patience: float = PATIENCE) -> Asy
     if url.rstrip("/") != top and ADDRESS.fullmatch(url):
         try:
             socket = await _opened(url, patience)
-        except Unreachable:
+        except HomeAssistantUnreachable:
             raise
         except HomeAssistantError:
             url, socket = top, await _opened(top, patience)
     else:
         socket = await _opened(url, patience)
     async with socket:
-        yield Client(url, socket, await _authenticate(url, socket, token, patience), patience)
+        yield HomeAssistantClient(url, socket, await _authenticate(url, socket, token, patience), patience)
 
 
 async def _opened(url: str, patience: float) -> ClientConnection:
@@ -90,12 +90,12 @@ async def _opened(url: str, patience: float) -> ClientConnection:
         ) from None
     except (OSError, ValueError, TimeoutError, InvalidHandshake) as error:
         reason = str(error) or type(error).__name__
-        raise Unreachable(
+        raise HomeAssistantUnreachable(
             f"{url} cannot be reached ({reason}). Is Home Assistant running, and are host, port and http(s) right?"
         ) from None
 
 
-class Client:
+class HomeAssistantClient:
     """An authenticated connection. `version` is Home Assistant's."""
 
     def __init__(self, url: str, socket: ClientConnection, version: str, patience: float) -> None:
@@ -103,7 +103,7 @@ class Client:
         self._socket, self._patience = socket, patience
         self._ids, self._turn = count(1), asyncio.Lock()
 
-    async def call(self, command: str, **fields: Any) -> Any:
+    async def call_command(self, command: str, **fields: Any) -> Any:
         """The result of a WebSocket command."""
         async with self._turn:
             number = next(self._ids)
@@ -112,20 +112,20 @@ class Client:
             return answer.get("result")
         raise self._refusal(command, fields, answer.get("error") or {})
 
-    async def states(self) -> list[dict[str, Any]]:
+    async def read_states(self) -> list[dict[str, Any]]:
         """The state of every entity."""
-        return list(await self.call("get_states"))
+        return list(await self.call_command("get_states"))
 
-    async def exposed(self) -> frozenset[str]:
+    async def read_exposed_entities(self) -> frozenset[str]:
         """The entities of which Home Assistant says that they are exposed to Assist."""
-        answer = await self.call(EXPOSED)
+        answer = await self.call_command(EXPOSED)
         try:
             return frozenset(name for name, to in answer["exposed_entities"].items() if to.get(ASSIST))
         except (TypeError, KeyError, AttributeError):
             what = f"{self.url} answered `{EXPOSED}` with what is no list of entities. Is a proxy in between?"
             raise HomeAssistantError(what, EXPOSED) from None
 
-    async def events(self) -> AsyncIterator[dict[str, Any]]:
+    async def receive_events(self) -> AsyncIterator[dict[str, Any]]:
         """The events that were subscribed to, as they come. Nothing else may be asked meanwhile.
 
         Raises `HomeAssistantError` when the connection ends.
@@ -152,20 +152,20 @@ class Client:
             fields["target"] = dict(target)
         if returns:
             fields["return_response"] = True
-        return (await self.call("call_service", **fields)).get("response")
+        return (await self.call_command("call_service", **fields)).get("response")
 
-    async def converse(self, sentence: str, **fields: Any) -> dict[str, Any]:
+    async def process_conversation(self, sentence: str, **fields: Any) -> dict[str, Any]:
         """What the conversation agent answers to a sentence; `fields` are `language`, `agent_id`, `conversation_id`."""
-        answer: dict[str, Any] = await self.call("conversation/process", text=sentence, **fields)
+        answer: dict[str, Any] = await self.call_command("conversation/process", text=sentence, **fields)
         return answer
 
-    async def listing(self) -> Listing:
+    async def read_listing(self) -> Listing:
         """Everything that an importer needs of this home."""
-        sources = {command: await self.call(command) for command in PLAIN}
+        sources = {command: await self.call_command(command) for command in PLAIN}
         named = [entity["entity_id"] for entity in sources["config/entity_registry/list"]]
-        sources[ENTRIES] = await self.call(ENTRIES, entity_ids=named)
+        sources[ENTRIES] = await self.call_command(ENTRIES, entity_ids=named)
         sources[SERVICES] = {
-            entity: sorted(await self.call(SERVICES, target={"entity_id": [entity]}))
+            entity: sorted(await self.call_command(SERVICES, target={"entity_id": [entity]}))
             for entity in sorted(state["entity_id"] for state in sources["get_states"])
         }
         return Listing(version=self.version, sources=sources)

@@ -11,5 +11,5 @@ class HomeAssistantError(Exception):
         self.command, self.code, self.said = command, code, said
 
 
-class Unreachable(HomeAssistantError):
+class HomeAssistantUnreachable(HomeAssistantError):
     """Nothing answers at the address now."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 from homerl.envs.assistant.listing.listing import (
     ASSIST,
     CONFIG,
@@ -20,7 +20,7 @@ from homerl.envs.assistant.listing.listing import (
     EXPOSED,
     SERVICES,
     STATES,
-    Entity,
+    ListedEntity,
     Listing,
 )
 
@@ -35,39 +35,41 @@ CLASSES = {
 }
 
 
-def selected(listing: Listing, everything: bool = False) -> tuple[Entity, ...]:
+def select_entities(listing: Listing, everything: bool = False) -> tuple[ListedEntity, ...]:
     """The entities to import: those exposed to Assist, or every one."""
     if everything:
         return listing.entities
-    known = exposed_in(listing)
+    known = exposed_entity_ids(listing)
     said = {name: _said(entry) for name, entry in listing.sources[ENTRIES].items()}
     asked = known or any(one is not None for one in said.values())
 
-    def exposed(entity: Entity) -> bool:
+    def exposed(entity: ListedEntity) -> bool:
         own = said.get(entity.entity_id)
         return own if own is not None else entity.entity_id in known if asked else _by_default(entity)
 
     return tuple(filter(exposed, listing.entities))
 
 
-def exposed_in(listing: Listing) -> frozenset[str]:
+def exposed_entity_ids(listing: Listing) -> frozenset[str]:
     """The entities of which a listing says that they are exposed to Assist."""
     return frozenset(name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST))
 
 
-async def withdrawn(client: Client, dids: Collection[str], states: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+async def find_withdrawn_devices(
+    client: HomeAssistantClient, dids: Collection[str], states: Sequence[Mapping[str, Any]]
+) -> frozenset[str]:
     """The devices of a home that are not exposed to Assist now. Raises `HomeAssistantError` if that cannot be read."""
-    if listed := await client.exposed():
+    if listed := await client.read_exposed_entities():
         return frozenset(dids) - listed
     sources = {  # either Assist was never asked, or nothing is exposed any more: of what is registered, its entry tells
-        ENTRIES: await client.call(ENTRIES, entity_ids=[*dids]),
+        ENTRIES: await client.call_command(ENTRIES, entity_ids=[*dids]),
         STATES: [row for row in states if row["entity_id"] in dids],
         EXPOSED: {"exposed_entities": {}},
         DEVICES: [],
         SERVICES: {},
         CONFIG: {},
     }
-    return frozenset(dids) - {one.entity_id for one in selected(Listing(version=client.version, sources=sources))}
+    return frozenset(dids) - {one.entity_id for one in select_entities(Listing(version=client.version, sources=sources))}
 
 
 def _said(entry: Mapping[str, Any] | None) -> bool | None:
@@ -76,7 +78,7 @@ def _said(entry: Mapping[str, Any] | None) -> bool | None:
     return None if said is None else bool(said)
 
 
-def _by_default(entity: Entity) -> bool:
+def _by_default(entity: ListedEntity) -> bool:
     if entity.hidden or entity.category is not None:
         return False
     return entity.domain in DOMAINS or str(entity.attributes.get("device_class")) in CLASSES.get(entity.domain, ())

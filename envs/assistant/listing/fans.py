@@ -13,7 +13,7 @@ SPEEDS = 3  # of the catalogue's fans, which begin with the second one: 67 %
 LAST = "(self.speed if self.speed > 0 else 100)"  # with which any other begins, if it is told no speed
 
 
-def stepped(spec: Spec, step: Any) -> Spec:
+def set_fan_speeds(spec: Spec, step: Any) -> Spec:
     """The specification of a fan whose speeds are so many percent apart."""
     speeds = round(100 / step) if isinstance(step, (int, float)) and 1 <= step <= 100 else SPEEDS
     if speeds == SPEEDS:

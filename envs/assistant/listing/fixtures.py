@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from homerl.envs.assistant.listing.forms import shipped_forms, supported
+from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.listing import (
     AREAS,
     AUTOMATIONS,
@@ -35,7 +35,7 @@ from homerl.envs.assistant.listing.listing import (
     STATES,
     Listing,
 )
-from homerl.envs.assistant.listing.tidying import tidied
+from homerl.envs.assistant.listing.tidying import clean_listing
 from homerl.envs.assistant.listing.units import SYSTEMS
 from homerl.envs.core.documents import Document, InputError, read_json, read_yaml, write_atomic
 
@@ -64,14 +64,14 @@ TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
 ENDINGS = ("", ".json", ".yaml", ".yml")
 
 
-def save(listing: Listing, folder: Path) -> Path:
+def save_listing(listing: Listing, folder: Path) -> Path:
     """Write a listing into a folder, for its owner alone to read."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / SAVED, listing.model_dump_json(indent=1) + "\n", PRIVATE)
     return folder / SAVED
 
 
-def load(folder: Path) -> Listing:
+def load_listing(folder: Path) -> Listing:
     """The listing that a folder holds. Raises `InputError` if there is none, or a file cannot be used."""
     if not folder.is_dir():
         raise InputError("is no folder", where=str(folder), remedy="give Home Assistant's address, or a folder of its files")
@@ -88,7 +88,7 @@ def _usable(make: Callable[[], Listing], where: Path) -> Listing:
     """The listing, of which everything that an importer reads has been read once."""
     try:
         listing = make()
-        tidy, _ = tidied(listing)
+        tidy, _ = clean_listing(listing)
         entities, _, _ = tidy.entities, tidy.areas, tidy.floors
         if listing.sources[STATES] and not entities:
             raise ValueError("no row of the states has an `entity_id`")
@@ -144,7 +144,7 @@ def _listing(found: Mapping[str, Any]) -> Listing:
     known = {id: dict(_mapping(row.get("attributes"))) for row in states if (id := _id(row)) is not None}
     registered = _rows(found.get(REGISTERED), "entities")
     entries = {id: dict(row) for row in registered if (id := _id(row)) is not None}
-    forms = _forms(found.get(FORMS)) or shipped_forms()
+    forms = _forms(found.get(FORMS)) or shipped_service_forms()
     config = _config(found.get(CONFIG) or {})
     return Listing(
         version=str(config.get("version", "unknown")),
@@ -159,7 +159,7 @@ def _listing(found: Mapping[str, Any]) -> Listing:
             EXPOSED: _exposed(found.get(EXPOSED), entries),
             STATES: states,
             FORMS: forms,
-            SERVICES: {id: supported(forms, id, attributes) for id, attributes in known.items()},
+            SERVICES: {id: supported_services(forms, id, attributes) for id, attributes in known.items()},
         },
     )
 

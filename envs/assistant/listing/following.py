@@ -12,8 +12,8 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from homerl.envs.assistant.listing.client import Client
-from homerl.envs.assistant.listing.exposure import exposed_in, selected
+from homerl.envs.assistant.listing.client import HomeAssistantClient
+from homerl.envs.assistant.listing.exposure import exposed_entity_ids, select_entities
 from homerl.envs.assistant.listing.listing import (
     AREAS,
     AUTOMATIONS,
@@ -25,7 +25,7 @@ from homerl.envs.assistant.listing.listing import (
     STATES,
     Listing,
 )
-from homerl.envs.assistant.listing.tidying import tidied
+from homerl.envs.assistant.listing.tidying import clean_listing
 
 EVENTS = (  # after which a home may be another one
     "entity_registry_updated",
@@ -47,52 +47,52 @@ MOMENTS = frozenset(("created_at", "modified_at"))
 GONE = "unavailable"
 
 
-async def events(client: Client) -> AsyncIterator[str]:
+async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]:
     """The kinds of `EVENTS` that happen from now on; first an empty one, once all are subscribed to.
 
     Raises `HomeAssistantError` if a kind is refused or the connection ends.
     """
     for kind in EVENTS:
-        await client.call("subscribe_events", event_type=kind)
+        await client.call_command("subscribe_events", event_type=kind)
     yield ""
-    async for event in client.events():
+    async for event in client.receive_events():
         yield str(event.get("event_type"))
 
 
-def is_running(listing: Listing) -> bool:
+def is_home_running(listing: Listing) -> bool:
     """Whether Home Assistant has started whole; before, entities are missing."""
     return bool(listing.sources[CONFIG].get("state", "RUNNING") == "RUNNING")
 
 
-def essence(listing: Listing) -> str:
+def hash_home_setup(listing: Listing) -> str:
     """A hash of all that an import makes a home of, but for states."""
-    listing, _ = tidied(listing)
+    listing, _ = clean_listing(listing)
     entities = [
-        one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": form(one.attributes)}
-        for one in selected(listing)
+        one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": lasting_attributes(one.attributes)}
+        for one in select_entities(listing)
     ]
     places = [[_lasting(row) for row in listing.sources[key]] for key in (AREAS, FLOORS)]
     told = [entities, places, listing.sources.get(AUTOMATIONS) or {}]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def form(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def lasting_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """What of the attributes of a state tells what the entity is."""
     return {name: value for name, value in attributes.items() if name in FORM}
 
 
-def is_as_known(known: Listing | None, states: Iterable[Mapping[str, Any]], exposed: frozenset[str]) -> bool:
+def is_same_setup(known: Listing | None, states: Iterable[Mapping[str, Any]], exposed: frozenset[str]) -> bool:
     """Whether the same entities are exposed as in a listing, and none of these shows another form. Without one, it is."""
     if known is None:
         return True
     rows = {row["entity_id"]: row["attributes"] for row in known.sources[STATES]}
     told = [row for row in states if row["entity_id"] in exposed and row["state"] != GONE]
-    return exposed == exposed_in(known) and all(
-        form(row["attributes"]).items() <= rows.get(row["entity_id"], {}).items() for row in told
+    return exposed == exposed_entity_ids(known) and all(
+        lasting_attributes(row["attributes"]).items() <= rows.get(row["entity_id"], {}).items() for row in told
     )
 
 
-def remembering(listing: Listing, before: Listing | None) -> Listing:
+def merge_earlier_listing(listing: Listing, before: Listing | None) -> Listing:
     """A listing in which entities keep the form and the past that they had in an earlier one, and those out of reach are not
     missing.
     """
@@ -113,7 +113,7 @@ def remembering(listing: Listing, before: Listing | None) -> Listing:
 def _remembered(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
     if known is None:
         return dict(row)
-    earlier = known["attributes"] if row["state"] == GONE else form(known["attributes"])
+    earlier = known["attributes"] if row["state"] == GONE else lasting_attributes(known["attributes"])
     return {**row, "attributes": {**earlier, **row["attributes"]}}
 
 

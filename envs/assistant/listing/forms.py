@@ -20,13 +20,13 @@ Forms = Mapping[str, Mapping[str, Mapping[str, Any]]]  # domain -> service -> fo
 
 
 @cache
-def shipped_forms() -> dict[str, Any]:
+def shipped_service_forms() -> dict[str, Any]:
     """The forms of the version that homerl knows."""
     forms: dict[str, Any] = read_json(Path(__file__).with_name("services.json")).data["services"]
     return forms
 
 
-def supported(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[str]:
+def supported_services(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[str]:
     """The services of its own domain that an entity supports, as `light.turn_on`."""
     domain = entity.partition(".")[0]
     return sorted(
@@ -36,20 +36,20 @@ def supported(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[
     )
 
 
-def fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def applicable_fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The fields of a service that make sense for an entity with these attributes; those in sections among them."""
     for name, field in form.get("fields", {}).items():
         if "fields" in field:
-            yield from fields(field, attributes)
+            yield from applicable_fields(field, attributes)
         elif _fits(field.get("filter") or {}, attributes):
             yield name, field
 
 
-def every_field(form: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def all_service_fields(form: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """All fields of a service, for whatever entity."""
     for name, field in form.get("fields", {}).items():
         if "fields" in field:
-            yield from every_field(field)
+            yield from all_service_fields(field)
         else:
             yield name, field
 
@@ -72,7 +72,7 @@ def _fits(needs: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     return all(set(wanted) & set(attributes.get(name) or ()) for name, wanted in (needs.get("attribute") or {}).items())
 
 
-def features(attributes: Mapping[str, Any]) -> int:
+def supported_feature_bits(attributes: Mapping[str, Any]) -> int:
     """The features of an entity as bits; none if it tells no number."""
     told = attributes.get("supported_features")
     return int(told) if isinstance(told, int) or (isinstance(told, float) and isfinite(told)) else 0
@@ -80,5 +80,5 @@ def features(attributes: Mapping[str, Any]) -> int:
 
 def _any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:
     """Whether one of several features, or combinations of them, is supported."""
-    has = features(attributes)
+    has = supported_feature_bits(attributes)
     return any(has & bits == bits for bits in needed)

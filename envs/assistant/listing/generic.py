@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from homerl.envs.assistant.listing.capabilities import CAPABILITIES, Typed, limited
-from homerl.envs.assistant.listing.forms import Forms, fields
-from homerl.envs.assistant.listing.listing import Entity
-from homerl.envs.assistant.privacy import is_secret
+from homerl.envs.assistant.listing.capabilities import CAPABILITIES, Typed, apply_entity_limits
+from homerl.envs.assistant.listing.forms import Forms, applicable_fields
+from homerl.envs.assistant.listing.listing import ListedEntity
+from homerl.envs.assistant.privacy import is_secret_attribute
 
 SWITCHED = ("on", "off")  # states of what can only be switched
 
 
-class Note(NamedTuple):
+class ImportNote(NamedTuple):
     """Something of an entity that was not understood: `part` is `attribute fan_speed` or `service turn_on`.
 
     It is `minor` if nobody would miss it: a value that the entity does not tell now, or a service that only reads.
@@ -31,32 +31,32 @@ class Note(NamedTuple):
     minor: bool = False
 
 
-def identifier(theirs: str) -> str:
+def to_identifier(theirs: str) -> str:
     """A name that code can use."""
     name = re.sub(r"\W", "_", theirs, flags=re.ASCII).strip("_") or "x"
     name = f"x_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
     return name if name.isidentifier() else "x"
 
 
-def state_of(entity: Entity) -> Typed:
+def generic_state(entity: ListedEntity) -> Typed:
     """The state as an attribute: a number if it has a unit, one of the entity's own options, or a text."""
     state: Typed = {"name": "state", "type": "str"}
     if "unit_of_measurement" in entity.attributes or "state_class" in entity.attributes:
         state |= {"type": "float", "nullable": True}
-    return limited(state, "state", entity)
+    return apply_entity_limits(state, "state", entity)
 
 
-def readings(entity: Entity, known: frozenset[str], notes: list[Note]) -> Iterator[tuple[str, Typed]]:
+def generic_attributes(entity: ListedEntity, known: frozenset[str], notes: list[ImportNote]) -> Iterator[tuple[str, Typed]]:
     """The attributes that nothing else explains, as (Home Assistant's name, attribute)."""
     for name, value in sorted(entity.attributes.items()):
-        if name in known or name in CAPABILITIES or is_secret(name):
+        if name in known or name in CAPABILITIES or is_secret_attribute(name):
             continue
         typed = _typed(value)
         if typed is None:
             why = "it has no value now, so its type is not known" if value is None else "its value is nested"
-            notes.append(Note(entity.entity_id, f"attribute {name}", why, minor=value is None))
+            notes.append(ImportNote(entity.entity_id, f"attribute {name}", why, minor=value is None))
         else:
-            yield name, {"name": identifier(name), **typed, "nullable": True, "read_only": True}
+            yield name, {"name": to_identifier(name), **typed, "nullable": True, "read_only": True}
 
 
 def _typed(value: Any) -> Typed | None:
@@ -73,33 +73,33 @@ def _typed(value: Any) -> Typed | None:
     return None
 
 
-def service(
-    entity: Entity, full: str, forms: Forms, attributes: Mapping[str, Typed], notes: list[Note]
+def generic_service(
+    entity: ListedEntity, full: str, forms: Forms, attributes: Mapping[str, Typed], notes: list[ImportNote]
 ) -> dict[str, Any] | None:
     """A service by its form. It sets the attributes that its arguments name, and the state if its name says so."""
     domain, _, name = full.partition(".")
     form = forms.get(domain, {}).get(name)
     if form is None:
-        notes.append(Note(entity.entity_id, f"service {full}", "Home Assistant does not list its fields"))
+        notes.append(ImportNote(entity.entity_id, f"service {full}", "Home Assistant does not list its fields"))
         return None
     arguments: list[Typed] = []
-    for field, said in fields(form, entity.attributes):
+    for field, said in applicable_fields(form, entity.attributes):
         typed = _selected(said.get("selector") or {})
         if typed is None:
             (kind,) = [*(said.get("selector") or {}), "?"][:1]
             why = f"its field {field} is of the kind '{kind}', which cannot be simulated"
-            notes.append(Note(entity.entity_id, f"service {full}", why))
+            notes.append(ImportNote(entity.entity_id, f"service {full}", why))
             if said.get("required"):
                 return None
             continue
-        made = {"name": identifier(field), **limited(typed, field, entity)}
+        made = {"name": to_identifier(field), **apply_entity_limits(typed, field, entity)}
         arguments.append(made if said.get("required") else made | {"required": False})
     code = list(_code(name, arguments, attributes))
     if not code:
         reads = not (form.get("response") or {}).get("optional", True)  # what must answer
         why = "what it changes is not known, so here it changes nothing"
-        notes.append(Note(entity.entity_id, f"service {full}", why, minor=reads or domain == "script"))
-    made = {"name": identifier(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
+        notes.append(ImportNote(entity.entity_id, f"service {full}", why, minor=reads or domain == "script"))
+    made = {"name": to_identifier(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
     return made | ({"arguments": arguments} if arguments else {})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from homerl.envs.assistant.listing.client import Client
+from homerl.envs.assistant.listing.client import HomeAssistantClient
 from homerl.envs.assistant.listing.errors import HomeAssistantError
 from homerl.envs.assistant.listing.listing import HISTORY, STATES, Listing
 
@@ -21,7 +21,7 @@ HOME = "docked"
 NONE = frozenset(("unknown", "unavailable", ""))
 
 
-async def with_history(client: Client, listing: Listing) -> Listing:
+async def with_state_history(client: HomeAssistantClient, listing: Listing) -> Listing:
     """The listing with the states in which its moving entities were, if the home keeps a history.
 
     Those whose past the listing knows are not asked for. Of a robot, what follows its last return does not count: it may
@@ -32,7 +32,7 @@ async def with_history(client: Client, listing: Listing) -> Listing:
     moving = [name for name in names if name.partition(".")[0] in (*MOVING, *ROAMING)]
     asked = {"start_time": (now - PAST).isoformat(), "end_time": now.isoformat(), "entity_ids": sorted(moving)}
     try:
-        told = await client.call("history/history_during_period", **asked, no_attributes=True) if moving else {}
+        told = await client.call_command("history/history_during_period", **asked, no_attributes=True) if moving else {}
     except HomeAssistantError as error:
         if error.code is None:
             raise
@@ -47,7 +47,7 @@ def _past(entity: str, rows: Sequence[Any]) -> list[str]:
     return states[:ended] if entity.partition(".")[0] in ROAMING else states
 
 
-def is_at_once(domain: str, states: Collection[str], assumed: bool) -> bool:
+def is_moved_at_once(domain: str, states: Collection[str], assumed: bool) -> bool:
     """Whether an entity that was in these states is where it is sent at once: it moved, and never was on its way.
 
     One whose state is assumed shows what it was told; a robot, that it returns.

@@ -18,9 +18,9 @@ MIREDS = {  # millions by kelvin, as older versions tell it
 }
 
 
-def completed(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def complete_light_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a light, with null for what it can show and does not show now."""
-    has = modes_of(attributes)
+    has = light_colour_modes(attributes)
     can = ["brightness", "color_mode"] if has.difference(PLAIN) else []
     can += ["color_temp_kelvin"] if "color_temp" in has else []
     can += ["hs_color", "rgb_color"] if has.intersection(COLOURED) else []
@@ -30,9 +30,9 @@ def completed(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return dict.fromkeys(can) | kelvin | shown
 
 
-def uncoloured(spec: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+def limit_light_modes(spec: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The specification of a light, which has one mode if it has no colour and no white of several kinds."""
-    modes = modes_of(attributes)
+    modes = light_colour_modes(attributes)
     if len(modes) != 1 or not modes <= {"onoff", "brightness"}:
         return spec
     (mode,) = modes
@@ -40,7 +40,7 @@ def uncoloured(spec: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str,
     return spec | {"attributes": [one | own if one["name"] == "color_mode" else one for one in spec["attributes"]]}
 
 
-def modes_of(attributes: Mapping[str, Any]) -> set[str]:
+def light_colour_modes(attributes: Mapping[str, Any]) -> set[str]:
     """The colour modes of a light."""
     modes = attributes.get("supported_color_modes")
     return {mode for mode in modes if isinstance(mode, str)} if isinstance(modes, list) else set()

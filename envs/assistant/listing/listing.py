@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from homerl.envs.assistant.listing.lights import completed
+from homerl.envs.assistant.listing.lights import complete_light_attributes
 
 CONFIG = "get_config"
 FLOORS = "config/floor_registry/list"
@@ -33,13 +33,13 @@ ASSIST = "conversation"  # the assistant to which entities are exposed
 ENTITY = re.compile(r"[a-z0-9_]+\.[a-z0-9_]+")  # the id of an entity, where other texts may stand too
 
 
-class Frozen(BaseModel):
+class FrozenModel(BaseModel):
     """Data that nobody changes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Floor(Frozen):
+class ListedFloor(FrozenModel):
     """A floor, with the names that people give it; `level` 0 is the ground floor."""
 
     floor_id: str
@@ -48,7 +48,7 @@ class Floor(Frozen):
     level: int | None
 
 
-class Area(Frozen):
+class ListedArea(FrozenModel):
     """A room, or another place."""
 
     area_id: str
@@ -57,7 +57,7 @@ class Area(Frozen):
     floor_id: str | None
 
 
-class Entity(Frozen):
+class ListedEntity(FrozenModel):
     """One thing that has a state. Without a registry entry it has no area, device, labels or aliases."""
 
     entity_id: str
@@ -84,28 +84,28 @@ class Entity(Frozen):
         return self.entity_id.partition(".")[0]
 
 
-class Listing(Frozen):
+class Listing(FrozenModel):
     """The answers of one Home Assistant: its version, and for each command the result."""
 
     version: str
     sources: dict[str, Any]
 
     @property
-    def floors(self) -> tuple[Floor, ...]:
+    def floors(self) -> tuple[ListedFloor, ...]:
         """The floors, in their order there."""
-        return tuple(Floor(**_part(row, Floor)) for row in self.sources[FLOORS])
+        return tuple(ListedFloor(**_part(row, ListedFloor)) for row in self.sources[FLOORS])
 
     @property
-    def areas(self) -> tuple[Area, ...]:
+    def areas(self) -> tuple[ListedArea, ...]:
         """The areas, in their order there."""
-        return tuple(Area(**_part(row, Area)) for row in self.sources[AREAS])
+        return tuple(ListedArea(**_part(row, ListedArea)) for row in self.sources[AREAS])
 
     @property
-    def entities(self) -> tuple[Entity, ...]:
+    def entities(self) -> tuple[ListedEntity, ...]:
         """Every entity that has a state, sorted by id."""
         return tuple(self._entity(state) for state in sorted(self.sources[STATES], key=lambda state: state["entity_id"]))
 
-    def area_of(self, entity: str) -> str | None:
+    def area_of_entity(self, entity: str) -> str | None:
         """The id of an entity's area: its own, else that of its device, or of the device that this is a part of."""
         entry = self.sources[ENTRIES].get(entity) or {}
         devices = {device["id"]: device for device in self.sources[DEVICES]}
@@ -116,14 +116,14 @@ class Listing(Frozen):
             area, device = device.get("area_id"), devices.get(device.get("parent_device_id"))
         return area
 
-    def _entity(self, state: Mapping[str, Any]) -> Entity:
+    def _entity(self, state: Mapping[str, Any]) -> ListedEntity:
         name, attributes = state["entity_id"], state["attributes"]
         entry = self.sources[ENTRIES].get(name) or {}
-        return Entity(
+        return ListedEntity(
             entity_id=name,
             name=attributes.get("friendly_name") or name,
             aliases=tuple(alias for alias in entry.get("aliases", ()) if alias is not None),  # None stands for the name
-            area_id=self.area_of(name),
+            area_id=self.area_of_entity(name),
             device_id=entry.get("device_id"),
             labels=tuple(entry.get("labels", ())),
             platform=entry.get("platform"),
@@ -131,7 +131,7 @@ class Listing(Frozen):
             hidden=entry.get("hidden_by") is not None,
             exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
-            attributes=completed(attributes) if name.startswith("light.") else attributes,
+            attributes=complete_light_attributes(attributes) if name.startswith("light.") else attributes,
             services=(*self.sources[SERVICES].get(name, ()), *self._own_service(name, entry)),
             past=tuple(self.sources.get(HISTORY, {}).get(name, ())),
             units=self.sources[CONFIG].get("unit_system") or {},

@@ -24,7 +24,7 @@ HOMEWARD = ("dock", "return_to_base")  # services that send a robot home
 EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an expression
 
 
-def narrowed(spec: Spec, attributes: Collection[str], services: Mapping[str, Collection[str]]) -> Spec:
+def narrow_product(spec: Spec, attributes: Collection[str], services: Mapping[str, Collection[str]]) -> Spec:
     """The specification with these attributes, and these services with these arguments."""
     has = frozenset(attributes)
     kept = [_attribute(attribute, has) for attribute in spec.get("attributes", ()) if attribute["name"] in has]
@@ -41,7 +41,7 @@ def narrowed(spec: Spec, attributes: Collection[str], services: Mapping[str, Col
     return narrow
 
 
-def at_once(spec: Spec) -> Spec:
+def remove_travel_time(spec: Spec) -> Spec:
     """The specification of a device that is where it is sent at once: what moves is where it moves to."""
     moving = {one["name"]: one["moves"]["to"] for one in spec.get("attributes", ()) if "moves" in one}
     kept = [
@@ -54,7 +54,7 @@ def at_once(spec: Spec) -> Spec:
     return spec | {"attributes": kept, "services": services}
 
 
-def docked(spec: Spec) -> Spec:
+def remove_docking_time(spec: Spec) -> Spec:
     """The specification of a robot that is home as soon as it is sent there."""
     services = [
         one | {"code": f"{one['code'].strip()}\nself.way = 0"} if one["name"] in HOMEWARD else one
@@ -71,7 +71,7 @@ def _unassigned(code: str, names: Collection[str]) -> str:
     )
 
 
-def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+def replace_bounds(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
     if not ranges:
         return code
@@ -85,7 +85,7 @@ def rebounded(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[fl
     return ast.unparse(tree)
 
 
-def rechosen(code: str, attribute: str, allowed: Collection[Any], instead: Any) -> str:
+def replace_disallowed_values(code: str, attribute: str, allowed: Collection[Any], instead: Any) -> str:
     """The code with `instead` for what is assigned to an attribute and is not allowed; empty if there is nothing instead."""
     tree = ast.parse(code)
     for statement in tree.body:
@@ -107,7 +107,7 @@ def _assigned(value: ast.expr) -> Iterator[ast.Constant]:
         yield value
 
 
-def restarted(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def limit_start_value(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """How an attribute starts, with what its limits allow now in the place of what they allowed before."""
     tree = ast.parse(starts, mode="eval").body
     for node in ast.walk(tree):

@@ -16,22 +16,43 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.assistant.listing.capabilities import STATES, Typed, limited, moment_of, switched_on
-from homerl.envs.assistant.listing.codes import asking
-from homerl.envs.assistant.listing.fans import stepped
-from homerl.envs.assistant.listing.forms import Forms, every_field, features, fields, shipped_forms
-from homerl.envs.assistant.listing.generic import SWITCHED, Note, identifier, readings, service, state_of
-from homerl.envs.assistant.listing.history import ROAMING, is_at_once
-from homerl.envs.assistant.listing.lights import WHITE, modes_of, uncoloured
-from homerl.envs.assistant.listing.listing import Entity
-from homerl.envs.assistant.listing.narrowing import Spec, at_once, docked, narrowed, rebounded, rechosen, restarted
-from homerl.envs.assistant.listing.scripts import lasting
-from homerl.envs.assistant.listing.units import in_units_of
+from homerl.envs.assistant.listing.capabilities import STATES, Typed, apply_entity_limits, moment_format, switched_on_state
+from homerl.envs.assistant.listing.codes import require_alarm_code
+from homerl.envs.assistant.listing.fans import set_fan_speeds
+from homerl.envs.assistant.listing.forms import (
+    Forms,
+    all_service_fields,
+    applicable_fields,
+    shipped_service_forms,
+    supported_feature_bits,
+)
+from homerl.envs.assistant.listing.generic import (
+    SWITCHED,
+    ImportNote,
+    generic_attributes,
+    generic_service,
+    generic_state,
+    to_identifier,
+)
+from homerl.envs.assistant.listing.history import ROAMING, is_moved_at_once
+from homerl.envs.assistant.listing.lights import WHITE, light_colour_modes, limit_light_modes
+from homerl.envs.assistant.listing.listing import ListedEntity
+from homerl.envs.assistant.listing.narrowing import (
+    Spec,
+    limit_start_value,
+    narrow_product,
+    remove_docking_time,
+    remove_travel_time,
+    replace_bounds,
+    replace_disallowed_values,
+)
+from homerl.envs.assistant.listing.scripts import set_script_duration
+from homerl.envs.assistant.listing.units import convert_to_entity_units
 from homerl.envs.homeenv.sim.devices.interface import Attribute
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec, spec_from_json
 from homerl.envs.homeenv.sim.plan.origin import AVAILABLE, Link
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.moments import canonical
+from homerl.envs.homeenv.sim.values.moments import canonical_moment
 from homerl.envs.homeenv.sim.values.types import NUMBERS
 
 FOLDER = Path(__file__).parents[2] / "homeenv" / "sim" / "homeassistant"
@@ -57,27 +78,29 @@ GROUPED = [  # its services, which are those of no domain there
     {"name": "toggle", "description": "Switch it over", "code": 'self.state = "off" if self.state == "on" else "on"'},
 ]
 
-Product = tuple[DeviceSpec, Link, list[Note]]  # with its names there, and what was not understood
+Product = tuple[DeviceSpec, Link, list[ImportNote]]  # with its names there, and what was not understood
 
 
 @cache
-def bases() -> tuple[DeviceSpec, ...]:
+def load_base_products() -> tuple[DeviceSpec, ...]:
     """The products of Home Assistant's shape."""
-    return tuple(Catalogue.load(FOLDER).values())
+    return tuple(Catalogue.load_folders(FOLDER).values())
 
 
-def base_of(entity: Entity) -> DeviceSpec | None:
+def choose_base_product(entity: ListedEntity) -> DeviceSpec | None:
     """The product of the entity's domain that does and has most of what the entity does and has, and least beside that."""
     kind = entity.attributes.get("device_class")
     if entity.domain in SENSORS:
         unit = "_fahrenheit" if entity.attributes.get("unit_of_measurement") == "°F" else ""
-        return next((spec for spec in bases() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
-    forms = shipped_forms().get(entity.domain, {})
-    offered = {one: {name for name, _ in fields(forms.get(one, {}), entity.attributes)} for one in _offered(entity)}
+        return next((spec for spec in load_base_products() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
+    forms = shipped_service_forms().get(entity.domain, {})
+    offered = {
+        one: {name for name, _ in applicable_fields(forms.get(one, {}), entity.attributes)} for one in _offered(entity)
+    }
     told = {name for names in offered.values() for name in names}
     has = offered.keys() | (told if _hides(entity) else set(entity.attributes))
     shown = {name for name, value in entity.attributes.items() if value is not None}
-    states = set(limited({"type": "str"}, "state", entity).get("options", ()))
+    states = set(apply_entity_limits({"type": "str"}, "state", entity).get("options", ()))
 
     def fit(spec: DeviceSpec) -> tuple[int, bool, int, int, int]:
         made = {one.name: {argument.name for argument in one.arguments} for one in spec.services}
@@ -88,7 +111,7 @@ def base_of(entity: Entity) -> DeviceSpec | None:
         alike = kind is not None and spec.userdata.subcategory == kind
         return -lost, alike, len(own & has), len(modes & states), -len(own - has)
 
-    return max((spec for spec in bases() if spec.category == entity.domain), key=fit, default=None)
+    return max((spec for spec in load_base_products() if spec.category == entity.domain), key=fit, default=None)
 
 
 def _lost(shown: set[str], told: set[str], arguments: set[str] | None) -> int:
@@ -99,72 +122,72 @@ def _lost(shown: set[str], told: set[str], arguments: set[str] | None) -> int:
     return not (told and shown == told) if arguments is None else len(shown - arguments)
 
 
-def _hides(entity: Entity) -> bool:
+def _hides(entity: ListedEntity) -> bool:
     """Whether Home Assistant does not show all attributes of an entity in its present state."""
     return entity.state == "unavailable" or entity.state in HIDING.get(entity.domain, ())
 
 
-def _offered(entity: Entity) -> set[str]:
+def _offered(entity: ListedEntity) -> set[str]:
     """The services of its own domain that an entity supports."""
     needs = UNSAID.get(entity.domain, {})
-    has = features(entity.attributes)
+    has = supported_feature_bits(entity.attributes)
     named = {full.partition(".")[2] for full in entity.services if full.startswith(f"{entity.domain}.")}
     return {name for name in named if has & needs.get(name, 0) == needs.get(name, 0)}
 
 
-def _is_sensor(spec: DeviceSpec, entity: Entity, kind: str) -> bool:
+def _is_sensor(spec: DeviceSpec, entity: ListedEntity, kind: str) -> bool:
     """Whether a sensor's product is of this kind, and can show what the entity shows."""
     if (spec.category, spec.userdata.subcategory) != (entity.domain, kind):
         return False
     (state,) = (one for one in spec.attributes if one.name == "state")
     try:
-        state.check(float(entity.state) if state.type in NUMBERS else entity.state)
+        state.check_value(float(entity.state) if state.type in NUMBERS else entity.state)
     except (Refused, ValueError):
         return False
     return True
 
 
-def product_of(entity: Entity, forms: Forms, measures: bool = False) -> Product:
+def product_of_entity(entity: ListedEntity, forms: Forms, measures: bool = False) -> Product:
     """The product of an entity, what its names are there, and what was not understood.
 
     `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
     """
-    return _product(base_of(entity), entity, forms, measures)
+    return _product(choose_base_product(entity), entity, forms, measures)
 
 
-def generic_product(entity: Entity, forms: Forms, measures: bool = False) -> Product:
+def generic_product(entity: ListedEntity, forms: Forms, measures: bool = False) -> Product:
     """The product of an entity as if its domain had none: its attributes, and its services by their forms."""
     return _product(None, entity, forms, measures)
 
 
-def bare_product(entity: Entity) -> Product:
+def bare_product(entity: ListedEntity) -> Product:
     """The product of an entity of which nothing but the state, as a text, can be told."""
     state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
-    note = Note(entity.entity_id, "attributes and services", "only its state is told here")
+    note = ImportNote(entity.entity_id, "attributes and services", "only its state is told here")
     spec = _reachable(_empty(entity) | {"attributes": [state]})
     return spec_from_json(_numbered(spec)), Link(aliases=entity.aliases), [note]
 
 
-def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bool) -> Product:
-    notes: list[Note] = []
+def _product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, measures: bool) -> Product:
+    notes: list[ImportNote] = []
     spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
     if base is not None:
         spec = _of_its_own(spec, entity)
-    if is_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
-        spec = docked(spec) if entity.domain in ROAMING else at_once(spec)
+    if is_moved_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
+        spec = remove_docking_time(spec) if entity.domain in ROAMING else remove_travel_time(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:
-        attributes["state"] = state_of(entity)
-    for name, reading in readings(entity, frozenset(attributes) | REPEATED.get(entity.domain, frozenset()), notes):
+        attributes["state"] = generic_state(entity)
+    for name, reading in generic_attributes(entity, frozenset(attributes) | REPEATED.get(entity.domain, frozenset()), notes):
         reading["name"] = _unused(reading["name"], {AVAILABLE, *attributes})
         attributes[reading["name"]] = reading
         theirs |= {reading["name"]: name} if reading["name"] != name else {}
     services = {made["name"]: made for made in spec.get("services", ()) if made["code"] or "returns" in made}
     for name in sorted(_offered(entity) - HIDDEN - services.keys()):
-        if made := service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
+        if made := generic_service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
             services[made["name"]] = made
     if entity.domain == "group" and entity.state in SWITCHED:
         services |= {made["name"]: made for made in GROUPED}
@@ -173,28 +196,28 @@ def _product(base: DeviceSpec | None, entity: Entity, forms: Forms, measures: bo
     return spec_from_json(_numbered(_reachable(spec))), _link(entity, theirs, services), notes
 
 
-def _of_its_own(spec: Spec, entity: Entity) -> Spec:
+def _of_its_own(spec: Spec, entity: ListedEntity) -> Spec:
     """The product of a domain with what the entity has of its own: how long, in which steps, in which mode."""
     if entity.domain == "script":
-        return lasting(spec, entity.lasts)
+        return set_script_duration(spec, entity.lasts)
     if entity.domain == "fan":
-        return stepped(spec, entity.attributes.get("percentage_step"))
-    return uncoloured(spec, entity.attributes) if entity.domain == "light" else spec
+        return set_fan_speeds(spec, entity.attributes.get("percentage_step"))
+    return limit_light_modes(spec, entity.attributes) if entity.domain == "light" else spec
 
 
-def _lacking(entity: Entity, forms: Forms, services: Mapping[str, Any]) -> Iterator[Note]:
+def _lacking(entity: ListedEntity, forms: Forms, services: Mapping[str, Any]) -> Iterator[ImportNote]:
     """What the entity shows, or is, and no service of ours sets, though one of its own does."""
     if entity.domain == "light":
-        for mode in sorted(modes_of(entity.attributes).intersection(WHITE)):
+        for mode in sorted(light_colour_modes(entity.attributes).intersection(WHITE)):
             why = f"the white of its mode {mode} cannot be set here"
-            yield Note(entity.entity_id, "attribute supported_color_modes", why)
+            yield ImportNote(entity.entity_id, "attribute supported_color_modes", why)
         return  # a colour can be told in one way here, and in several there
     for full in entity.services:
         domain, _, name = full.partition(".")
-        known = {argument["name"] for argument in services.get(identifier(name), {}).get("arguments", ())}
-        told = [field for field, _ in fields(forms.get(domain, {}).get(name, {}), entity.attributes)]
-        if lost := [field for field in told if field in entity.attributes and identifier(field) not in known]:
-            yield Note(entity.entity_id, f"service {full}", f"it does not set {', '.join(lost)} here")
+        known = {argument["name"] for argument in services.get(to_identifier(name), {}).get("arguments", ())}
+        told = [field for field, _ in applicable_fields(forms.get(domain, {}).get(name, {}), entity.attributes)]
+        if lost := [field for field in told if field in entity.attributes and to_identifier(field) not in known]:
+            yield ImportNote(entity.entity_id, f"service {full}", f"it does not set {', '.join(lost)} here")
 
 
 def _reachable(spec: Spec) -> Spec:
@@ -203,7 +226,7 @@ def _reachable(spec: Spec) -> Spec:
     flags: list[Typed] = []
     reached = 'self.state != "unavailable"'
     try:
-        Attribute.model_validate(state).check("unavailable")
+        Attribute.model_validate(state).check_value("unavailable")
     except Refused:
         flags = [
             {"name": AVAILABLE, "type": "bool", "read_only": True, "starts": "True", "description": "Whether it is in reach"}
@@ -215,41 +238,43 @@ def _reachable(spec: Spec) -> Spec:
     return spec | {"attributes": [*spec["attributes"], *flags]}
 
 
-def _named_after(entity: Entity, spec: Spec) -> Spec:
+def _named_after(entity: ListedEntity, spec: Spec) -> Spec:
     """The specification as one of the entity's own class: a window is no garage door because that product fits it best."""
     kind = entity.attributes.get("device_class")
     told = {key: value for key, value in spec["userdata"].items() if key not in ("subcategory", "rooms")}
     return spec | {"name": entity.domain, "userdata": told | ({"subcategory": kind} if isinstance(kind, str) else {})}
 
 
-def _narrow(base: DeviceSpec, entity: Entity, forms: Forms) -> Spec:
+def _narrow(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> Spec:
     """The product of the domain with what the entity has."""
-    spec = in_units_of(entity, base.model_dump(mode="json", exclude_defaults=True))
+    spec = convert_to_entity_units(entity, base.model_dump(mode="json", exclude_defaults=True))
     shown = {one["name"] for one in spec["attributes"] if _hides(entity) or one.get("internal")} | {
         "state",
         *entity.attributes,
     }
     offered = _offered(entity)
-    written = {a.name for c in base.compiled() if c.service.name in offered for _, a, _ in c.writes}
+    written = {a.name for c in base.compile_services() if c.service.name in offered for _, a, _ in c.writes}
     shown |= {one["name"] for one in spec["attributes"] if one["name"] in written and "starts" in one}  # it shows them never
     services = {
         one["name"]: _arguments(one, forms.get(entity.domain, {}).get(one["name"], {}), entity)
         for one in spec.get("services", ())
         if one["name"] in offered
     }
-    spec = asking(narrowed(spec, shown, services), entity)
+    spec = require_alarm_code(narrow_product(spec, shown, services), entity)
     before = {one["name"]: one for one in spec["attributes"]}
     spec["attributes"] = _limited(spec["attributes"], entity)
     ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
     for one in spec["services"]:
-        one["code"] = rebounded(one["code"], ranges)
+        one["code"] = replace_bounds(one["code"], ranges)
         for attribute in spec["attributes"]:
             if attribute["name"] == "state" and entity.domain in STATES and "options" in attribute:
                 own = ("off",) if entity.domain == "climate" else attribute["options"]
-                one["code"] = rechosen(one["code"], "state", own, switched_on(entity, attribute["options"]))
+                one["code"] = replace_disallowed_values(
+                    one["code"], "state", own, switched_on_state(entity, attribute["options"])
+                )
         if "arguments" in one:
             one["arguments"] = [
-                argument if argument["name"] in STEPS else limited(argument, argument["name"], entity)
+                argument if argument["name"] in STEPS else apply_entity_limits(argument, argument["name"], entity)
                 for argument in one["arguments"]
             ]
     return spec
@@ -261,9 +286,9 @@ def _changed(before: Mapping[str, Typed], attributes: list[Typed]) -> list[tuple
     return [(was, one) for was, one in pairs if "range" in was and "range" in one and was["range"] != one["range"]]
 
 
-def _limited(attributes: list[Typed], entity: Entity) -> list[Typed]:
+def _limited(attributes: list[Typed], entity: ListedEntity) -> list[Typed]:
     """The attributes with the entity's own limits. The memory of an attribute has the limits of that attribute."""
-    made = {one["name"]: _constant(limited(one, one["name"], entity), entity) for one in attributes}
+    made = {one["name"]: _constant(apply_entity_limits(one, one["name"], entity), entity) for one in attributes}
     for one in attributes:
         if one.get("internal") and "starts" in one:
             for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
@@ -280,9 +305,9 @@ def _started(was: Typed, now: Typed) -> Typed:
     if "starts" not in now or _bounds(was) == _bounds(now):
         return now
     if "format" in now:
-        return now if canonical(now["format"], ast.literal_eval(now["starts"])) else _without(now, "starts")
+        return now if canonical_moment(now["format"], ast.literal_eval(now["starts"])) else _without(now, "starts")
     if now.get("internal"):
-        return now | {"starts": restarted(now["starts"], was, now)}
+        return now | {"starts": limit_start_value(now["starts"], was, now)}
     return now if "self." in now["starts"] else _without(now, "starts")  # then it begins as it is shown
 
 
@@ -294,7 +319,7 @@ def _bounds(typed: Typed) -> list[Any]:
     return [typed.get(key) for key in BOUNDS]
 
 
-def _constant(typed: Typed, entity: Entity) -> Typed:
+def _constant(typed: Typed, entity: ListedEntity) -> Typed:
     """An attribute that is the same for all of its product is what the entity shows."""
     given = entity.attributes.get(typed["name"])
     if "derived" in typed and "self." not in typed["derived"] and isinstance(given, list):
@@ -302,16 +327,16 @@ def _constant(typed: Typed, entity: Entity) -> Typed:
     return typed
 
 
-def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: Entity) -> set[str]:
+def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: ListedEntity) -> set[str]:
     """The arguments of a product's service that make sense for the entity. One that the form does not have makes sense."""
-    every = {name for name, _ in every_field(form)}
-    fitting = {name for name, _ in fields(form, entity.attributes)}
-    if entity.domain == "input_datetime" and (moment := moment_of(entity)):
+    every = {name for name, _ in all_service_fields(form)}
+    fitting = {name for name, _ in applicable_fields(form, entity.attributes)}
+    if entity.domain == "input_datetime" and (moment := moment_format(entity)):
         return {moment}  # in which the others are told, see `translation.py`
     return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
 
 
-def _empty(entity: Entity) -> Spec:
+def _empty(entity: ListedEntity) -> Spec:
     """A product without any services, for a domain that has none."""
     kind = entity.attributes.get("device_class")
     tags = ["sensor"] if entity.domain in PLAIN else []
@@ -323,9 +348,11 @@ def _unused(name: str, taken: Collection[str]) -> str:
     return name if name not in taken else next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
 
 
-def _link(entity: Entity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
+def _link(entity: ListedEntity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
     """The names there that differ from ours. Names of services and arguments of Home Assistant are those of code."""
-    offered = {identifier(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")}
+    offered = {
+        to_identifier(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")
+    }
     if entity.domain == "group":
         offered |= {name: f"homeassistant.{name}" for name in services}
     differing = {ours: full for ours, full in offered.items() if ours in services and full != f"{entity.domain}.{ours}"}

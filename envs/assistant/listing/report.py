@@ -13,9 +13,9 @@ from typing import Any
 
 from rich.table import Table
 
-from homerl.envs.assistant.importing import Imported
+from homerl.envs.assistant.importing import ImportedHome
 from homerl.envs.assistant.listing.fixtures import PRIVATE
-from homerl.envs.assistant.listing.generic import Note
+from homerl.envs.assistant.listing.generic import ImportNote
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.homeenv.sim.home_file import REPORT
 
@@ -24,17 +24,17 @@ SHOWN = 3  # entities, or minor parts, that a row names
 WEIGHT = {"automation": 1, "attribute": 2, "service": 3}  # of a part, by its first word; the rest comes first
 
 
-def report_path(home: Path) -> Path:
+def import_report_path(home: Path) -> Path:
     """The file beside a home file: `home.import.json` of `home.json`."""
     return home.with_suffix(REPORT)
 
 
-def write_report(imported: Imported, path: Path) -> None:
+def write_import_report(imported: ImportedHome, path: Path) -> None:
     """Write everything that was not understood, with what was imported in numbers."""
-    write_atomic(path, json.dumps(report(imported), indent=1, ensure_ascii=False) + "\n", PRIVATE)
+    write_atomic(path, json.dumps(build_import_report(imported), indent=1, ensure_ascii=False) + "\n", PRIVATE)
 
 
-def report(imported: Imported) -> dict[str, Any]:
+def build_import_report(imported: ImportedHome) -> dict[str, Any]:
     """The figures of an import, and every note."""
     plan = imported.home.plan
     domains = Counter(device.did.partition(".")[0] for device in plan.devices)
@@ -49,18 +49,18 @@ def report(imported: Imported) -> dict[str, Any]:
     }
 
 
-def _written(note: Note) -> dict[str, str]:
+def _written(note: ImportNote) -> dict[str, str]:
     return {"entity": note.entity, "part": note.part, "why": note.why}
 
 
-def _weight(note: Note) -> int:
+def _weight(note: ImportNote) -> int:
     """How late a note is told: what matters most to a person is told first."""
     return WEIGHT.get(note.part.partition(" ")[0], 0)
 
 
-def notes_table(imported: Imported) -> Table:
+def import_notes_table(imported: ImportedHome) -> Table:
     """The notes, those of the same part and reason in one row, and all that is minor in one."""
-    alike: dict[tuple[str, str], list[Note]] = defaultdict(list)
+    alike: dict[tuple[str, str], list[ImportNote]] = defaultdict(list)
     for note in imported.notes:
         if not note.minor:
             alike[note.part, note.why].append(note)

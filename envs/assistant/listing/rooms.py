@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from homerl.envs.assistant.listing.listing import Area, Entity, Listing
+from homerl.envs.assistant.listing.listing import ListedArea, ListedEntity, Listing
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.plan.origin import Storey
@@ -26,20 +26,25 @@ LISTING = frozenset("and or of und oder et ou de y o e och og en i ja".split()) 
 SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts that write words together
 
 
-def rooms_of(listing: Listing) -> tuple[Room, ...]:
+def rooms_from_areas(listing: Listing) -> tuple[Room, ...]:
     """A room for each area, on the level of its floor."""
     levels = {floor.floor_id: floor.level or 0 for floor in listing.floors}
     return tuple(
-        Room(room_id(area.area_id), type_of(area.name, *area.aliases), area.name, levels.get(area.floor_id or "", 0))
+        Room(
+            room_id_of_area(area.area_id),
+            guess_room_type(area.name, *area.aliases),
+            area.name,
+            levels.get(area.floor_id or "", 0),
+        )
         for area in listing.areas
     )
 
 
-def storeys_of(listing: Listing) -> tuple[Storey, ...]:
+def storeys_from_floors(listing: Listing) -> tuple[Storey, ...]:
     """The floors, from the lowest, with the rooms on them."""
     ranked = sorted(listing.floors, key=lambda floor: (floor.level is None, floor.level or 0))
     on = {
-        floor.floor_id: [room_id(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id]
+        floor.floor_id: [room_id_of_area(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id]
         for floor in ranked
     }
     return tuple(
@@ -47,12 +52,12 @@ def storeys_of(listing: Listing) -> tuple[Storey, ...]:
     )
 
 
-def room_id(area: str) -> str:
+def room_id_of_area(area: str) -> str:
     """The id of an area's room: its own, unless every home gives that another meaning. Rooms of two areas have two ids."""
     return f"{area}_area" if TAKEN.fullmatch(area) else area
 
 
-def type_of(*names: str) -> str:
+def guess_room_type(*names: str) -> str:
     """The type of room that the first telling name of several means; `room` if none does."""
     return next((found for name in names if (found := _guessed(name.casefold())) is not None), GENERAL)
 
@@ -77,7 +82,7 @@ def _words() -> tuple[tuple[str, str], ...]:
     return tuple((word.casefold(), kind) for kind, words in listed.items() for word in words)
 
 
-def names_of(entities: Iterable[Entity], areas: Mapping[str, Area]) -> dict[str, str]:
+def name_devices(entities: Iterable[ListedEntity], areas: Mapping[str, ListedArea]) -> dict[str, str]:
     """What people call each entity: its name without its room's, unless two in a room would then have the same."""
     names: dict[str, str] = {}
     used: set[tuple[str | None, str]] = set()

@@ -10,7 +10,7 @@ from homerl.envs.assistant.listing.narrowing import Spec
 UNKNOWN = 60  # seconds for which the script of the catalogue runs
 
 
-def lasting(spec: Spec, seconds: int | None) -> Spec:
+def set_script_duration(spec: Spec, seconds: int | None) -> Spec:
     """The specification of a script that runs for some seconds."""
     count = {"name": "runs", "type": "int", "range": [0, 1_000_000], "internal": True, "starts": "0"}
     lasts = UNKNOWN if seconds is None else seconds

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from homerl.envs.assistant.listing.generic import Note
+from homerl.envs.assistant.listing.generic import ImportNote
 from homerl.envs.assistant.listing.listing import (
     AREAS,
     CONFIG,
@@ -36,9 +36,9 @@ ENTITY = re.compile(r"[^.]+\..+", re.DOTALL)
 YEARS = range(1971, 9999)  # in which a moment is one in every zone
 
 
-def tidied(listing: Listing) -> tuple[Listing, list[Note]]:
+def clean_listing(listing: Listing) -> tuple[Listing, list[ImportNote]]:
     """The listing with what can be read of it, and what cannot."""
-    old, notes, ids = listing.sources, list[Note](), set[str]()
+    old, notes, ids = listing.sources, list[ImportNote](), set[str]()
     states = list(_rows(old[STATES], "entity_id", "state", ids, notes))
     entries = [{"entity_id": name, **row} for name, row in old[ENTRIES].items() if isinstance(row, Mapping)]
     sources = {
@@ -55,20 +55,22 @@ def tidied(listing: Listing) -> tuple[Listing, list[Note]]:
     return listing.model_copy(update={"sources": old | sources}), notes
 
 
-def _rows(rows: Iterable[Any], key: str, what: str, seen: set[str], notes: list[Note]) -> Iterator[dict[str, Any]]:
+def _rows(rows: Iterable[Any], key: str, what: str, seen: set[str], notes: list[ImportNote]) -> Iterator[dict[str, Any]]:
     """The rows with an id of their own, read. `seen` are the ids that are taken."""
     for number, row in enumerate(rows, 1):
         id = row.get(key) if isinstance(row, Mapping) else None
         if not isinstance(id, str) or not (ENTITY.fullmatch(id) if key == "entity_id" else id):
-            notes.append(Note("", what, f"row {number} has no `{key}`, so it is left out"))
+            notes.append(ImportNote("", what, f"row {number} has no `{key}`, so it is left out"))
         elif id in seen:
-            notes.append(Note(id if key == "entity_id" else "", f"{what} {id}", "its id is taken, so this row is left out"))
+            notes.append(
+                ImportNote(id if key == "entity_id" else "", f"{what} {id}", "its id is taken, so this row is left out")
+            )
         else:
             seen.add(id)
             yield _read(id, what, row, FIELDS[what], notes)
 
 
-def _read(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[Note]) -> dict[str, Any]:
+def _read(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[ImportNote]) -> dict[str, Any]:
     """A row with each of its fields as it can be read. What is null or missing is empty, which is no fault but of a name."""
     read = {field: reader(row.get(field)) for field, reader in fields.items()}
     if "name" in NAMED.get(what, ()) and not read["name"]:
@@ -78,17 +80,17 @@ def _read(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[
     for field in changed:
         if row.get(field) is not None or field in NAMED.get(what, ()):
             why = "it is not as Home Assistant writes it, so a text, a part or nothing of it is read"
-            notes.append(Note(entity, f"{part}: {field}", why))
+            notes.append(ImportNote(entity, f"{part}: {field}", why))
     return {**row, **changed}
 
 
-def _known(found: Any, kind: type[Any], what: str, notes: list[Note]) -> Iterator[tuple[str, Any]]:
+def _known(found: Any, kind: type[Any], what: str, notes: list[ImportNote]) -> Iterator[tuple[str, Any]]:
     """What is told by entity, where it is of a kind."""
     for name, told in found.items() if isinstance(found, Mapping) else ():
         if isinstance(told, kind):
             yield name, _texts(told) if kind is list else told
         else:
-            notes.append(Note(name, what, "it is not as Home Assistant writes it, so it is left out"))
+            notes.append(ImportNote(name, what, "it is not as Home Assistant writes it, so it is left out"))
 
 
 def _text(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, tzinfo
 DURATION = re.compile(r"(-?)(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d)(?:\.\d+)?)?")
 
 
-def seconds(text: str) -> int | None:
+def parse_clock_duration(text: str) -> int | None:
     """The seconds of a duration, such as `0:45:00` or `-00:02:00`."""
     match = DURATION.fullmatch(text.strip())
     if match is None:
@@ -21,7 +21,7 @@ def seconds(text: str) -> int | None:
     return -total if match[1] else total
 
 
-def stamped(timestamp: str, zone: tzinfo) -> str:
+def format_timestamp(timestamp: str, zone: tzinfo) -> str:
     """A moment in seconds since 1970, as a text; empty for what is none."""
     try:
         return str(datetime.fromtimestamp(float(timestamp), zone))

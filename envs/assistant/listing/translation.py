@@ -13,22 +13,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from homerl.envs.assistant.listing.forms import every_field, shipped_forms
+from homerl.envs.assistant.listing.forms import all_service_fields, shipped_service_forms
 from homerl.envs.assistant.listing.lights import COLOURED
-from homerl.envs.assistant.listing.times import local_clock, seconds, stamped
-from homerl.envs.assistant.privacy import without_secrets
+from homerl.envs.assistant.listing.times import format_timestamp, local_clock, parse_clock_duration
+from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.assist.entities import DEAD
-from homerl.envs.homeenv.sim.assist.table import table
-from homerl.envs.homeenv.sim.automation import armed
+from homerl.envs.homeenv.sim.assist.table import translation_table
+from homerl.envs.homeenv.sim.automation import arm_rule
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.interface import Argument, Attribute
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.origin import AVAILABLE, SAME, Link
 from homerl.envs.homeenv.sim.state.rules import Rule
-from homerl.envs.homeenv.sim.state.state import with_room_ids
+from homerl.envs.homeenv.sim.state.state import replace_rooms_by_ids
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import attributes_in, parse_expression
-from homerl.envs.homeenv.sim.values.moments import canonical
+from homerl.envs.homeenv.sim.values.moments import canonical_moment
 from homerl.envs.homeenv.sim.values.types import NUMBERS
 
 STRICT = ("todo",)  # domains whose services refuse what an entity does not have; others ignore it
@@ -47,21 +47,21 @@ class ServiceCall(NamedTuple):
     target: dict[str, Any]
 
 
-def link_of(home: Home, did: str) -> Link:
+def device_link(home: Home, did: str) -> Link:
     """The names of a device there."""
-    return home.plan.origin.link(did) if home.plan.origin else SAME
+    return home.plan.origin.link_of_device(did) if home.plan.origin else SAME
 
 
 def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str, Any]) -> ServiceCall:
     """The call there that a call here stands for. Arguments that are None are not sent. Raises `Refused` as a call would."""
-    device = home.plan.by_did.get(did)
+    device = home.plan.devices_by_did.get(did)
     if device is None:
         raise Refused("unknown_device", f"there is no device '{did}'")
     if service not in device.spec.service_index:
         raise Refused("unknown_service", f"{device.name} {did} has no service '{service}'")
-    link = link_of(home, did)
-    domain, _, name = link.services.get(service, f"{domain_of(did)}.{service}").partition(".")
-    named = with_room_ids(home.plan, device.spec.service_index[service].service, dict(arguments))
+    link = device_link(home, did)
+    domain, _, name = link.services.get(service, f"{entity_domain(did)}.{service}").partition(".")
+    named = replace_rooms_by_ids(home.plan, device.spec.service_index[service].service, dict(arguments))
     data = {link.arguments.get(key, key): _plain(value) for key, value in named.items() if value is not None}
     return ServiceCall(domain, name, data, {"entity_id": did})
 
@@ -72,36 +72,36 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     `homeassistant.turn_on` is the `turn_on` of the entity's domain. Arguments that Home Assistant would ignore for this
     entity are left out.
     """
-    device = home.plan.by_did.get(entity)
+    device = home.plan.devices_by_did.get(entity)
     if device is None:
         raise Refused("unknown_device", f"there is no device '{entity}'")
-    link = link_of(home, entity)
+    link = device_link(home, entity)
     domain, _, name = service.partition(".")
-    full = f"{domain_of(entity)}.{name}" if domain == "homeassistant" else service
+    full = f"{entity_domain(entity)}.{name}" if domain == "homeassistant" else service
     ours = next((mine for mine, there in link.services.items() if there == full), name)
-    if ours not in device.spec.service_index or full.partition(".")[0] != domain_of(entity):
+    if ours not in device.spec.service_index or full.partition(".")[0] != entity_domain(entity):
         raise Refused("unknown_service", f"{device.name} {entity} has no service '{service}'")
     mine = {there: here for here, there in link.arguments.items()}
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
-    form = {} if domain in STRICT else shipped_forms().get(domain_of(entity), {}).get(name, {})
-    ignored = {field for field, _ in every_field(form)} - known.keys()
+    form = {} if domain in STRICT else shipped_service_forms().get(entity_domain(entity), {}).get(name, {})
+    ignored = {field for field, _ in all_service_fields(form)} - known.keys()
     given = {mine.get(key, key): value for key, value in _flat(_dated(home, device, data), known)}
     if "color_temp_kelvin" in known and (colour := next((key for key in given if key in COLOURS and key in ignored), None)):
         raise Refused("unknown_argument", f"{device.name} {entity}: what {colour} does to its white is not known here")
     taken = {key: value for key, value in given.items() if key not in ignored}
-    return ours, {key: _argument(known.get(key), value, domain_of(entity)) for key, value in taken.items()}
+    return ours, {key: _argument(known.get(key), value, entity_domain(entity)) for key, value in taken.items()}
 
 
 def _dated(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a helper with a date, a time or both is set to, in the one argument that it takes. Raises `Refused` for none."""
     _, state = device.spec.attribute_index.get("state", (0, None))
-    if domain_of(device.did) != "input_datetime" or state is None or state.format is None or not data:
+    if entity_domain(device.did) != "input_datetime" or state is None or state.format is None or not data:
         return data
     told = {key: str(value) for key, value in data.items()}
     if "timestamp" in told:
-        told["datetime"] = stamped(told["timestamp"], home.plan.origin.time_zone if home.plan.origin else UTC)
-    time = canonical("time", told.get("time", ""))
-    whole = canonical("datetime", told.get("datetime") or f"{told.get('date')} {time}")
+        told["datetime"] = format_timestamp(told["timestamp"], home.plan.origin.time_zone if home.plan.origin else UTC)
+    time = canonical_moment("time", told.get("time", ""))
+    whole = canonical_moment("datetime", told.get("datetime") or f"{told.get('date')} {time}")
     day, _, clock = (whole or " ").partition(" ")
     parts = {"date": day or told.get("date"), "time": clock or time, "datetime": whole}
     if (value := parts[state.format]) is None:
@@ -127,21 +127,23 @@ def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
     if argument.type == "list" and isinstance(value, str):
         return [value]
     if argument.unit == "second" and isinstance(value, str):
-        if (duration := int(value) if value.isdecimal() else seconds(value)) is None:
+        if (duration := int(value) if value.isdecimal() else parse_clock_duration(value)) is None:
             raise Refused("out_of_range", f"{argument.name} = '{value}' is no duration")
         return duration
     if argument.format and isinstance(value, str):
-        return argument.check(value, argument.name)
-    rules = table().domains.get(domain)
-    return argument.nearest(value) if rules and argument.name in rules.clamps and argument.type in NUMBERS else value
+        return argument.check_value(value, argument.name)
+    rules = translation_table().domains.get(domain)
+    return (
+        argument.nearest_in_range(value) if rules and argument.name in rules.clamps and argument.type in NUMBERS else value
+    )
 
 
-def domain_of(entity: str) -> str:
+def entity_domain(entity: str) -> str:
     """The kind of an entity: `light` of `light.bed`."""
     return entity.partition(".")[0]
 
 
-class Reading(NamedTuple):
+class AttributeReading(NamedTuple):
     """What a state there shows of an attribute, the value here, and whether that is what is shown."""
 
     shown: Any
@@ -149,18 +151,20 @@ class Reading(NamedTuple):
     exact: bool
 
 
-def values_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME) -> dict[str, Any]:
+def values_from_state(device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME) -> dict[str, Any]:
     """The values of the device's attributes that a state there shows.
 
     For what is shown but cannot be a value here, null or `unknown` stands, where the attribute may be that. Anything else is
     left out.
     """
-    return {path: reading.value for path, reading in readings_of(device, state, attributes, link).items()}
+    return {path: reading.value for path, reading in readings_from_state(device, state, attributes, link).items()}
 
 
-def readings_of(device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME) -> dict[str, Reading]:
+def readings_from_state(
+    device: Device, state: str, attributes: Mapping[str, Any], link: Link = SAME
+) -> dict[str, AttributeReading]:
     """What a state there shows of the device's attributes, by path."""
-    found: dict[str, Reading] = {}
+    found: dict[str, AttributeReading] = {}
     for path, (_, attribute) in device.spec.attribute_index.items():
         if attribute.internal or path == OPEN:  # a list does not say which items are open
             continue
@@ -176,10 +180,10 @@ def readings_of(device: Device, state: str, attributes: Mapping[str, Any], link:
         else:
             continue
         try:
-            found[path] = Reading(shown, attribute.check(_as(attribute, shown), path), exact=True)
+            found[path] = AttributeReading(shown, attribute.check_value(_as(attribute, shown), path), exact=True)
         except Refused:
             if (unread := _unread(attribute, shown)) is not NEVER:
-                found[path] = Reading(shown, unread, exact=shown in DEAD)
+                found[path] = AttributeReading(shown, unread, exact=shown in DEAD)
     return found
 
 
@@ -190,7 +194,7 @@ def _unread(attribute: Attribute, shown: Any) -> Any:
     return known if known is not None else None if attribute.nullable else NEVER
 
 
-def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Home:
+def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Home:
     """The home with what these states show: it follows the real one. Entities that it does not have are passed over.
 
     What an import leaves out is left out here too. `now` (with a zone) is the moment that the clock shows then; without it
@@ -202,22 +206,22 @@ def refresh(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | Non
         fresh.air = None  # it begins anew with the rooms as they are
     enabled: dict[str, bool] = {}
     for row in states:
-        if row["state"] in SWITCHED and domain_of(row["entity_id"]) == "automation":
+        if row["state"] in SWITCHED and entity_domain(row["entity_id"]) == "automation":
             enabled[row["entity_id"]] = SWITCHED[row["state"]]
-        device = home.plan.by_did.get(row["entity_id"])
+        device = home.plan.devices_by_did.get(row["entity_id"])
         if device is None:
             continue
-        state, attributes = without_secrets(row["entity_id"], row["state"], row["attributes"])
-        shown = values_of(device, state, attributes, link_of(home, device.did))
-        complete = device.spec.completed(_restarted(device, home.state_of(device.did), shown))
+        state, attributes = hide_secret_values(row["entity_id"], row["state"], row["attributes"])
+        shown = values_from_state(device, state, attributes, device_link(home, device.did))
+        complete = device.spec.complete_values(_restarted(device, home.state_of(device.did), shown))
         for path, value in complete.items():
-            fresh.set(fresh.plan.slot_of(device.did, path), value)
-    rules = (replace(rule, enabled=enabled.get(entity_of(rule), rule.enabled)) for rule in fresh.rules)
-    fresh.rules = tuple(armed(rule, fresh) for rule in rules)
+            fresh.write_slot(fresh.plan.slot_of(device.did, path), value)
+    rules = (replace(rule, enabled=enabled.get(automation_of_rule(rule), rule.enabled)) for rule in fresh.rules)
+    fresh.rules = tuple(arm_rule(rule, fresh) for rule in rules)
     return fresh
 
 
-def entity_of(rule: Rule) -> str:
+def automation_of_rule(rule: Rule) -> str:
     """The automation that a rule is of. One with several triggers has several rules: `automation.hall.2` is the second."""
     return ".".join(rule.id.split(".")[:2])
 
@@ -243,7 +247,7 @@ def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any])
     return _with_items(device, kept | dict(shown), shown.get("state"))
 
 
-def first_values(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
+def values_to_start_from(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
     """The values with which a device begins, from what is shown."""
     fresh = {OPEN: ()} if OPEN in device.spec.attribute_index and OPEN not in shown else {}
     return _with_items(device, fresh | dict(shown), shown.get("state"))
@@ -251,7 +255,7 @@ def first_values(device: Device, shown: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_items(device: Device, values: dict[str, Any], count: Any) -> dict[str, Any]:
     """The values with as many open items as a list says that it has, or with null; it does not say which."""
-    if domain_of(device.did) != "todo" or OPEN not in values:
+    if entity_domain(device.did) != "todo" or OPEN not in values:
         return values
     items = values[OPEN] or ()
     if not isinstance(count, int):
@@ -272,7 +276,7 @@ def _as(attribute: Attribute, shown: Any) -> Any:
     if attribute.name == "color_mode" and shown in COLOURED and "hs" in (attribute.options or ()):
         return "hs"
     if kind in ("int", "float"):
-        if attribute.unit == "second" and isinstance(shown, str) and (duration := seconds(shown)) is not None:
+        if attribute.unit == "second" and isinstance(shown, str) and (duration := parse_clock_duration(shown)) is not None:
             return duration
         if shown in DEAD and attribute.nullable:
             return None

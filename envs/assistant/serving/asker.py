@@ -15,11 +15,11 @@ LOOK_SECONDS = 0.25  # between two looks whether the asker is still there
 T = TypeVar("T")
 
 
-class GivenUp(Exception):
+class AskerGone(Exception):
     """Nobody waits for the reply any more."""
 
 
-async def stays() -> bool:
+async def never_gone() -> bool:
     """The `gone` of an asker who never goes."""
     return False
 
@@ -29,26 +29,26 @@ class Asker:
     """Someone who waits until a time of the monotonic clock, or goes before."""
 
     until: float
-    gone: Callable[[], Awaitable[bool]] = stays
+    gone: Callable[[], Awaitable[bool]] = never_gone
 
     @property
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """The seconds that the asker waits on."""
         return max(0.0, self.until - time.monotonic())
 
-    async def require(self) -> None:
+    async def require_waiting(self) -> None:
         """Raise `GivenUp` if the asker does not wait any more."""
         if time.monotonic() > self.until:
-            raise GivenUp("it took too long")
+            raise AskerGone("it took too long")
         if await self.gone():
-            raise GivenUp("whoever asked has hung up")
+            raise AskerGone("whoever asked has hung up")
 
-    async def outlasts(self, work: Coroutine[Any, Any, T]) -> T:
+    async def run_while_waiting(self, work: Coroutine[Any, Any, T]) -> T:
         """What comes of work, which is cancelled once nobody waits for it. Raises `GivenUp`."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
-                await self.require()
+                await self.require_waiting()
                 await asyncio.wait({task}, timeout=LOOK_SECONDS)
             return await task
         finally:

@@ -7,12 +7,12 @@ import json
 from homerl.play.episode import Episode
 
 
-def prompt_of(episode: Episode) -> str:
+def prompt_before_dialogue(episode: Episode) -> str:
     """What a model reads before the dialogue: tools and system prompt, in the order in which templates write them."""
     return json.dumps([*episode.world.tools, episode.messages[0]["content"]])
 
 
-def kept(before: str | None, now: str) -> float | None:
+def cached_prompt_share(before: str | None, now: str) -> float | None:
     """The share of a prompt, from its beginning, that is as it was before."""
     if before is None:
         return None

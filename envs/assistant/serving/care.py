@@ -17,18 +17,18 @@ FIELD = "homerl"  # of the body of a request
 
 
 @dataclass(frozen=True)
-class Care:
+class RequestCare:
     """The most that is done for a request, and the ids of devices that are guarded as well."""
 
     mode: Mode = "act"
     guard: frozenset[str] = frozenset()
 
-    def within(self, mode: Mode) -> Mode:
+    def limit_mode(self, mode: Mode) -> Mode:
         """The mode of an agent that was started in this mode."""
         return min(self.mode, mode, key=MODES.index)
 
 
-def care_of(body: dict[str, Any]) -> Care:
+def parse_request_care(body: dict[str, Any]) -> RequestCare:
     """The care that the body of a request asks for. Raises `BadRequest` for what is none, so that nothing is done."""
     asked = body.get(FIELD, {})
     if not isinstance(asked, dict) or asked.keys() - {"mode", "guard"}:
@@ -38,4 +38,4 @@ def care_of(body: dict[str, Any]) -> Care:
         raise BadRequest(400, f"`{FIELD}.mode` is none of {', '.join(MODES)}")
     if not isinstance(guard, list) or not all(isinstance(one, str) and ENTITY.fullmatch(one) for one in guard):
         raise BadRequest(400, f"`{FIELD}.guard` is not a list of ids of entities, such as switch.heater")
-    return Care(cast(Mode, mode), frozenset(guard))
+    return RequestCare(cast(Mode, mode), frozenset(guard))

@@ -12,16 +12,16 @@ from typing import Any
 
 from homerl.envs.assistant.listing.agreement import PRESSED
 from homerl.envs.assistant.listing.rooms import SPACELESS
-from homerl.envs.assistant.listing.translation import domain_of
-from homerl.envs.assistant.naming import normalized
+from homerl.envs.assistant.listing.translation import entity_domain
+from homerl.envs.assistant.naming import normalize_text
 from homerl.envs.assistant.serving.journal import ChangeRecord
-from homerl.envs.assistant.serving.live import Made
+from homerl.envs.assistant.serving.live import TwinCall
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import Plan
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
 from homerl.envs.homeenv.sim.state.rules import Action, Rule
-from homerl.envs.homeenv.sim.state.state import Change
+from homerl.envs.homeenv.sim.state.state import SlotChange
 from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
@@ -31,7 +31,7 @@ FORESIGHT_SECONDS = 3600  # in which automations are followed; what still waits 
 
 
 @dataclass(frozen=True)
-class Later:
+class LaterEffects:
     """What automations make of calls afterwards.
 
     `changes` tell devices that become other than without the calls, and `actions` the calls of automations that no change
@@ -39,15 +39,15 @@ class Later:
     """
 
     changes: tuple[ChangeRecord, ...] = ()
-    actions: tuple[Made, ...] = ()
+    actions: tuple[TwinCall, ...] = ()
 
     @property
-    def dids(self) -> list[str]:
+    def affected_dids(self) -> list[str]:
         """The devices of the changes and of the actions."""
         return [*dict.fromkeys([*(one.did for one in self.changes), *(one.did for one in self.actions)])]
 
 
-def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
+def changes_between(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     """What differs between two states of a home, of its devices alone, without what devices keep to themselves."""
     plan, after = before.plan, _settled(after)
     later = after.fork()
@@ -55,7 +55,7 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     return tuple(
         ChangeRecord(
             did=slot.owner,
-            device=called(plan, slot.owner),
+            device=spoken_device_name(plan, slot.owner),
             path=slot.path,
             before=one.before,
             after=one.after,
@@ -66,11 +66,11 @@ def changes_of(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     )
 
 
-def later_of(before: Home, after: Home) -> Later:
+def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     """What automations do because of the calls that lie between two states of a home."""
     rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
-        return Later()
+        return LaterEffects()
     after = _settled(after)
     plan, without, with_calls = before.plan, before.fork(), after.fork()
     begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
@@ -82,20 +82,22 @@ def later_of(before: Home, after: Home) -> Later:
     stirred = [rule for rule in rules if _stirs(_course(without, rule), _course(with_calls, rule), before.clock)]
     driven = _driven(stirred) | (_driven(rules) - at_once)
     changes = tuple(
-        ChangeRecord(did=slot.owner, device=called(plan, slot.owner), path=slot.path, before=one.before, after=one.after)
+        ChangeRecord(
+            did=slot.owner, device=spoken_device_name(plan, slot.owner), path=slot.path, before=one.before, after=one.after
+        )
         for one in _told(without, with_calls)
         if (slot := plan.slots[one.slot]).owner in driven and (one.slot, one.after) not in now.items()
     )
     changed = {change.did for change in changes}
     actions = tuple(
-        Made(action.did, action.service, dict(action.arguments))
+        TwinCall(action.did, action.service, dict(action.arguments))
         for rule in stirred
         for course in [_course(with_calls, rule)]
         for seen in [_seen(course, before.clock, at_once, changed)]
         for action in _calls(rule, course, before.clock)
         if action.did not in seen
     )
-    return Later(changes, actions)
+    return LaterEffects(changes, actions)
 
 
 def _settled(home: Home) -> Home:
@@ -107,20 +109,20 @@ def _settled(home: Home) -> Home:
 
 def _kept(rule: Rule, after: Home) -> Rule:
     """A rule as it is afterwards, unless it was changed or deleted."""
-    same = (one for one in after.rules if one.id == rule.id and one.describe() == rule.describe())
+    same = (one for one in after.rules if one.id == rule.id and one.describe_rule() == rule.describe_rule())
     return next(same, rule)
 
 
-def _told(before: Home, after: Home) -> Iterator[Change]:
+def _told(before: Home, after: Home) -> Iterator[SlotChange]:
     """What differs in devices, without what they keep to themselves."""
     for one in before.diff(after):
         slot = before.plan.slots[one.slot]
-        if slot.owner in before.plan.by_did and not getattr(slot.type, "internal", False):
+        if slot.owner in before.plan.devices_by_did and not getattr(slot.type, "internal", False):
             yield one
 
 
 @dataclass(frozen=True)
-class Course:
+class AutomationProgress:
     """How far an automation has come: since when it waits to act, when it acted last, and its calls (`Rule.tried`).
 
     It `waits` if a run of it does.
@@ -132,25 +134,28 @@ class Course:
     waits: bool = False
 
 
-def _course(home: Home, rule: Rule) -> Course:
+def _course(home: Home, rule: Rule) -> AutomationProgress:
     waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
-    return next((Course(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id), Course())
+    return next(
+        (AutomationProgress(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id),
+        AutomationProgress(),
+    )
 
 
-def _stirs(without: Course, with_calls: Course, begin: int) -> bool:
+def _stirs(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
     """Whether an automation waits or has acted since a time, and not so without the calls."""
     waits = with_calls.since not in (None, without.since) or with_calls.waits > without.waits
     acted = with_calls.fired != without.fired and (with_calls.fired or 0) >= begin
     return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
 
 
-def _calls(rule: Rule, course: Course, begin: int) -> Iterator[Action]:
+def _calls(rule: Rule, course: AutomationProgress, begin: int) -> Iterator[Action]:
     """The calls of an automation; of its steps, unless a run still waits, those to which it has come since a time."""
     whole = rule.steps is None or course.waits
     yield from (action for action in rule.actions if whole or course.tried.get(action, -1) >= begin)
 
 
-def _seen(course: Course, begin: int, at_once: set[str], changed: set[str]) -> set[str]:
+def _seen(course: AutomationProgress, begin: int, at_once: set[str], changed: set[str]) -> set[str]:
     """The devices whose changes tell what an automation does: none if it still waits."""
     if course.since is not None:
         return set()
@@ -162,23 +167,23 @@ def _driven(rules: Iterable[Rule]) -> set[str]:
     return {action.did for rule in rules for action in rule.actions}
 
 
-def compared(change: ChangeRecord, home: Home) -> ChangeRecord:
+def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:
     """A change with what the home has come to, unless it is hidden, withdrawn, or a press: the home does not tell.
 
     Devices round numbers in their own way, so one that is nearly as it should be is no difference.
     """
-    if change.hidden or is_press(change) or change.did not in home.plan.by_did:
+    if change.hidden or is_press_change(change) or change.did not in home.plan.devices_by_did:
         return change
     kind = home.plan.slots[home.plan.slot_of(change.did, change.path)].type
-    actual = home.get(change.did, change.path)
-    near = _switched(change, actual) if is_main(change) else _near(kind, actual, change.after)
+    actual = home.read_value(change.did, change.path)
+    near = _switched(change, actual) if is_state_change(change) else _near(kind, actual, change.after)
     same = actual in (change.after, change.settled) or near
     return change.model_copy(update={"actual": None if same else actual, "differs": not same, "compared": True})
 
 
 def _switched(change: ChangeRecord, actual: Any) -> bool:
     """Whether a media player is on, or off, as it should be: each shows that in its own way. One that loads will play."""
-    if domain_of(change.did) != "media_player":
+    if entity_domain(change.did) != "media_player":
         return False
     before, after = change.before, change.after
     over = any(after in kind and actual in kind and before not in kind for kind in (ON, OFF))
@@ -200,31 +205,31 @@ def _step(kind: ValueType) -> float:
     return OF_RANGE * (kind.range[1] - kind.range[0]) if kind.range else 0
 
 
-def called(plan: Plan, did: str) -> str:
+def spoken_device_name(plan: FixedPlan, did: str) -> str:
     """What a person calls a device: its whole name, with its room if that is one word or another device has it too."""
-    device = plan.by_did[did]
+    device = plan.devices_by_did[did]
     name = _whole_name(plan, device)
     alike = sum(_whole_name(plan, other) == name for other in plan.devices) > 1
-    placed = device.room.id == HOME or normalized(device.room.name) in normalized(name)
+    placed = device.room.id == HOME or normalize_text(device.room.name) in normalize_text(name)
     bare = " " not in name.strip() and not SPACELESS.search(name)
     return name if placed or not (alike or bare) else f"{device.room.name} {name}"
 
 
-def _whole_name(plan: Plan, device: Device) -> str:
-    return (plan.origin and plan.origin.link(device.did).name) or device.name
+def _whole_name(plan: FixedPlan, device: Device) -> str:
+    return (plan.origin and plan.origin.link_of_device(device.did).name) or device.name
 
 
-def asked_for(change: ChangeRecord, made: Sequence[Made]) -> bool:
+def was_asked_for(change: ChangeRecord, made: Sequence[TwinCall]) -> bool:
     """Whether a change is the main one of its device, or what a call named. What follows from it is in the log alone."""
     name = change.path.rpartition(".")[2]
-    return is_main(change) or any(one.did == change.did and name in one.arguments for one in made)
+    return is_state_change(change) or any(one.did == change.did and name in one.arguments for one in made)
 
 
-def is_press(change: ChangeRecord) -> bool:
+def is_press_change(change: ChangeRecord) -> bool:
     """Whether a change counts a press: the real home shows when the last one was, and not how many there were."""
-    return domain_of(change.did) in PRESSED
+    return entity_domain(change.did) in PRESSED
 
 
-def is_main(change: ChangeRecord) -> bool:
+def is_state_change(change: ChangeRecord) -> bool:
     """Whether a change is of a device's state."""
     return change.path.rpartition(".")[2] == "state"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from homerl.envs.assistant.listing.rooms import SPACELESS
-from homerl.envs.assistant.naming import normalized
-from homerl.envs.assistant.serving.wording import without_marks
+from homerl.envs.assistant.naming import normalize_text
+from homerl.envs.assistant.serving.wording import strip_accents
 from homerl.envs.core.documents import read_yaml
 
 FILE = Path(__file__).parent / "consent.yaml"
@@ -22,17 +22,17 @@ LONGEST = 60  # signs of an answer: more words say something else
 Kind = Literal["yes", "no"]
 
 
-def assents(said: str, language: str = "en") -> bool:
+def is_consent(said: str, language: str = "en") -> bool:
     """Whether the whole of what was said gives consent, in any language. `language` is that of the home."""
     return _is(said, "yes", language)
 
 
-def dissents(said: str, language: str = "en") -> bool:
+def is_refusal(said: str, language: str = "en") -> bool:
     """Whether the whole of what was said refuses consent."""
     return _is(said, "no", language)
 
 
-def frames_code(said: str, language: str = "en") -> bool:
+def is_code_frame(said: str, language: str = "en") -> bool:
     """Whether what stands before or behind a code says nothing but yes, and that this is the code."""
     return len(said) <= LONGEST and _frame(language).fullmatch(_plain(said)) is not None
 
@@ -76,4 +76,4 @@ def _one_of(phrases: set[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    return without_marks(normalized(text)).translate({0x307: None})
+    return strip_accents(normalize_text(text)).translate({0x307: None})

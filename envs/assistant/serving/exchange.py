@@ -14,25 +14,25 @@ from time import monotonic
 from typing import Any
 
 from homerl.envs.assistant.serving.asker import Asker
-from homerl.envs.assistant.serving.care import Care
-from homerl.envs.assistant.serving.changes import Later, changes_of, later_of
-from homerl.envs.assistant.serving.hiding import HIDDEN, masked, secrets_of, visible_arguments
-from homerl.envs.assistant.serving.journal import ChangeRecord, Entry, Fate, Outcome
-from homerl.envs.assistant.serving.live import Made
-from homerl.envs.assistant.serving.missed import Missed
-from homerl.envs.assistant.serving.speaking import Speaking
-from homerl.envs.assistant.serving.texts import whole
+from homerl.envs.assistant.serving.care import RequestCare
+from homerl.envs.assistant.serving.changes import LaterEffects, changes_between, foresee_later_effects
+from homerl.envs.assistant.serving.hiding import HIDDEN, mask_secrets, secrets_in_calls, visible_arguments
+from homerl.envs.assistant.serving.journal import ChangeRecord, Fate, JournalEntry, Outcome
+from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.serving.missed import MissedAction
+from homerl.envs.assistant.serving.speaking import SentenceSpeaker
+from homerl.envs.assistant.serving.texts import replace_lone_surrogates
 from homerl.envs.homeenv.sim.home import Home
 
 
 @dataclass
-class Call:
+class TrackedCall:
     """A service call of the twin, and what became of it in the real home."""
 
-    made: Made
+    made: TwinCall
     fate: Fate = "meant"
 
-    def record(self, fields: frozenset[str]) -> dict[str, Any]:
+    def to_call_record(self, fields: frozenset[str]) -> dict[str, Any]:
         """The call as the journal keeps it."""
         made = self.made
         return {"did": made.did, "service": made.service, "arguments": visible_arguments(made, fields), "fate": self.fate}
@@ -50,20 +50,20 @@ class Exchange:
     said: str
     asker: Asker
     home: Home
-    care: Care = field(default_factory=Care)
+    care: RequestCare = field(default_factory=RequestCare)
     area: str | None = None
     speaker: str = ""
     speak: Callable[[str], None] | None = None
-    speaking: Speaking | None = None
+    speaking: SentenceSpeaker | None = None
     acts: int = 0
     agent: str = ""  # who took the sentence, if it was not the model
     reply: str = ""
     outcome: Outcome = "said"
-    calls: list[Call] = field(default_factory=list)
+    calls: list[TrackedCall] = field(default_factory=list)
     changes: tuple[ChangeRecord, ...] = ()
-    later: Later = field(default_factory=Later)
+    later: LaterEffects = field(default_factory=LaterEffects)
     refusals: tuple[str, ...] = ()
-    missed: tuple[Missed, ...] = ()
+    missed: tuple[MissedAction, ...] = ()
     guarded: dict[str, str] = field(default_factory=dict)
     lists: set[str] = field(default_factory=set)
     fields: frozenset[str] = frozenset()
@@ -73,14 +73,14 @@ class Exchange:
     begun: float = field(default_factory=monotonic)
     kept: float | None = None
 
-    def means(self, made: Sequence[Made]) -> None:
+    def plan_calls(self, made: Sequence[TwinCall]) -> None:
         """Take these calls as what is to be done."""
-        self.calls = [Call(one) for one in made]
+        self.calls = [TrackedCall(one) for one in made]
 
-    def foresees(self, before: Home, after: Home) -> None:
+    def foresee_changes(self, before: Home, after: Home) -> None:
         """Take what differs between the home and its twin as what the calls change, at once and later."""
-        later = later_of(before, after)
-        self.changes = self._hidden(changes_of(before, after))
+        later = foresee_later_effects(before, after)
+        self.changes = self._hidden(changes_between(before, after))
         self.later = replace(later, changes=self._hidden(later.changes))
 
     def _hidden(self, changes: Sequence[ChangeRecord]) -> tuple[ChangeRecord, ...]:
@@ -88,40 +88,40 @@ class Exchange:
         values = {"before": HIDDEN, "after": HIDDEN, "settled": HIDDEN, "hidden": True}
         return tuple(one.model_copy(update=values) if one.did in self.fields else one for one in changes)
 
-    def masked(self, text: str) -> str:
+    def mask_text(self, text: str) -> str:
         """A text without the secrets that were given."""
-        return masked(text, self.codes | secrets_of(self.made, self.fields))
+        return mask_secrets(text, self.codes | secrets_in_calls(self.made_calls, self.fields))
 
     @property
-    def touched(self) -> list[str]:
+    def touched_dids(self) -> list[str]:
         """The devices that the calls change, at once or later."""
-        return [*(change.did for change in self.changes), *self.later.dids]
+        return [*(change.did for change in self.changes), *self.later.affected_dids]
 
     @property
-    def made(self) -> list[Made]:
+    def made_calls(self) -> list[TwinCall]:
         """The calls as the twin carried them out."""
         return [call.made for call in self.calls]
 
     @property
-    def done(self) -> list[Made]:
+    def done_calls(self) -> list[TwinCall]:
         """The calls that the real home has carried out."""
         return [call.made for call in self.calls if call.fate == "done"]
 
     @property
-    def undone(self) -> list[Made]:
+    def undone_calls(self) -> list[TwinCall]:
         """The other calls."""
         return [call.made for call in self.calls if call.fate != "done"]
 
     @property
-    def result(self) -> Outcome:
+    def call_outcome(self) -> Outcome:
         """The outcome, by what became of the calls, and by what the agent tried in vain."""
         fates = {call.fate for call in self.calls}
         whole = fates == {"done"} and not self.missed
         return "done" if whole else "partly" if fates & {"done", "sent"} else "failed"
 
-    def entry(self, mode: str, agent: str) -> Entry:
+    def to_journal_entry(self, mode: str, agent: str) -> JournalEntry:
         """The exchange as the journal keeps it."""
-        reply, error, *refusals = map(self.masked, (self.reply, "; ".join(self.errors), *self.refusals))
+        reply, error, *refusals = map(self.mask_text, (self.reply, "; ".join(self.errors), *self.refusals))
         entry = {
             "time": self.time,
             "mode": mode,
@@ -129,7 +129,7 @@ class Exchange:
             "said": self.said,
             "reply": reply,
             "outcome": self.outcome,
-            "calls": [call.record(self.fields) for call in self.calls],
+            "calls": [call.to_call_record(self.fields) for call in self.calls],
             "changes": [change.model_dump() for change in self.changes],
             "later": [change.model_dump() for change in self.later.changes],
             "refusals": refusals,
@@ -138,4 +138,4 @@ class Exchange:
             "seconds": round(monotonic() - self.begun, 3),
             "kept": self.kept,
         }
-        return Entry.model_validate(whole(entry))
+        return JournalEntry.model_validate(replace_lone_surrogates(entry))

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from homerl.envs.assistant.listing.listing import ENTITY
-from homerl.envs.assistant.listing.translation import domain_of, link_of
-from homerl.envs.assistant.naming import called_in_full, names, rooms_of
-from homerl.envs.assistant.serving.live import Made
-from homerl.envs.assistant.serving.unforeseen import unforeseen
-from homerl.envs.assistant.serving.wording import tells
+from homerl.envs.assistant.listing.translation import device_link, entity_domain
+from homerl.envs.assistant.naming import full_device_names, is_device_named, room_names
+from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.serving.unforeseen import find_unforeseen_ends
+from homerl.envs.assistant.serving.wording import has_guard_word
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 
@@ -49,37 +49,37 @@ class Guard:
     held: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def knowing(self, home: Home) -> Guard:
+    def with_known_home(self, home: Home) -> Guard:
         """The guard with what a home, as it was imported, tells of its devices. What it does not show is held as before."""
         unseen = _unseen_groups(home)
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device, unseen)}
-        hidden = self.held - (home.plan.by_did.keys() - unseen)
+        hidden = self.held - (home.plan.devices_by_did.keys() - unseen)
         return replace(self, held=held | hidden, groups={**self.groups, **_groups(home)})
 
-    def holding(self, dids: frozenset[str]) -> Guard:
+    def with_held_devices(self, dids: frozenset[str]) -> Guard:
         """The guard with further devices that are guarded, whatever the owner allowed."""
         return replace(self, held=self.held | dids, allowed=self.allowed - dids)
 
-    def needs_consent(self, home: Home, made: Sequence[Made], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
+    def needs_consent(self, home: Home, made: Sequence[TwinCall], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
         """The guarded devices among those called and `changed` that need consent, each with the reason."""
         dids = dict.fromkeys([*(one.did for one in made), *changed])
         return dict(self._held_back(home, dids, said))
 
-    def led_to(self, home: Home, dids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    def find_unfollowed_ends(self, home: Home, dids: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """The guarded entities to which automations may lead from these devices, unseen by the twin, by device."""
         members = {**self.groups, **_groups(home)}
-        return unforeseen(home, dids, members, lambda did: _is_guarded_entity(home, did, self.held, frozenset()))
+        return find_unforeseen_ends(home, dids, members, lambda did: _is_guarded_entity(home, did, self.held, frozenset()))
 
     def _held_back(self, home: Home, dids: Iterable[str], said: str) -> Iterator[tuple[str, str]]:
-        led = self.led_to(home, dids)
+        led = self.find_unfollowed_ends(home, dids)
         for did in dids:
-            device = home.plan.by_did[did]
+            device = home.plan.devices_by_did[did]
             guarded = is_guarded(home, device, self.held)
             if not guarded and did not in led:
                 continue
             if did not in self.allowed:
                 yield did, "guarded" if guarded else "automation"
-            elif not names(said, home, device):
+            elif not is_device_named(said, home, device):
                 yield did, "not named"
 
 
@@ -114,12 +114,12 @@ def _by_kind(device: Device) -> bool:
 
 
 def _by_name(home: Home, device: Device) -> bool:
-    link, category = link_of(home, device.did), device.spec.category
+    link, category = device_link(home, device.did), device.spec.category
     if category == "cover":  # any class may be a guess of its integration: the name tells, but a blind may hang in a garage
         own = [device.name, link.name or "", *link.aliases, device.did.partition(".")[2]]
-        if tells(own, "places"):
+        if has_guard_word(own, "places"):
             return True
-    return _tells([*called_in_full(home, device), *rooms_of(home, device), device.did], category)
+    return _tells([*full_device_names(home, device), *room_names(home, device), device.did], category)
 
 
 def _groups(home: Home) -> dict[str, tuple[str, ...]]:
@@ -137,12 +137,12 @@ def _is_guarded_entity(home: Home, did: str, held: frozenset[str], within: froze
     """Whether what a group or an automation acts on is guarded. Of what the home does not have, only the id is known."""
     if did in within:
         return False
-    if (device := home.plan.by_did.get(did)) is not None:
+    if (device := home.plan.devices_by_did.get(did)) is not None:
         return is_guarded(home, device, held, within)
-    kind = domain_of(did)
+    kind = entity_domain(did)
     return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells([did], kind)
 
 
 def _tells(texts: Iterable[str], category: str) -> bool:
     """Whether a text says that a device of this category is to be guarded."""
-    return tells(texts, "acts") if category in DECLARED else tells(texts, "acts", "places", "flows")
+    return has_guard_word(texts, "acts") if category in DECLARED else has_guard_word(texts, "acts", "places", "flows")

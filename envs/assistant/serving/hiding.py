@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from homerl.envs.assistant.privacy import CODES, is_password
-from homerl.envs.assistant.serving.live import Made
+from homerl.envs.assistant.serving.live import TwinCall
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 from homerl.play.situation import Reply
 
 HIDDEN = "***"
@@ -30,36 +30,36 @@ CODE = re.compile(  # where nothing can be parsed: after its name in JSON, in Py
 CUT = re.compile(r" ?\.\.\.")  # what ends a text that a message does not quote in full
 
 
-def password_fields(home: Home) -> frozenset[str]:
+def find_password_fields(home: Home) -> frozenset[str]:
     """The devices of a home whose state nobody is to read."""
     return frozenset(one.did for one in home.plan.devices if is_password(one.did, home.state_of(one.did)))
 
 
-def visible_arguments(made: Made, fields: frozenset[str]) -> dict[str, Any]:
+def visible_arguments(made: TwinCall, fields: frozenset[str]) -> dict[str, Any]:
     """The arguments of a call as they may be told."""
-    return dict.fromkeys(made.arguments, HIDDEN) if made.did in fields else without_codes(dict(made.arguments))
+    return dict.fromkeys(made.arguments, HIDDEN) if made.did in fields else mask_codes(dict(made.arguments))
 
 
-def without_codes(value: Any) -> Any:
+def mask_codes(value: Any) -> Any:
     """JSON data with `***` in place of the values that are named like codes."""
     if isinstance(value, Mapping):
-        return {key: HIDDEN if key in CODES else without_codes(part) for key, part in value.items()}
-    return [without_codes(part) for part in value] if isinstance(value, list) else value
+        return {key: HIDDEN if key in CODES else mask_codes(part) for key, part in value.items()}
+    return [mask_codes(part) for part in value] if isinstance(value, list) else value
 
 
-def secrets_said(reply: Reply, fields: frozenset[str]) -> set[str]:
+def secrets_in_reply(reply: Reply, fields: frozenset[str]) -> set[str]:
     """The secrets in the calls of an agent's message. Of its words only those count that stand for a call."""
     content = str(reply.message.get("content") or "")
     calls = [call["function"]["arguments"] for call in reply.message.get("tool_calls") or ()]
-    return secrets_in([*calls, content] if reply.malformed or _parsed(content) else calls, fields)
+    return secrets_in_data([*calls, content] if reply.malformed or _parsed(content) else calls, fields)
 
 
-def secrets_of(made: Iterable[Made], fields: frozenset[str]) -> set[str]:
+def secrets_in_calls(made: Iterable[TwinCall], fields: frozenset[str]) -> set[str]:
     """The secrets that calls give."""
-    return secrets_in([{"did": one.did, "arguments": dict(one.arguments)} for one in made], fields)
+    return secrets_in_data([{"did": one.did, "arguments": dict(one.arguments)} for one in made], fields)
 
 
-def secrets_in(data: Any, fields: frozenset[str]) -> set[str]:
+def secrets_in_data(data: Any, fields: frozenset[str]) -> set[str]:
     """The secrets in JSON data. Texts in it are read too: as JSON, or by `CODE` if they are none."""
     return {text for text in map(str.strip, _secrets(data, fields)) if text not in NOTHING}
 
@@ -79,7 +79,7 @@ def _secrets(data: Any, fields: frozenset[str]) -> Iterator[str]:
             waiting += [(inner, secret)] if inner else []
             yield from () if inner else CODE.findall(value)
         if secret and not isinstance(value, bool):
-            yield value if isinstance(value, str) else quoted(value)
+            yield value if isinstance(value, str) else quote_value(value)
 
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
@@ -91,7 +91,7 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
     return data if isinstance(data, (dict, list)) else None
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """A text with `***` in place of secrets."""
     for form in sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True):
         text = _without(text, form) if len(form) >= LEAST else _without_short(text, form)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, ValidationError
 
-from homerl.envs.assistant.serving.hiding import without_codes
+from homerl.envs.assistant.serving.hiding import mask_codes
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
 
@@ -60,7 +60,7 @@ class ChangeRecord(Model):
     hidden: bool = False
 
 
-class Entry(Model):
+class JournalEntry(Model):
     """One exchange, or its beginning.
 
     `outcome`: `said` (no call), `shadowed` (it would have acted), `asked` (waits for consent), `acting` (its calls are about
@@ -89,13 +89,13 @@ class Entry(Model):
     kept: float | None = None
 
 
-def exchanges(entries: Iterable[Entry]) -> list[Entry]:
+def last_entry_of_each(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
     return list({(entry.time, entry.said): entry for entry in entries}.values())
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedLine:
     """A line of a log that is no exchange: its number from 1, what is wrong with it, and its beginning."""
 
     line: int
@@ -104,18 +104,18 @@ class Damaged:
 
 
 @dataclass(frozen=True)
-class Log:
+class JournalContents:
     """What a log holds, in the order of its lines."""
 
-    entries: tuple[Entry, ...] = ()
-    damaged: tuple[Damaged, ...] = ()
+    entries: tuple[JournalEntry, ...] = ()
+    damaged: tuple[DamagedLine, ...] = ()
 
 
-class Unwritten(Exception):
+class JournalWriteError(Exception):
     """An entry could not be written to the log; the text says why."""
 
 
-class Journal:
+class AgentJournal:
     """A file of entries. Raises `InputError` if it cannot be written at the beginning, and `Unwritten` if not later."""
 
     def __init__(self, path: Path) -> None:
@@ -129,15 +129,15 @@ class Journal:
             reason = error.strerror or str(error)
             raise InputError(f"the log cannot be written ({reason})", str(path), "name another file with --log") from None
 
-    def append(self, entry: Entry) -> None:
+    def append_entry(self, entry: JournalEntry) -> None:
         """Write an entry to disk. Raises `Unwritten`."""
         try:
             self._append(entry)
         except OSError as error:
-            raise Unwritten(error.strerror or str(error)) from error
+            raise JournalWriteError(error.strerror or str(error)) from error
 
-    def _append(self, entry: Entry) -> None:
-        text = json.dumps(without_codes(entry.model_dump(mode="json")), ensure_ascii=False)
+    def _append(self, entry: JournalEntry) -> None:
+        text = json.dumps(mask_codes(entry.model_dump(mode="json")), ensure_ascii=False)
         with open(self.path, "ab+", opener=_of_owner) as file:
             if file.seekable() and file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
                 file.write(b"\n")  # a crash has cut the last line
@@ -146,16 +146,16 @@ class Journal:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a device has no disk to wait for
                 os.fsync(file.fileno())
 
-    def log(self) -> Log:
+    def read_contents(self) -> JournalContents:
         """All that was written."""
-        return read_log(self.path)
+        return read_journal(self.path)
 
-    def entries(self) -> list[Entry]:
+    def read_entries(self) -> list[JournalEntry]:
         """All entries, in order."""
-        return list(self.log().entries)
+        return list(self.read_contents().entries)
 
 
-def read_log(path: Path) -> Log:
+def read_journal(path: Path) -> JournalContents:
     """A log. Raises `InputError` if there is no such file.
 
     What stands behind the last line break is being written, or was cut by a crash. It is left out if it is no entry.
@@ -164,20 +164,20 @@ def read_log(path: Path) -> Log:
         raise InputError("there is no such log", str(path), "name the file of `homerl serve-agent --log`")
     *lines, last = path.read_bytes().split(b"\n")  # other signs that end a line may stand in a sentence
     read = [_read(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if isinstance(unfinished := _read(len(lines) + 1, last), Entry):
+    if isinstance(unfinished := _read(len(lines) + 1, last), JournalEntry):
         read.append(unfinished)
-    entries = exchanges(one for one in read if isinstance(one, Entry))
-    return Log(tuple(entries), tuple(one for one in read if isinstance(one, Damaged)))
+    entries = last_entry_of_each(one for one in read if isinstance(one, JournalEntry))
+    return JournalContents(tuple(entries), tuple(one for one in read if isinstance(one, DamagedLine)))
 
 
-def _read(number: int, line: bytes) -> Entry | Damaged:
+def _read(number: int, line: bytes) -> JournalEntry | DamagedLine:
     text = line.decode("utf-8", "replace")  # a crash may cut a character
     try:
-        return Entry.model_validate_json(text)
+        return JournalEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        return Damaged(number, f"{where}: {first['msg']}" if where else first["msg"], text[:SHOWN])
+        return DamagedLine(number, f"{where}: {first['msg']}" if where else first["msg"], text[:SHOWN])
 
 
 def _of_owner(path: str, flags: int) -> int:

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, arguments_in
+from homerl.envs.core.world import Action, action_arguments
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.toolsets.smh import AUTOMATING
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.world import HomeWorld, observe
+from homerl.envs.homeenv.sim.world import HomeWorld, result_as_observation
 from homerl.envs.homeenv.tasks.blueprint import PromptName
-from homerl.envs.homeenv.tasks.messages import briefing
+from homerl.envs.homeenv.tasks.messages import episode_system_prompt
 from homerl.envs.homeenv.tasks.situation import HomeSituation
 
 UNMADE = "unwritten"  # the rule of an attempt at an automation, beside those of the auditor
@@ -33,16 +33,16 @@ UNWRITTEN = Refused("unknown_tool", "homerl writes no automations into Home Assi
 
 
 @dataclass(frozen=True)
-class Made:
+class TwinCall:
     """A service call that a home has carried out, with its arguments by name."""
 
     did: str
     service: str
     arguments: Mapping[str, Any]
 
-    def wants_code(self, home: Home) -> bool:
+    def needs_code(self, home: Home) -> bool:
         """Whether it has no code, and its device, if the home has it, may ask for one."""
-        device = home.plan.by_did.get(self.did)
+        device = home.plan.devices_by_did.get(self.did)
         found = device and device.spec.service_index.get(self.service)
         if not found:
             return False
@@ -51,13 +51,13 @@ class Made:
         free = self.service.startswith("alarm_arm_") and state.get("code_arm_required") is False
         return takes and not free and not self.arguments.get(CODE) and bool(state.get(FORMAT))
 
-    def coded(self, home: Home) -> dict[str, Any]:
+    def arguments_with_code(self, home: Home) -> dict[str, Any]:
         """The arguments with which a home takes it that stands for the real one."""
-        return {**self.arguments, CODE: LATER} if self.wants_code(home) else {**self.arguments}
+        return {**self.arguments, CODE: LATER} if self.needs_code(home) else {**self.arguments}
 
 
 @dataclass(frozen=True)
-class Attempt:
+class ToolAttempt:
     """A tool call of an agent, and what came of it.
 
     `rule` is why it was refused, if it was: a rule of the auditor, `UNMADE` or `FAILED`. `made` are its service calls that
@@ -67,30 +67,30 @@ class Attempt:
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     rule: str | None = None
-    made: tuple[Made, ...] = ()
-    refused: tuple[tuple[Made, str], ...] = ()
+    made: tuple[TwinCall, ...] = ()
+    refused: tuple[tuple[TwinCall, str], ...] = ()
 
 
 Answers = dict[str, RunResult]  # by `asked`: what calls read in the real home
 
 
-def asked(tool: str, arguments: Mapping[str, Any]) -> str:
+def tool_call_key(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call, as a key."""
     return json.dumps([tool, arguments], sort_keys=True)
 
 
-class Witnessed(Home):
+class RecordingHome(Home):
     """A home that keeps the calls of its services in `made`, and those that it refused, with the rule, in `refused`.
 
     A fork goes on with a `made` of its own, and shares `refused`.
     """
 
     __slots__ = ("made", "refused")
-    made: list[Made]
-    refused: list[tuple[Made, str]]
+    made: list[TwinCall]
+    refused: list[tuple[TwinCall, str]]
 
     @classmethod
-    def of(cls, home: Home) -> Witnessed:
+    def copy_of_home(cls, home: Home) -> RecordingHome:
         """A copy of a home, with nothing made yet."""
         twin = cls(home.plan, home.values, home.clock)
         twin.air, twin.rules, twin.air_stale = home.air and home.air.copy(), home.rules, home.air_stale
@@ -105,11 +105,11 @@ class Witnessed(Home):
 
     def call(self, did: str, service: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         """Call a service, and keep the call."""
-        device = self.plan.by_did.get(did) if isinstance(did, str) else None
+        device = self.plan.devices_by_did.get(did) if isinstance(did, str) else None
         found = device.spec.service_index.get(service) if device and isinstance(service, str) else None
         names = [argument.name for argument in found.service.arguments] if found else []
-        one = Made(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {}))
-        given = ((), one.coded(self)) if found and one.wants_code(self) else (args, kwargs)
+        one = TwinCall(did, service, dict(zip(names, args, strict=False)) | dict(kwargs or {}))
+        given = ((), one.arguments_with_code(self)) if found and one.needs_code(self) else (args, kwargs)
         try:
             returned = super().call(did, service, *given)
         except Refused as refusal:
@@ -120,7 +120,7 @@ class Witnessed(Home):
 
 
 @dataclass(frozen=True)
-class Visit:
+class LiveBlueprint:
     """What a live episode has in place of a blueprint: no intents, and nothing that must stay as it is."""
 
     toolset: str
@@ -143,35 +143,39 @@ class Visit:
 class LiveSituation(HomeSituation):
     """A home in which a person speaks. It has no goals, so no goal is ever met."""
 
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[ToolAttempt] = field(default_factory=list)
     answers: Answers = field(default_factory=dict)
 
     @classmethod
-    def visit(cls, home: Home, visit: Visit) -> LiveSituation:
+    def begin_visit(cls, home: Home, visit: LiveBlueprint) -> LiveSituation:
         """The situation before the person speaks."""
-        world = HomeWorld(Witnessed.of(home), (), visit.toolset)
+        world = HomeWorld(RecordingHome.copy_of_home(home), (), visit.toolset)
         return cls(visit, world, home, ())  # type: ignore[arg-type]
 
     def opening(self) -> list[Message]:
         """The system prompt."""
         visit: Any = self.blueprint
-        return [{"role": "system", "content": briefing(self.start, visit.prompt, visit.toolset, (), visit.language)}]
+        return [
+            {"role": "system", "content": episode_system_prompt(self.start, visit.prompt, visit.toolset, (), visit.language)}
+        ]
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call in the home. One that changes automations is refused: in the real home nothing would come of it."""
-        tool, arguments = str(action.get("name")), arguments_in(action)
+        tool, arguments = str(action.get("name")), action_arguments(action)
         if tool in AUTOMATING or action.get("automations"):
-            self.attempts.append(Attempt(tool, arguments, UNMADE))
+            self.attempts.append(ToolAttempt(tool, arguments, UNMADE))
             blocked = {"rule": UNWRITTEN.rule, "message": UNWRITTEN.message}
-            return observe(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
-        if (read := self.answers.get(asked(tool, arguments))) is not None:
-            self.attempts.append(Attempt(tool, arguments, read.refusal.rule if read.refusal else None))
+            return result_as_observation(RunResult("", UNWRITTEN)), {"blocked": blocked, "error": None}
+        if (read := self.answers.get(tool_call_key(tool, arguments))) is not None:
+            self.attempts.append(ToolAttempt(tool, arguments, read.refusal.rule if read.refusal else None))
             told = {"rule": read.refusal.rule, "message": read.refusal.message} if read.refusal else None
-            return observe(read), {"blocked": told, "error": None}
-        made, refused = len(self.made), len(self.refused)
+            return result_as_observation(read), {"blocked": told, "error": None}
+        made, refused = len(self.made_calls), len(self.refused_calls)
         text, info = super().take(action)
         rule = info["blocked"]["rule"] if info["blocked"] else FAILED if info["error"] else None
-        self.attempts.append(Attempt(tool, arguments, rule, (*self.made[made:],), (*self.refused[refused:],)))
+        self.attempts.append(
+            ToolAttempt(tool, arguments, rule, (*self.made_calls[made:],), (*self.refused_calls[refused:],))
+        )
         return text, info
 
     def fork(self) -> LiveSituation:
@@ -181,17 +185,17 @@ class LiveSituation(HomeSituation):
         )
 
     @property
-    def made(self) -> list[Made]:
+    def made_calls(self) -> list[TwinCall]:
         """The agent's service calls so far."""
         return self._witness.made
 
     @property
-    def refused(self) -> list[tuple[Made, str]]:
+    def refused_calls(self) -> list[tuple[TwinCall, str]]:
         """Those that the home refused, each with the rule."""
         return self._witness.refused
 
     @property
-    def _witness(self) -> Witnessed:
+    def _witness(self) -> RecordingHome:
         home = self.home
-        assert isinstance(home, Witnessed)
+        assert isinstance(home, RecordingHome)
         return home

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.assistant.listing.rooms import SPACELESS
-from homerl.envs.assistant.naming import called_in_full, normalized
-from homerl.envs.assistant.serving.changes import called
-from homerl.envs.assistant.serving.live import UNMADE, Attempt, Made
+from homerl.envs.assistant.naming import full_device_names, normalize_text
+from homerl.envs.assistant.serving.changes import spoken_device_name
+from homerl.envs.assistant.serving.live import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import Plan
-from homerl.play.messages import read_arguments
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
+from homerl.play.messages import parse_call_arguments
 from homerl.play.trajectory import Step
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts
@@ -32,7 +32,7 @@ SPOKEN = re.compile(r"(?!.*\w[._]\w)[^{}\[\]<>=\\/@\n]{1,60}")  # what may be a 
 
 
 @dataclass(frozen=True)
-class Missed:
+class MissedAction:
     """Something that was not done, by which rule. `device` and `service` are as people say them; empty if nothing fits."""
 
     rule: str
@@ -42,28 +42,28 @@ class Missed:
     tool: str = ""
 
     @classmethod
-    def of(cls, plan: Plan, did: Any, service: Any, rule: str, tool: str = "") -> Missed:
+    def missed_call(cls, plan: FixedPlan, did: Any, service: Any, rule: str, tool: str = "") -> MissedAction:
         """A service call that was not made."""
-        known = isinstance(did, str) and did in plan.by_did
-        return cls(rule, called(plan, did) if known else "", _service(service), did if known else "", tool)
+        known = isinstance(did, str) and did in plan.devices_by_did
+        return cls(rule, spoken_device_name(plan, did) if known else "", _service(service), did if known else "", tool)
 
 
-def attempts_of(step: Step, taken: Iterable[Attempt]) -> tuple[Attempt, ...]:
+def attempts_in_step(step: Step, taken: Iterable[ToolAttempt]) -> tuple[ToolAttempt, ...]:
     """The attempts of a message, in order: those that the home has taken, and those that it never saw."""
     rest, calls = iter(taken), step.message.get("tool_calls") or ()
     if not calls:  # one answer in place of calls, or what should have been a call
-        return (*rest,) or ((Attempt("", rule="syntax"),) if step.facts.blocked else ())
+        return (*rest,) or ((ToolAttempt("", rule="syntax"),) if step.facts.blocked else ())
     lost = step.facts.blocked[-1] if step.facts.blocked else "call_limit"  # the rule by which the home never saw a call
-    found = ((call["function"]["name"], read_arguments(call["function"]["arguments"])) for call in calls)
+    found = ((call["function"]["name"], parse_call_arguments(call["function"]["arguments"])) for call in calls)
     return tuple(
-        Attempt(name, rule="syntax")
+        ToolAttempt(name, rule="syntax")
         if arguments is None
-        else replace(next(rest, Attempt(name, rule=lost)), arguments=arguments)
+        else replace(next(rest, ToolAttempt(name, rule=lost)), arguments=arguments)
         for name, arguments in found
     )
 
 
-def missed(tried: Sequence[Sequence[Attempt]], said: str, home: Home) -> tuple[Missed, ...]:
+def find_missed_actions(tried: Sequence[Sequence[ToolAttempt]], said: str, home: Home) -> tuple[MissedAction, ...]:
     """What was not done of the attempts of each of an agent's messages, and was not put right by a later message."""
     found = (
         one
@@ -75,21 +75,23 @@ def missed(tried: Sequence[Sequence[Attempt]], said: str, home: Home) -> tuple[M
     return tuple(dict.fromkeys(found))
 
 
-def _missed_in(attempt: Attempt, plan: Plan) -> Iterator[Missed]:
+def _missed_in(attempt: ToolAttempt, plan: FixedPlan) -> Iterator[MissedAction]:
     """What an attempt wanted and the home did not do."""
-    yield from (Missed.of(plan, one.did, one.service, rule, attempt.tool) for one, rule in attempt.refused)
+    yield from (MissedAction.missed_call(plan, one.did, one.service, rule, attempt.tool) for one, rule in attempt.refused)
     if attempt.rule is None:
         return
     known = {(one.did, one.service) for one in [*attempt.made, *(one for one, _ in attempt.refused)]}
     left = [wanted for wanted in _wanted(attempt) if wanted not in known]
     rules = [LEFT_OUT if attempt.refused else attempt.rule, *[LEFT_OUT] * len(left)]
-    yield from (Missed.of(plan, did, service, rule, attempt.tool) for (did, service), rule in zip(left, rules))
+    yield from (
+        MissedAction.missed_call(plan, did, service, rule, attempt.tool) for (did, service), rule in zip(left, rules)
+    )
     if not (attempt.refused or left):
         act = _act_of(attempt.tool) if "__" in attempt.tool or attempt.rule == "unknown_tool" else ""
-        yield Missed(attempt.rule, _named(attempt), act, tool=attempt.tool)
+        yield MissedAction(attempt.rule, _named(attempt), act, tool=attempt.tool)
 
 
-def _wanted(attempt: Attempt) -> list[tuple[Any, Any]]:
+def _wanted(attempt: ToolAttempt) -> list[tuple[Any, Any]]:
     """(device id, service) of the calls that the arguments hold."""
     actions = attempt.arguments.get("actions")
     given = actions if isinstance(actions, list) else [attempt.arguments]
@@ -97,7 +99,7 @@ def _wanted(attempt: Attempt) -> list[tuple[Any, Any]]:
     return [(did, service) for did, service in pairs if isinstance(did, str) and isinstance(service, str)]
 
 
-def _named(attempt: Attempt) -> str:
+def _named(attempt: ToolAttempt) -> str:
     """The words by which arguments of Assist name a device: its room, and its name or else its kind."""
     area, name, kind = (attempt.arguments.get(key) for key in ("area", "name", "domain"))
     kind = kind[0] if isinstance(kind, list) and kind else kind
@@ -120,7 +122,7 @@ def _name(text: Any) -> str:
     return text.strip() if isinstance(text, str) and SPOKEN.fullmatch(text) else ""
 
 
-def _put_right(one: Missed, later: Sequence[Attempt], said: str, home: Home) -> bool:
+def _put_right(one: MissedAction, later: Sequence[ToolAttempt], said: str, home: Home) -> bool:
     """Whether later attempts did what was missed."""
     made = [call for attempt in later for call in attempt.made]
     worked = [attempt for attempt in later if attempt.rule is None]
@@ -131,28 +133,28 @@ def _put_right(one: Missed, later: Sequence[Attempt], said: str, home: Home) -> 
         return any(call.did == one.did and (anything or _service(call.service) == one.service) for call in made)
     anywhere = not one.tool or one.rule == "unknown_tool"
     alike = [attempt for attempt in worked if anywhere or attempt.tool == one.tool]
-    if one.device and name_words(one.device) <= name_words(said):
-        return any(name_words(one.device) <= name_words(" ".join(_names_in(attempt, home))) for attempt in alike)
+    if one.device and words_of_name(one.device) <= words_of_name(said):
+        return any(words_of_name(one.device) <= words_of_name(" ".join(_names_in(attempt, home))) for attempt in alike)
     if one.service and "__" not in one.tool and not anywhere:
         return any(_service(call.service) == one.service for attempt in alike for call in attempt.made)
     reads = READS.match(_act_of(one.tool)) or not (one.device or one.rule == "syntax")
     return bool(alike or (made and reads))
 
 
-def _names_in(attempt: Attempt, home: Home) -> Iterator[str]:
+def _names_in(attempt: ToolAttempt, home: Home) -> Iterator[str]:
     """By which names an attempt speaks of devices."""
     yield _named(attempt)
     for did in dict.fromkeys(call.did for call in attempt.made):
-        yield from called_in_full(home, home.plan.by_did[did])
+        yield from full_device_names(home, home.plan.devices_by_did[did])
 
 
-def left_out(plan: Plan, made: Sequence[Made], rule: str = LEFT_OUT) -> tuple[Missed, ...]:
+def left_out_calls(plan: FixedPlan, made: Sequence[TwinCall], rule: str = LEFT_OUT) -> tuple[MissedAction, ...]:
     """Calls that are not made after all: the first for this reason, the others since they were left out then."""
     rules = [rule, *[LEFT_OUT] * len(made)]
-    return tuple(Missed.of(plan, one.did, one.service, why) for one, why in zip(made, rules))
+    return tuple(MissedAction.missed_call(plan, one.did, one.service, why) for one, why in zip(made, rules))
 
 
-def name_words(text: str) -> set[str]:
+def words_of_name(text: str) -> set[str]:
     """The words of a text, without the sign of the plural; each letter of a script without spaces is one."""
-    apart = SPACELESS.sub(lambda letter: f" {letter[0]} ", normalized(text))
+    apart = SPACELESS.sub(lambda letter: f" {letter[0]} ", normalize_text(text))
     return {word.rstrip("s") for word in apart.split()} - FILLING

@@ -12,8 +12,8 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 
-from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, Damaged, Entry
-from homerl.host.pages.templates import spaced, template
+from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, DamagedLine, JournalEntry
+from homerl.host.pages.templates import identifier_to_words, load_template
 
 MEANING = {  # of each outcome, as the page says it
     "said": "answered",
@@ -31,7 +31,7 @@ MEANING = {  # of each outcome, as the page says it
 
 
 @dataclass(frozen=True)
-class Line:
+class DeviceLine:
     """What changes in a device: the changes that its line tells, and the number of others."""
 
     device: str
@@ -40,12 +40,12 @@ class Line:
     more: int
 
     @property
-    def compared(self) -> bool:
+    def is_as_expected(self) -> bool:
         """Whether the real home was looked at, and all that is told is there as it should be."""
         return all(change.compared and not change.differs for change in self.told)
 
 
-def lines(changes: Sequence[ChangeRecord], calls: Sequence[CallRecord] = ()) -> list[Line]:
+def device_lines(changes: Sequence[ChangeRecord], calls: Sequence[CallRecord] = ()) -> list[DeviceLine]:
     """A line for each device. It tells its state, what a call named, and what is not as expected; if nothing is, all."""
     named = {(call.did, name) for call in calls for name in call.arguments}
     found: dict[str, list[ChangeRecord]] = {}
@@ -54,16 +54,16 @@ def lines(changes: Sequence[ChangeRecord], calls: Sequence[CallRecord] = ()) -> 
     return [_line(own, named) for own in found.values()]
 
 
-def _line(changes: Sequence[ChangeRecord], named: set[tuple[str, str]]) -> Line:
+def _line(changes: Sequence[ChangeRecord], named: set[tuple[str, str]]) -> DeviceLine:
     names = [change.path.rpartition(".")[2] for change in changes]
     main = [
         change for change, name in zip(changes, names) if name == "state" or change.differs or (change.did, name) in named
     ]
     told = tuple(main or changes)
-    return Line(changes[0].device, changes[0].did, told, len(changes) - len(told))
+    return DeviceLine(changes[0].device, changes[0].did, told, len(changes) - len(told))
 
 
-def badges(entry: Entry) -> tuple[str, ...]:
+def exchange_badges(entry: JournalEntry) -> tuple[str, ...]:
     """The keys of `MEANING` for what came of an exchange."""
     nothing = entry.outcome == "shadowed" and not (entry.changes or entry.later)
     outcome = "nothing" if nothing else entry.outcome
@@ -71,31 +71,40 @@ def badges(entry: Entry) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Day:
+class JournalDay:
     """The exchanges of one day, the latest first."""
 
     date: date
-    entries: tuple[Entry, ...]
+    entries: tuple[JournalEntry, ...]
 
     @property
-    def counts(self) -> list[tuple[str, str, int]]:
+    def badge_counts(self) -> list[tuple[str, str, int]]:
         """(badge, its meaning, number of exchanges that have it), the most frequent first."""
-        found = Counter(badge for one in self.entries for badge in badges(one))
+        found = Counter(badge for one in self.entries for badge in exchange_badges(one))
         return [(key, MEANING[key], number) for key, number in found.most_common()]
 
 
-def days(entries: Sequence[Entry]) -> Iterator[Day]:
+def journal_days(entries: Sequence[JournalEntry]) -> Iterator[JournalDay]:
     """The days of a journal in this machine's time zone, the latest first."""
     ordered = sorted(entries, key=lambda entry: entry.time, reverse=True)
     for day, of_day in groupby(ordered, key=lambda entry: entry.time.astimezone().date()):
-        yield Day(day, tuple(of_day))
+        yield JournalDay(day, tuple(of_day))
 
 
-def journal_page(entries: Sequence[Entry], damaged: Sequence[Damaged] = ()) -> str:
+def render_journal_page(entries: Sequence[JournalEntry], damaged: Sequence[DamagedLine] = ()) -> str:
     """The page as HTML. Damaged lines of the log stand before the days."""
-    filters = {"plain": lambda path: spaced(path).replace(".", " "), "value": lambda v: "nothing" if v is None else str(v)}
-    journal = template(Path(__file__).with_name("journal.html.jinja"), **filters)
+    filters = {
+        "plain": lambda path: identifier_to_words(path).replace(".", " "),
+        "value": lambda v: "nothing" if v is None else str(v),
+    }
+    journal = load_template(Path(__file__).with_name("journal.html.jinja"), **filters)
     ways = {(one.mode, one.agent) for one in entries}
     return journal.render(
-        days=list(days(entries)), meaning=MEANING, entries=entries, damaged=damaged, badges=badges, lines=lines, ways=ways
+        days=list(journal_days(entries)),
+        meaning=MEANING,
+        entries=entries,
+        damaged=damaged,
+        badges=exchange_badges,
+        lines=device_lines,
+        ways=ways,
     )

@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from homerl.envs.assistant.serving.live import Made
-from homerl.envs.assistant.serving.missed import Missed
+from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.serving.missed import MissedAction
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.sim.plan.plan import Plan
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
 
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
@@ -28,26 +28,26 @@ class Proposal:
     `guarded` are the guarded devices for which the person is asked, and `missed` is what else the agent tried in vain.
     """
 
-    made: tuple[Made, ...]
+    made: tuple[TwinCall, ...]
     shown: str
     guarded: dict[str, str]
-    missed: tuple[Missed, ...]
-    plan: Plan
+    missed: tuple[MissedAction, ...]
+    plan: FixedPlan
 
 
 @dataclass
-class Waiting:
+class WaitingProposals:
     """The proposals that wait, by the dialogue that each ends, with the monotonic time until which it is good."""
 
     proposals: dict[str, tuple[float, Proposal]] = field(default_factory=dict)
 
-    def add(self, dialogue: Sequence[Message], speaker: str, proposal: Proposal) -> None:
+    def add_proposal(self, dialogue: Sequence[Message], speaker: str, proposal: Proposal) -> None:
         """Let a proposal wait that ends a dialogue."""
         self.proposals[_key(dialogue, speaker)] = time.monotonic() + CONSENT_SECONDS, proposal
         while len(self.proposals) > PROPOSALS:
             del self.proposals[next(iter(self.proposals))]
 
-    def take(self, dialogue: Sequence[Message], speaker: str) -> Proposal | None:
+    def take_proposal(self, dialogue: Sequence[Message], speaker: str) -> Proposal | None:
         """The proposal that ends a dialogue, which waits no more."""
         until, found = self.proposals.pop(_key(dialogue, speaker), (0.0, None))
         return found if until > time.monotonic() else None

@@ -12,16 +12,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.translation import domain_of
-from homerl.envs.assistant.serving.live import Answers, asked
-from homerl.envs.homeenv.sim.assist.intents import Failed
-from homerl.envs.homeenv.sim.assist.match import NoMatch, Wanted, match
-from homerl.envs.homeenv.sim.assist.own import DONE, EVENTS, LISTS, OPEN, PLAY, READS, SEARCH, player
-from homerl.envs.homeenv.sim.assist.tools import FAILED, TIMERS, failure
+from homerl.envs.assistant.listing.translation import entity_domain
+from homerl.envs.assistant.serving.live import Answers, tool_call_key
+from homerl.envs.homeenv.sim.assist.intents import IntentFailed
+from homerl.envs.homeenv.sim.assist.match import EntityConstraints, NoMatch, match_entities
+from homerl.envs.homeenv.sim.assist.own import DONE, EVENTS, LISTS, OPEN, PLAY, READS, SEARCH, find_media_player
+from homerl.envs.homeenv.sim.assist.tools import FAILED, TIMERS, refused_result
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.messages import read_arguments
+from homerl.play.messages import parse_call_arguments
 from homerl.play.situation import Reply
 
 DAYS = {"today": 1, "week": 7}
@@ -31,63 +31,67 @@ LIST, LONGEST, MOST_ITEMS = "todo", 200, 100  # the domain of lists, signs of an
 RESULT = ("title", "media_class", "media_content_type", "media_content_id", "can_play", "can_search")
 
 
-class Readable(Protocol):
+class ReadableHome(Protocol):
     """A real home of which more can be read than its states."""
 
-    async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
+    async def ask_service(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What a service of a device answers that changes nothing. Raises `HomeAssistantError`."""
 
 
-async def answers(real: Readable, home: Home, reply: Reply) -> Answers:
+async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Answers:
     """What the calls of a message read in the real home. Calls that mean no device of the home are left to the twin."""
     found: Answers = {}
     for tool, arguments in _calls(reply):
         if tool == TIMERS:  # nothing outside of Home Assistant tells of them
-            found[asked(tool, arguments)] = failure("unknown_tool", f"{FAILED}timers are Home Assistant's own")
+            found[tool_call_key(tool, arguments)] = refused_result(
+                "unknown_tool", f"{FAILED}timers are Home Assistant's own"
+            )
             continue
         try:
             did, service, data = _question(home, tool, arguments)
-            told = (await real.ask(did, service, data) or {}).get(did) or {}
-            found[asked(tool, arguments)] = RunResult(json.dumps(_told(tool, told), ensure_ascii=False))
+            told = (await real.ask_service(did, service, data) or {}).get(did) or {}
+            found[tool_call_key(tool, arguments)] = RunResult(json.dumps(_told(tool, told), ensure_ascii=False))
         except HomeAssistantError as error:
-            found[asked(tool, arguments)] = failure("unavailable", f"{FAILED}{error.said or error}")
-        except (Failed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
+            found[tool_call_key(tool, arguments)] = refused_result("unavailable", f"{FAILED}{error.said or error}")
+        except (IntentFailed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
             continue  # the twin says what is wrong with the call
     return found
 
 
-def lists_of(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
+def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
     """The devices whose items a message may need: the lists that tools of Assist name, or all, for what has other tools."""
     calls = [call["function"] for call in reply.message.get("tool_calls") or ()]
     if toolset != ASSIST:
-        yield from home.plan.by_did if calls or TOOLSETS[toolset].one_answer else ()
+        yield from home.plan.devices_by_did if calls or TOOLSETS[toolset].one_answer else ()
         return
     for call in calls:
-        if name := (read_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
+        if name := (parse_call_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
             with suppress(NoMatch):
-                yield from (one.id for one in match(home, Wanted(str(name), domains=frozenset({LIST}))).entities)
+                yield from (
+                    one.id for one in match_entities(home, EntityConstraints(str(name), domains=frozenset({LIST}))).entities
+                )
 
 
-async def read_lists(real: Readable, dids: Iterable[str], *homes: Home) -> None:
+async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home) -> None:
     """Put the items of those devices that are lists into homes. Raises `HomeAssistantError` if the real home is gone."""
     for did in dict.fromkeys(dids):
-        if domain_of(did) != LIST or did not in homes[0].plan.by_did or homes[0].get(did, OPEN) is None:
+        if entity_domain(did) != LIST or did not in homes[0].plan.devices_by_did or homes[0].read_value(did, OPEN) is None:
             continue
         try:
-            items = (await real.ask(did, "get_items", {"status": [OPEN, DONE]}))[did]["items"]
+            items = (await real.ask_service(did, "get_items", {"status": [OPEN, DONE]}))[did]["items"]
         except (HomeAssistantError, LookupError, TypeError) as error:
             if isinstance(error, HomeAssistantError) and error.code is None:
                 raise
             continue
-        for kind in {OPEN, DONE} & homes[0].plan.by_did[did].spec.attribute_index.keys():
+        for kind in {OPEN, DONE} & homes[0].plan.devices_by_did[did].spec.attribute_index.keys():
             told = [str(one["summary"])[:LONGEST] for one in items if one.get("status") == kind and one.get("summary")]
             for home in homes:
-                home.set(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
+                home.write_slot(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
 
 
 def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for call in reply.message.get("tool_calls") or ():
-        arguments = read_arguments(call["function"]["arguments"])
+        arguments = parse_call_arguments(call["function"]["arguments"])
         if call["function"]["name"] in (*READS, TIMERS) and arguments is not None:
             yield call["function"]["name"], arguments
 
@@ -95,13 +99,15 @@ def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """The device, the service and its data by which a tool reads."""
     if tool == EVENTS:
-        calendar = match(home, Wanted(str(arguments["calendar"]), domains=frozenset({"calendar"}))).entities[0]
+        calendar = match_entities(
+            home, EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
+        ).entities[0]
         now = datetime.now(home.plan.origin.time_zone if home.plan.origin else UTC)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=DAYS[arguments["range"]])
         return calendar.id, "get_events", {"start_date_time": now.isoformat(), "end_date_time": day.isoformat()}
     within = {f"media_content_{part}": arguments.get(f"within_media_content_{part}") for part in ("id", "type")}
     data = {"search_query": str(arguments["search_query"])} | {key: value for key, value in within.items() if value}
-    return player(home, arguments).id, "search_media", data
+    return find_media_player(home, arguments).id, "search_media", data
 
 
 def _told(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:

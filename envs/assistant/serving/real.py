@@ -19,18 +19,24 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from homerl.envs.assistant.automations.reading import with_automations
+from homerl.envs.assistant.automations.reading import with_automation_texts
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.client import PATIENCE, Client, connect
+from homerl.envs.assistant.listing.client import PATIENCE, HomeAssistantClient, connect_client
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.exposure import withdrawn
-from homerl.envs.assistant.listing.following import essence, events, is_as_known, is_running, remembering
-from homerl.envs.assistant.listing.history import with_history
+from homerl.envs.assistant.listing.exposure import find_withdrawn_devices
+from homerl.envs.assistant.listing.following import (
+    follow_setup_events,
+    hash_home_setup,
+    is_home_running,
+    is_same_setup,
+    merge_earlier_listing,
+)
+from homerl.envs.assistant.listing.history import with_state_history
 from homerl.envs.assistant.listing.listing import CONFIG, REGISTERED, Listing
-from homerl.envs.assistant.listing.translation import domain_of, refresh, to_homeassistant
-from homerl.envs.assistant.serving.changes import called
-from homerl.envs.assistant.serving.live import Made
-from homerl.envs.assistant.serving.withdrawing import without
+from homerl.envs.assistant.listing.translation import entity_domain, refresh_home, to_homeassistant
+from homerl.envs.assistant.serving.changes import spoken_device_name
+from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.serving.withdrawing import remove_devices
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home import Home
 
@@ -41,7 +47,7 @@ AGAIN = 5.0  # seconds before what failed is tried again
 log = logging.getLogger(__name__)
 
 
-class HomeAssistant:
+class HomeAssistantHome:
     """A `RealHome` at a URL. `known` is what its twin was made of, if that was read there."""
 
     def __init__(self, url: str, token: SecretStr, known: Listing | None = None) -> None:
@@ -52,26 +58,26 @@ class HomeAssistant:
         self._lacks = False  # whether something was withdrawn from a twin since the home was made
         self._doubt, self._reading = asyncio.Event(), asyncio.Lock()
 
-    async def greet(self) -> frozenset[str]:
+    async def read_known_entities(self) -> frozenset[str]:
         """The entities that Home Assistant knows.
 
         Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
         """
         async with self._connected(GREETING) as client:
-            self._hear_language(await client.call(CONFIG))
-            rows = [*await client.call(REGISTERED), *await client.states()]
+            self._hear_language(await client.call_command(CONFIG))
+            rows = [*await client.call_command(REGISTERED), *await client.read_states()]
             return frozenset(row["entity_id"] for row in rows)
 
     def _hear_language(self, config: Mapping[str, Any]) -> None:
         self.spoken = config.get("language") or self.spoken
 
     @asynccontextmanager
-    async def _connected(self, patience: float = PATIENCE) -> AsyncIterator[Client]:
-        async with connect(self.url, self._token, patience) as client:
+    async def _connected(self, patience: float = PATIENCE) -> AsyncIterator[HomeAssistantClient]:
+        async with connect_client(self.url, self._token, patience) as client:
             self.url = client.url
             yield client
 
-    async def renewed(self) -> Home | None:
+    async def take_renewed_home(self) -> Home | None:
         """The home as it is set up now, if it is another one than was given last; None if not."""
         async with self._reading:
             if self._doubt.is_set():
@@ -79,7 +85,7 @@ class HomeAssistant:
             fresh, self._fresh = self._fresh, None
             return fresh
 
-    async def follow(self) -> None:
+    async def follow_home(self) -> None:
         """Hear what happens to the home, for ever, and read it once it is quiet, before anybody asks."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._hear())
@@ -89,7 +95,7 @@ class HomeAssistant:
         while True:
             try:
                 async with self._connected() as client:
-                    async for _ in events(client):
+                    async for _ in follow_setup_events(client):
                         self._doubt.set()  # at the beginning too: what happened before was not heard
             except HomeAssistantError as error:
                 log.info("%s", error)
@@ -114,12 +120,12 @@ class HomeAssistant:
         self._doubt.clear()  # what happens meanwhile sets it again
         try:
             async with self._connected() as client:
-                listing = await client.listing()
+                listing = await client.read_listing()
                 self._hear_language(listing.sources[CONFIG])
-                listing = remembering(await with_automations(client, listing), self.known)
-                listing = await with_history(client, listing)
-            if is_running(listing):
-                if self._lacks or self.known is None or essence(listing) != essence(self.known):
+                listing = merge_earlier_listing(await with_automation_texts(client, listing), self.known)
+                listing = await with_state_history(client, listing)
+            if is_home_running(listing):
+                if self._lacks or self.known is None or hash_home_setup(listing) != hash_home_setup(self.known):
                     self._fresh, self._lacks = (await asyncio.to_thread(import_home, listing)).home, False
                 self.known = listing
             else:
@@ -132,31 +138,31 @@ class HomeAssistant:
         except Exception:  # whatever it says of itself: what is not exposed any more is left out all the same
             log.exception("the home could not be read anew, and stays as it was")
 
-    async def refreshed(self, twin: Home) -> Home:
+    async def refresh_twin(self, twin: Home) -> Home:
         """The twin with the states that Home Assistant has now, at this moment, without what is not exposed any more.
 
         What is exposed and has no state, since it was disabled or Home Assistant is starting, is unavailable.
         """
         async with self._connected() as client:
-            states = await client.states()
-            as_known = is_as_known(self.known, states, await client.exposed())
+            states = await client.read_states()
+            as_known = is_same_setup(self.known, states, await client.read_exposed_entities())
             known = {row["entity_id"] for row in states}
-            states += [unreachable(device.did) for device in twin.plan.devices if device.did not in known]
-            gone = await withdrawn(client, twin.plan.by_did, states)
+            states += [unavailable_state(device.did) for device in twin.plan.devices if device.did not in known]
+            gone = await find_withdrawn_devices(client, twin.plan.devices_by_did, states)
         self._lacks |= bool(gone)
         if self._lacks or not as_known:
             self._doubt.set()
-        return refresh(without(twin, gone), states, datetime.now(UTC))
+        return refresh_home(remove_devices(twin, gone), states, datetime.now(UTC))
 
-    async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
+    async def ask_service(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What a service of a device answers that changes nothing. Nothing is asked of what is not exposed any more."""
-        domain = domain_of(did)
+        domain = entity_domain(did)
         async with self._connected() as client:
-            if await withdrawn(client, {did}, [unreachable(did)]):
+            if await find_withdrawn_devices(client, {did}, [unavailable_state(did)]):
                 raise HomeAssistantError(f"{did} is not exposed to Assist any more.")
             return await client.call_service(domain, service, data, {"entity_id": did}, returns=True)
 
-    async def carry_out(self, twin: Home, made: Made) -> None:
+    async def carry_out_call(self, twin: Home, made: TwinCall) -> None:
         """Call the service that a call of the twin stands for, and wait until it is carried out.
 
         It is not called if its entity is not exposed any more.
@@ -164,14 +170,14 @@ class HomeAssistant:
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
         try:
             async with asyncio.timeout(PATIENCE), self._connected() as client:
-                if await withdrawn(client, {made.did}, [unreachable(made.did)]):
-                    raise HomeAssistantError(f"{called(twin.plan, made.did)} is not exposed to Assist any more.")
+                if await find_withdrawn_devices(client, {made.did}, [unavailable_state(made.did)]):
+                    raise HomeAssistantError(f"{spoken_device_name(twin.plan, made.did)} is not exposed to Assist any more.")
                 await client.call_service(call.domain, call.service, call.data, call.target)
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."
             raise HomeAssistantError(what) from None
 
 
-def unreachable(entity: str) -> dict[str, Any]:
+def unavailable_state(entity: str) -> dict[str, Any]:
     """The state of an entity that cannot be reached, as Home Assistant writes it."""
     return {"entity_id": entity, "state": "unavailable", "attributes": {}}

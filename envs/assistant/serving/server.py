@@ -18,24 +18,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from homerl.envs.assistant.serving.care import care_of
+from homerl.envs.assistant.serving.care import parse_request_care
 from homerl.envs.assistant.serving.caretaker import Caretaker
-from homerl.envs.assistant.serving.page import journal_page
-from homerl.envs.assistant.serving.speaker import area_told
+from homerl.envs.assistant.serving.page import render_journal_page
+from homerl.envs.assistant.serving.speaker import parse_speaker_area
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message
-from homerl.host.web.address import Address
-from homerl.host.web.completions import completion, models, streamed_completion
-from homerl.host.web.door import BadRequest, admit, body_of, refused
+from homerl.host.web.address import ServerAddress
+from homerl.host.web.completions import completion_response, models_response, streamed_completion
+from homerl.host.web.door import BadRequest, admit_request, read_json_body, refusal_response
 
 
-class Endpoint:
+class AgentEndpoint:
     """The routes of the endpoint."""
 
-    def __init__(self, caretaker: Caretaker, address: Address) -> None:
+    def __init__(self, caretaker: Caretaker, address: ServerAddress) -> None:
         self.caretaker, self.address = caretaker, address
 
-    def app(self) -> Starlette:
+    def build_agent_app(self) -> Starlette:
         """The application."""
         return Starlette(
             routes=[
@@ -44,40 +44,42 @@ class Endpoint:
                 Route("/", self._page),
                 Route("/health", _well),
             ],
-            exception_handlers={BadRequest: refused, InputError: _unreadable},
+            exception_handlers={BadRequest: refusal_response, InputError: _unreadable},
         )
 
     async def _models(self, request: Request) -> Response:
-        admit(request, self.address)
-        return models(self.caretaker.name)
+        admit_request(request, self.address)
+        return models_response(self.caretaker.name)
 
     async def _page(self, request: Request) -> Response:
-        admit(request, self.address, browser=True)
+        admit_request(request, self.address, browser=True)
         return HTMLResponse(await asyncio.to_thread(self._drawn))  # a long log takes long
 
     def _drawn(self) -> str:
-        log = self.caretaker.journal.log()
-        return journal_page(log.entries, log.damaged)
+        log = self.caretaker.journal.read_contents()
+        return render_journal_page(log.entries, log.damaged)
 
     async def _chat(self, request: Request) -> Response:
-        admit(request, self.address)
-        body = await body_of(request)
-        dialogue, speaker = dialogue_of(body), _text(body.get("user"))
+        admit_request(request, self.address)
+        body = await read_json_body(request)
+        dialogue, speaker = parse_dialogue(body), _text(body.get("user"))
         told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
         asked: dict[str, Any] = {
             "gone": request.is_disconnected,
-            "care": care_of(body),
-            "area": area_told(told),
+            "care": parse_request_care(body),
+            "area": parse_speaker_area(told),
             "speaker": speaker,
         }
         if body.get("stream"):
             return streamed_completion(self.caretaker.name, self._parts(dialogue, asked))
-        return completion(self.caretaker.name, text_message(await self.caretaker.answer(dialogue, **asked)), False)
+        return completion_response(
+            self.caretaker.name, text_message(await self.caretaker.answer_dialogue(dialogue, **asked)), False
+        )
 
     async def _parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:
         """The reply in the parts in which it may be spoken."""
         parts, told = asyncio.Queue[str | None](), ""
-        task = asyncio.create_task(self.caretaker.answer(dialogue, speak=parts.put_nowait, **asked))
+        task = asyncio.create_task(self.caretaker.answer_dialogue(dialogue, speak=parts.put_nowait, **asked))
         task.add_done_callback(lambda _: parts.put_nowait(None))
         try:
             while (part := await parts.get()) is not None:
@@ -89,7 +91,7 @@ class Endpoint:
             task.cancel()
 
 
-def dialogue_of(body: Mapping[str, Any]) -> list[Message]:
+def parse_dialogue(body: Mapping[str, Any]) -> list[Message]:
     """What person and agent said, in plain text. System messages are left out: the agent has its own, with the same area.
 
     Raises `BadRequest` if the last of these messages is not a person's.

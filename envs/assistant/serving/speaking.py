@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Protocol, cast, runtime_checkable
 
-from homerl.envs.assistant.serving.hiding import masked, secrets_said
+from homerl.envs.assistant.serving.hiding import mask_secrets, secrets_in_reply
 from homerl.envs.assistant.serving.live import LiveSituation
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
@@ -25,21 +25,21 @@ SIGNS = re.compile(r"[<>{}\[\]|`=]|\w_\w")  # of calls and thoughts, and of ids
 
 
 @runtime_checkable
-class Aloud(Protocol):
+class StreamingAgent(Protocol):
     """An agent whose messages can be heard as they are written."""
 
     told: Callable[[str], None] | None
 
 
-def fit(text: str, episode: Episode, fields: frozenset[str]) -> bool:
+def is_speakable(text: str, episode: Episode, fields: frozenset[str]) -> bool:
     """Whether guard and honesty have nothing to say about a text of the agent. `fields` are those of passwords."""
     situation, message = cast(LiveSituation, episode.situation), {"role": "assistant", "content": text}
-    tried = any(step.failed for step in episode.steps) or any(one.rule or one.refused for one in situation.attempts)
-    hidden = masked(text, secrets_said(Reply(message), fields)) != text
-    return not (situation.made or tried or hidden or says_done(episode.words_of(message).claims))
+    tried = any(step.has_failed for step in episode.steps) or any(one.rule or one.refused for one in situation.attempts)
+    hidden = mask_secrets(text, secrets_in_reply(Reply(message), fields)) != text
+    return not (situation.made_calls or tried or hidden or says_done(episode.spoken_words_of(message).claims))
 
 
-class Speaking:
+class SentenceSpeaker:
     """Speaks whole sentences of a model's messages. `may` tells whether the text so far, with the next sentence, is fit."""
 
     def __init__(self, speak: Callable[[str], None], may: Callable[[str], bool]) -> None:
@@ -47,11 +47,11 @@ class Speaking:
         self.spoken = self._own = self._rest = ""
         self._waits = False
 
-    def begin(self) -> None:
+    def start_message(self) -> None:
         """Hear the next message."""
         self._own, self._rest, self._waits = "", "", False
 
-    def hear(self, text: str) -> None:
+    def hear_text(self, text: str) -> None:
         """Hear the next part of a message."""
         self._rest += text
         while not self._waits and (found := SENTENCE.match(self._rest)):
@@ -64,7 +64,7 @@ class Speaking:
             self._own, self.spoken = self._own + sentence, self.spoken + gap + sentence
             self._speak(gap + sentence)
 
-    def whole(self, reply: str) -> str:
+    def complete_reply(self, reply: str) -> str:
         """The reply with what was spoken: the last message goes on, or the reply follows."""
         if self._own and reply.startswith(self._own):
             return self.spoken + reply.removeprefix(self._own)

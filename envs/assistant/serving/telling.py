@@ -17,18 +17,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.assistant.listing.translation import domain_of
-from homerl.envs.assistant.serving.changes import asked_for, called, is_main, is_press
+from homerl.envs.assistant.listing.translation import entity_domain
+from homerl.envs.assistant.serving.changes import is_press_change, is_state_change, spoken_device_name, was_asked_for
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.hiding import visible_arguments as told_of
 from homerl.envs.assistant.serving.journal import ChangeRecord
-from homerl.envs.assistant.serving.live import UNMADE, Made
-from homerl.envs.assistant.serving.missed import WITH_SENTENCE, Missed, name_words
-from homerl.envs.assistant.serving.words import Words, joined
+from homerl.envs.assistant.serving.live import UNMADE, TwinCall
+from homerl.envs.assistant.serving.missed import WITH_SENTENCE, MissedAction, words_of_name
+from homerl.envs.assistant.serving.words import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import Plan
-from homerl.play.messages import Words as Spoken
-from homerl.play.words.claims import admits, claims_success, inquires, only_confirms, says_done
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
+from homerl.play.messages import SpokenWords as Spoken
+from homerl.play.words.claims import admits_failure, asks_about_state, claims_success, only_confirms, says_done
 
 SAYS = "Home Assistant says: "
 PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
@@ -39,15 +39,15 @@ SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
 
 
 @dataclass(frozen=True)
-class Telling:
+class ReplyWriter:
     """Tells of the devices of a plan, in the words of a language."""
 
-    words: Words
-    plan: Plan
+    words: ReplyPhrases
+    plan: FixedPlan
 
-    def shown(self, home: Home, exchange: Exchange) -> str:
+    def describe_calls(self, home: Home, exchange: Exchange) -> str:
         """What calls do, as a person is shown it before: at once, and then by automations."""
-        return self.words.listed([*self._now(home, exchange), *self._later(exchange)])
+        return self.words.join_list([*self._now(home, exchange), *self._later(exchange)])
 
     def _now(self, home: Home, exchange: Exchange) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
@@ -55,121 +55,136 @@ class Telling:
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        made = {one.did for one in exchange.made}
-        changes = [one for one in exchange.changes if not (is_press(one) and one.did in made)]  # its call tells more
-        main = [change for change in changes if asked_for(change, exchange.made)]
+        made = {one.did for one in exchange.made_calls}
+        changes = [one for one in exchange.changes if not (is_press_change(one) and one.did in made)]  # its call tells more
+        main = [change for change in changes if was_asked_for(change, exchange.made_calls)]
         touched = {one.did for one in main}
         told = [change for change in changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
-        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made}
-        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made]
+        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made_calls}
+        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made_calls]
         actions = [self._action(one, rest) for one, rest in rests if rest or one.did not in changed]
         return [*map(self._change, told), *dict.fromkeys(actions)]
 
     def _later(self, exchange: Exchange) -> Iterator[str]:
         """What automations do: of a device whose state changes, its state alone."""
         later = exchange.later
-        stated = {change.did for change in later.changes if is_main(change)}
-        told = [self._change(change) for change in later.changes if is_main(change) or change.did not in stated]
+        stated = {change.did for change in later.changes if is_state_change(change)}
+        told = [self._change(change) for change in later.changes if is_state_change(change) or change.did not in stated]
         actions = self._actions(exchange, later.actions)
         for text in dict.fromkeys([*told, *actions]):
-            yield self.words.say("later", what=text)
+            yield self.words.fill_phrase("later", what=text)
 
-    def perhaps(self, ends: Iterable[str]) -> Iterator[str]:
+    def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
-        if things := dict.fromkeys(called(self.plan, end) if end in self.plan.by_did else kind_of(end) for end in ends):
-            yield self.words.say("perhaps", what=self.words.listed(things, "within"))
+        if things := dict.fromkeys(
+            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else spoken_entity_kind(end)
+            for end in ends
+        ):
+            yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
 
-    def heard(self, exchange: Exchange, said: Spoken) -> str:
+    def audible_words(self, exchange: Exchange, said: Spoken) -> str:
         """The words of the agent's last message that the person may hear."""
         if exchange.missed:
             claims = not exchange.calls and says_done(said.claims)
-            return said.text if (said.question or admits(said.text)) and not claims else ""
-        unfounded = not (exchange.calls or inquires(exchange.said)) and claims_success(said.claims)
-        return joined(said.text, self.words.say("idle") if unfounded else "")
+            return said.text if (said.question or admits_failure(said.text)) and not claims else ""
+        unfounded = not (exchange.calls or asks_about_state(exchange.said)) and claims_success(said.claims)
+        return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
 
-    def missed(self, exchange: Exchange) -> str:
+    def describe_missed_actions(self, exchange: Exchange) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
-        own = [self.words.say(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
+        own = [self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
         named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
-        what = self.words.listed(dict.fromkeys(map(self._missed, named)))
-        return joined(self.words.say("refused", what=exchange.masked(what)) if what else "", *own)
+        what = self.words.join_list(dict.fromkeys(map(self._missed, named)))
+        return join_sentences(self.words.fill_phrase("refused", what=exchange.mask_text(what)) if what else "", *own)
 
-    def _missed(self, one: Missed) -> str:
-        parts, why = [part for part in (one.device, one.service) if part], self.words.why(one.rule)
+    def _missed(self, one: MissedAction) -> str:
+        parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
         if not parts:
             return why
-        what = parts[0] if len(parts) == 1 else self.words.say("action", device=one.device, service=one.service)
-        return self.words.say("missed", what=what, why=why)
+        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=one.service)
+        return self.words.fill_phrase("missed", what=what, why=why)
 
-    def nothing_done(self, exchange: Exchange) -> str:
+    def reply_without_calls(self, exchange: Exchange) -> str:
         """The reply where nothing was called. An agent that admits it needs no help of ours."""
-        admitted = exchange.reply if admits(exchange.reply) else ""
-        return admitted or joined(self.missed(exchange), exchange.reply) or self.words.say("unable")
+        admitted = exchange.reply if admits_failure(exchange.reply) else ""
+        return (
+            admitted
+            or join_sentences(self.describe_missed_actions(exchange), exchange.reply)
+            or self.words.fill_phrase("unable")
+        )
 
-    def report(self, exchange: Exchange) -> str:
+    def report_outcome(self, exchange: Exchange) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
 
         Where the real home was compared with the twin, what is not as expected follows.
         """
-        parts = [self._result(exchange), self.missed(exchange), exchange.reply if exchange.missed else ""]
-        failed = {one.did for one in exchange.undone}
-        main = [change for change in exchange.changes if change.compared and asked_for(change, exchange.made)]
+        parts = [self._result(exchange), self.describe_missed_actions(exchange), exchange.reply if exchange.missed else ""]
+        failed = {one.did for one in exchange.undone_calls}
+        main = [change for change in exchange.changes if change.compared and was_asked_for(change, exchange.made_calls)]
         if wrong := [change for change in main if change.differs and change.did not in failed]:
-            parts.append(self.words.say("differs", changes=self.words.listed(map(self._is, wrong))))
+            parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._is, wrong))))
         if right := [change for change in main if not change.differs and change.did in failed]:
-            parts.append(self.words.say("nevertheless", changes=self.words.listed(map(self._is, right))))
-        return joined(*parts)
+            parts.append(self.words.fill_phrase("nevertheless", changes=self.words.join_list(map(self._is, right))))
+        return join_sentences(*parts)
 
     def _result(self, exchange: Exchange) -> str:
-        if not exchange.undone and any(one.rule != UNMADE for one in exchange.missed):
-            return self.words.say("only", done=self.words.listed(self._actions(exchange, exchange.done)))
-        if not exchange.undone:
+        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.missed):
+            return self.words.fill_phrase("only", done=self.words.join_list(self._actions(exchange, exchange.done_calls)))
+        if not exchange.undone_calls:
             own = "" if exchange.missed else exchange.reply
             bare = only_confirms(own) and not exchange.agent  # the matcher does what was said
-            return joined(own, self._acted(exchange) if bare else "") or self.words.say("done")
-        why = exchange.masked(reason(exchange.errors[0]))
-        if exchange.result == "failed":
-            return self.words.say("failed", why=why)
-        done, left = (self.words.listed(self._actions(exchange, made)) for made in (exchange.done, exchange.undone))
-        return self.words.say("partly", done=done, left=left, why=why)
+            return join_sentences(own, self._acted(exchange) if bare else "") or self.words.fill_phrase("done")
+        why = exchange.mask_text(spoken_error(exchange.errors[0]))
+        if exchange.call_outcome == "failed":
+            return self.words.fill_phrase("failed", why=why)
+        done, left = (
+            self.words.join_list(self._actions(exchange, made)) for made in (exchange.done_calls, exchange.undone_calls)
+        )
+        return self.words.fill_phrase("partly", done=done, left=left, why=why)
 
     def _acted(self, exchange: Exchange) -> str:
         """What was done, without what the person has said in just these words."""
-        said = name_words(exchange.said)
-        named = [(one, name_words(f"{called(self.plan, one.did)} {_plain(one.service)}")) for one in exchange.done]
+        said = words_of_name(exchange.said)
+        named = [
+            (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_plain(one.service)}"))
+            for one in exchange.done_calls
+        ]
         actions = list(dict.fromkeys(self._actions(exchange, [one for one, words in named if not words <= said])))
-        more = [self.words.say("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
-        return self.words.say("acted", done=self.words.listed([*actions[:MOST_TOLD], *more])) if actions else ""
+        more = [self.words.fill_phrase("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
+        return self.words.fill_phrase("acted", done=self.words.join_list([*actions[:MOST_TOLD], *more])) if actions else ""
 
-    def _actions(self, exchange: Exchange, made: Iterable[Made]) -> list[str]:
+    def _actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
         return [self._action(one, told_of(one, exchange.fields)) for one in made]
 
-    def _action(self, made: Made, arguments: dict[str, Any]) -> str:
-        device, service = called(self.plan, made.did), _plain(made.service)
+    def _action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
+        device, service = spoken_device_name(self.plan, made.did), _plain(made.service)
         if not arguments:
-            return self.words.say("action", device=device, service=service)
-        return self.words.say(
-            "action_with", device=device, service=service, arguments=self.words.listed(self._arguments(arguments), "within")
+            return self.words.fill_phrase("action", device=device, service=service)
+        return self.words.fill_phrase(
+            "action_with",
+            device=device,
+            service=service,
+            arguments=self.words.join_list(self._arguments(arguments), "within"),
         )
 
     def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
         for name, value in arguments.items():
-            yield self.words.say("argument", name=_plain(name), value=_value(value))
+            yield self.words.fill_phrase("argument", name=_plain(name), value=_value(value))
 
     def _change(self, change: ChangeRecord) -> str:
-        if is_press(change):
-            (service, *_) = self.plan.by_did[change.did].spec.service_index
-            return self.words.say("action", device=change.device, service=_plain(service))
+        if is_press_change(change):
+            (service, *_) = self.plan.devices_by_did[change.did].spec.service_index
+            return self.words.fill_phrase("action", device=change.device, service=_plain(service))
         before, after = _value(change.before), _value(change.after)
-        return self.words.say("change", device=change.device, path=_plain(change.path), before=before, after=after)
+        return self.words.fill_phrase("change", device=change.device, path=_plain(change.path), before=before, after=after)
 
     def _is(self, change: ChangeRecord) -> str:
         actual = change.actual if change.differs else change.after
-        return self.words.say("is", device=change.device, path=_plain(change.path), actual=_value(actual))
+        return self.words.fill_phrase("is", device=change.device, path=_plain(change.path), actual=_value(actual))
 
 
-def reason(error: object) -> str:
+def spoken_error(error: object) -> str:
     """An error as the end of a sentence that is heard: its first sentence, without addresses and what stands in brackets.
 
     Where Home Assistant said something, that alone. The log has all of it.
@@ -180,7 +195,7 @@ def reason(error: object) -> str:
     return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 
-def _rest(made: Made, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
+def _rest(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
     """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
     shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
     given = {name: value for name, value in told_of(made, exchange.fields).items() if made.arguments[name] is not None}
@@ -189,8 +204,8 @@ def _rest(made: Made, changes: Sequence[ChangeRecord], exchange: Exchange) -> di
 
 def _state(home: Home, did: str) -> dict[str, Any]:
     """The state of a device, if it is one of several."""
-    _, state = home.plan.by_did[did].spec.attribute_index.get("state", (0, None))
-    return {"state": home.get(did, "state")} if state is not None and state.options else {}
+    _, state = home.plan.devices_by_did[did].spec.attribute_index.get("state", (0, None))
+    return {"state": home.read_value(did, "state")} if state is not None and state.options else {}
 
 
 def _plain(path: str) -> str:
@@ -201,6 +216,6 @@ def _value(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def kind_of(entity: str) -> str:
+def spoken_entity_kind(entity: str) -> str:
     """What an entity is, as people write it."""
-    return domain_of(entity).replace("_", " ")
+    return entity_domain(entity).replace("_", " ")

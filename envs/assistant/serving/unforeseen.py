@@ -19,7 +19,7 @@ Ends = dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Path:
+class AutomationPath:
     """From what an automation reads to what it acts on. `followed` says whether the twin plays it."""
 
     reads: frozenset[str]
@@ -27,7 +27,7 @@ class Path:
     followed: bool
 
 
-def unforeseen(home: Home, dids: Iterable[str], members: Links, guarded: Callable[[str], bool]) -> Ends:
+def find_unforeseen_ends(home: Home, dids: Iterable[str], members: Links, guarded: Callable[[str], bool]) -> Ends:
     """The guarded entities on which automations may act, unseen by the twin, because of these devices, by device.
 
     `members` are the entities that groups list.
@@ -53,19 +53,19 @@ def unforeseen(home: Home, dids: Iterable[str], members: Links, guarded: Callabl
     return {did: found for did, found in told.items() if found}
 
 
-def _paths(home: Home) -> Iterator[Path]:
+def _paths(home: Home) -> Iterator[AutomationPath]:
     for rule in home.rules:
-        if rule.enabled and (rule.triggers or rule.awaited):
-            reads = frozenset(home.plan.slots[slot].owner for slot in rule.triggers)
+        if rule.enabled and (rule.trigger_slots or rule.awaited_slots):
+            reads = frozenset(home.plan.slots[slot].owner for slot in rule.trigger_slots)
             acts = frozenset(action.did for action in rule.actions)
-            yield Path(reads, acts, followed=True)
-            awaited = frozenset(home.plan.slots[slot].owner for slot in rule.awaited)
-            yield Path(awaited, acts, followed=False)  # whether it waits there, the twin does not know
+            yield AutomationPath(reads, acts, followed=True)
+            awaited = frozenset(home.plan.slots[slot].owner for slot in rule.awaited_slots)
+            yield AutomationPath(awaited, acts, followed=False)  # whether it waits there, the twin does not know
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
-        yield Path(frozenset(one.reads), frozenset(one.acts), followed=False)
+        yield AutomationPath(frozenset(one.reads), frozenset(one.acts), followed=False)
 
 
-def _ends(did: str, reached: set[str], ends: Mapping[Path, set[str]]) -> tuple[str, ...]:
+def _ends(did: str, reached: set[str], ends: Mapping[AutomationPath, set[str]]) -> tuple[str, ...]:
     """Where the automations end that a device sets off. Those that read the device itself are followed, if any are."""
     unseen = {True: reached - {did}, False: reached}
     return tuple(sorted({end for path, found in ends.items() if path.reads & unseen[path.followed] for end in found}))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from homerl.envs.assistant.listing.rooms import SPACELESS
-from homerl.envs.assistant.naming import normalized
+from homerl.envs.assistant.naming import normalize_text
 from homerl.envs.core.documents import read_yaml
 
 Group = Literal["acts", "places", "flows", "harmless"]
@@ -32,15 +32,15 @@ LATIN = str.maketrans(  # of Cyrillic, as people and Home Assistant's ids write 
 )
 
 
-def tells(texts: Iterable[str], *groups: Group) -> bool:
+def has_guard_word(texts: Iterable[str], *groups: Group) -> bool:
     """Whether a text has a word of one of these groups."""
     return any(_finder(group).search(_without_harmless(way)) for text in texts for way in _ways(text) for group in groups)
 
 
 def _ways(text: str) -> list[str]:
     """A text with its words apart and in small letters, in the ways to write it without umlauts."""
-    small = normalized("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
-    return list(dict.fromkeys((without_marks(small.translate(UMLAUTS)), without_marks(small))))
+    small = normalize_text("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
+    return list(dict.fromkeys((strip_accents(small.translate(UMLAUTS)), strip_accents(small))))
 
 
 def _apart(text: str) -> Iterable[str]:
@@ -53,7 +53,7 @@ def _apart(text: str) -> Iterable[str]:
         yield f" {sign}" if begins or (before.isdecimal() and sign.isalpha()) else sign
 
 
-def without_marks(text: str) -> str:
+def strip_accents(text: str) -> str:
     """A text whose letters have no marks: Tur for Tür."""
     signs = unicodedata.normalize("NFKD", text.translate(LETTERS))
     return unicodedata.normalize("NFC", "".join(sign for sign in signs if not unicodedata.combining(sign)))

@@ -15,7 +15,7 @@ FILE = Path(__file__).parent / "words.yaml"
 FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
 
 
-class Words:
+class ReplyPhrases:
     """The sentences of a language. Raises `InputError` for a language that has none.
 
     The language of the model is English, unless its owner says otherwise; then what the home speaks counts, if it is known.
@@ -29,23 +29,23 @@ class Words:
             raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
         self._texts = known[language]
 
-    def say(self, key: str, **slots: Any) -> str:
+    def fill_phrase(self, key: str, **slots: Any) -> str:
         """A sentence with its slots filled."""
         text: str = self._texts[key]
         return text.format(**slots)
 
-    def listed(self, parts: Iterable[str], sign: Literal["list", "within"] = "list") -> str:
+    def join_list(self, parts: Iterable[str], sign: Literal["list", "within"] = "list") -> str:
         """Parts of a sentence one after the other, with the sign of a list, or of a list within one, between them."""
         between: str = self._texts[sign]
         return between.join(parts)
 
-    def why(self, rule: str) -> str:
+    def explain_rule(self, rule: str) -> str:
         """What a rule by which something was not done means to a person."""
         rules: dict[str, str] = self._texts["rules"]
         return rules.get(rule, rules["other"])
 
 
-def joined(*sentences: str) -> str:
+def join_sentences(*sentences: str) -> str:
     """Sentences as one text, without those that are empty."""
     text = ""
     for one in filter(None, sentences):
@@ -53,7 +53,7 @@ def joined(*sentences: str) -> str:
     return text
 
 
-def asks_code(said: str) -> bool:
+def is_code_question(said: str) -> bool:
     """Whether something that was said to a person asks for a code, in any language: that of the home may have changed."""
     return any(texts[ASK_CODE] in said for texts in _texts().values())
 

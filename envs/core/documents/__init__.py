@@ -7,29 +7,35 @@ Invariants:
 - A file is replaced as a whole or not at all (`write_atomic`).
 """
 
-from homerl.envs.core.documents.checking import problems, validate
+from homerl.envs.core.documents.checking import list_problems, validate_document
 from homerl.envs.core.documents.document import Document, InputError, KeyPath
 from homerl.envs.core.documents.json_file import read_json
 from homerl.envs.core.documents.sources import refuse_unwritable
-from homerl.envs.core.documents.trouble import as_input_error, naming, near_names, near_path, system_error
-from homerl.envs.core.documents.writing import ready_to_write, remove_unfinished, write_atomic
+from homerl.envs.core.documents.trouble import (
+    find_near_path,
+    find_os_error,
+    name_path_in_errors,
+    os_error_to_input_error,
+    suggest_near_path,
+)
+from homerl.envs.core.documents.writing import ensure_writable, remove_unfinished_writes, write_atomic
 from homerl.envs.core.documents.yaml_file import read_yaml
 
 __all__ = [
     "Document",
     "InputError",
     "KeyPath",
-    "as_input_error",
-    "naming",
-    "near_names",
-    "near_path",
-    "problems",
+    "ensure_writable",
+    "find_near_path",
+    "find_os_error",
+    "list_problems",
+    "name_path_in_errors",
+    "os_error_to_input_error",
     "read_json",
     "read_yaml",
-    "ready_to_write",
     "refuse_unwritable",
-    "remove_unfinished",
-    "system_error",
-    "validate",
+    "remove_unfinished_writes",
+    "suggest_near_path",
+    "validate_document",
     "write_atomic",
 ]

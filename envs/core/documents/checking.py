@@ -17,10 +17,10 @@ COMMAND_LINE = "command line"  # the origin of what is no file's
 
 
 @overload
-def validate(model_type: type[T], document: Document, data: Any = None) -> T: ...
+def validate_document(model_type: type[T], document: Document, data: Any = None) -> T: ...
 @overload
-def validate(model_type: Any, document: Document, data: Any = None) -> Any: ...
-def validate(model_type: Any, document: Document, data: Any = None) -> Any:
+def validate_document(model_type: Any, document: Document, data: Any = None) -> Any: ...
+def validate_document(model_type: Any, document: Document, data: Any = None) -> Any:
     """The document's data as an instance of `model_type`: a pydantic model, or any type that pydantic understands.
 
     If `data` is given, it is checked in place of the document's data; lines are still looked up in the document. Raises
@@ -32,20 +32,22 @@ def validate(model_type: Any, document: Document, data: Any = None) -> Any:
             return model_type.model_validate(data)
         return TypeAdapter(model_type).validate_python(data)
     except ValidationError as error:
-        raise _input_error(document, explain.explain(model_type, data, error)) from None
+        raise _input_error(document, explain.explain_first_problem(model_type, data, error)) from None
 
 
-def problems(model_type: Any, document: Document) -> list[InputError]:
+def list_problems(model_type: Any, document: Document) -> list[InputError]:
     """All problems that keep the document's data from being a `model_type`; an empty list if there are none."""
     try:
         TypeAdapter(model_type).validate_python(document.data)
     except ValidationError as error:
-        return [_input_error(document, problem) for problem in explain.explain_all(model_type, document.data, error)]
+        return [
+            _input_error(document, problem) for problem in explain.explain_all_problems(model_type, document.data, error)
+        ]
     return []
 
 
-def _input_error(document: Document, problem: explain.Problem) -> InputError:
-    where, dotted = document.where(problem.key), ".".join(map(str, problem.key))
+def _input_error(document: Document, problem: explain.ValidationProblem) -> InputError:
+    where, dotted = document.locate_key(problem.key), ".".join(map(str, problem.key))
     what, remedy = problem.what, problem.remedy
     if where == COMMAND_LINE and remedy.startswith(explain.TEXT):  # the shell takes one pair of quotes
         remedy = remedy.replace(", as ", ", on the command line in two kinds: '") + "'"

@@ -43,7 +43,7 @@ class Document:
     lines: Mapping[KeyPath, int]
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
 
-    def where(self, key: KeyPath = ()) -> str:
+    def locate_key(self, key: KeyPath = ()) -> str:
         """`file:line` of a key, or only the file if no line is known. For an absent key it is that of the nearest key
         above.
         """

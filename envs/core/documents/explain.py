@@ -21,7 +21,7 @@ TEXT = "it should be text: write it in quotes"
 KeyedError = tuple[tuple[Hashable, ...], Mapping[str, Any]]  # the key in the data, and pydantic's error there
 
 
-class Problems(ValueError):
+class SeveralProblems(ValueError):
     """Raised by our own validators to report several problems at once.
 
     Each entry is a pair of the key, relative to the model that was checked, and what is wrong with it.
@@ -33,7 +33,7 @@ class Problems(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class ValidationProblem:
     """One thing to correct in the data.
 
     `key` leads from the top of the data to the problem. `what` says what is wrong, and `remedy` what to do about it.
@@ -48,7 +48,7 @@ class Problem:
     others: int = 0
 
 
-def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
+def explain_first_problem(model_type: Any, data: Any, error: ValidationError) -> ValidationProblem:
     """The problem of `error` that a person should correct first.
 
     If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
@@ -60,10 +60,10 @@ def explain(model_type: Any, data: Any, error: ValidationError) -> Problem:
     key, raw = _likeliest(errors, misfits)
     certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
     what, remedy = _in_words(model_type, raw, key)
-    return Problem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
+    return ValidationProblem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
 
 
-def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Problem]:
+def explain_all_problems(model_type: Any, data: Any, error: ValidationError) -> list[ValidationProblem]:
     """One problem for each wrong key, in pydantic's order.
 
     A validator that reports several entries (see `Problems`) gives one problem for each of them.
@@ -72,7 +72,7 @@ def explain_all(model_type: Any, data: Any, error: ValidationError) -> list[Prob
     for key, raw in _flat_errors(data, error):
         by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
     chosen = [_likeliest(errors, Counter()) for errors in by_key.values()]
-    return [Problem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
+    return [ValidationProblem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
 
 
 def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
@@ -81,11 +81,11 @@ def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
     for raw in error.errors(include_url=False):
         parts = raw["ctx"]["error"].entries if _is_ours(raw) else [((), raw["msg"])]
         raws += [{**raw, "loc": (*raw["loc"], *key), "msg": what} for key, what in parts]
-    return [(real_key(data, raw), raw) for raw in raws]
+    return [(key_in_data(data, raw), raw) for raw in raws]
 
 
 def _is_ours(raw: Mapping[str, Any]) -> bool:
-    return isinstance(raw.get("ctx", {}).get("error"), Problems)
+    return isinstance(raw.get("ctx", {}).get("error"), SeveralProblems)
 
 
 def _likeliest(errors: Sequence[KeyedError], misfits: Mapping[tuple[Hashable, ...], int]) -> KeyedError:
@@ -93,7 +93,7 @@ def _likeliest(errors: Sequence[KeyedError], misfits: Mapping[tuple[Hashable, ..
     return max(errors, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 
 
-def real_key(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
+def key_in_data(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
     """The keys and indices that lead to an error's place in `data`.
 
     If a key is missing, it is the last part of the result although `data` does not have it.

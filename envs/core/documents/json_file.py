@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents.document import Document, InputError, KeyPath
-from homerl.envs.core.documents.sources import file_bytes, refuse_half_characters
+from homerl.envs.core.documents.sources import read_file_bytes, refuse_half_characters
 
 
 def read_json(path: str | Path) -> Document:
     """The document of one JSON file. Raises `InputError` with file and line if it cannot be read."""
-    name, content = str(path), file_bytes(Path(path))
+    name, content = str(path), read_file_bytes(Path(path))
     try:
         text = content.decode("utf-8-sig")
         data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, name))
@@ -33,7 +33,7 @@ def read_json(path: str | Path) -> Document:
         raise InputError("holds a number of too many digits", name, "write it with fewer") from None
     except RecursionError:
         raise InputError("is nested too deeply", name, "write it with fewer levels") from None
-    return Document(name, data, _LazyLines(lambda: json_lines(text)))
+    return Document(name, data, _LazyLines(lambda: json_key_lines(text)))
 
 
 def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class _LazyLines(Mapping[KeyPath, int]):
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:\n]|[^\s{}\[\],:"]+')
 
 
-def json_lines(text: str) -> dict[KeyPath, int]:
+def json_key_lines(text: str) -> dict[KeyPath, int]:
     """The line (from 1) of every key and list item of a JSON text, by key path. The text must be valid JSON."""
     lines: dict[KeyPath, int] = {(): 1}
     path: list[Any] = []  # the present key or index within each open object or array

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from homerl.envs.core.documents.document import InputError
-from homerl.envs.core.documents.trouble import near_names
+from homerl.envs.core.documents.trouble import suggest_near_path
 
 _HALF_ESCAPED = re.compile(r"\\[uU]0*[dD][89a-fA-F]")
 
@@ -27,7 +27,7 @@ def read_source(source: str | Path | TextIO) -> tuple[str, str | bytes]:
     if isinstance(source, str) and "\n" in source:
         return "<text>", source
     if isinstance(source, (str, Path)):
-        return str(source), file_bytes(Path(source))
+        return str(source), read_file_bytes(Path(source))
     name = str(getattr(source, "name", "<stream>"))
     try:
         return name, source.read()
@@ -35,12 +35,12 @@ def read_source(source: str | Path | TextIO) -> tuple[str, str | bytes]:
         raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
 
 
-def file_bytes(path: Path) -> bytes:
+def read_file_bytes(path: Path) -> bytes:
     """The bytes of a file. Raises `InputError` if it is missing or unreadable."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise InputError("there is no such file", str(path), near_names(path)) from None
+        raise InputError("there is no such file", str(path), suggest_near_path(path)) from None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", str(path), "give a readable file") from None
 

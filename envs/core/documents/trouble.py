@@ -32,7 +32,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def naming(path: str | Path, temporary: Path | None = None) -> Iterator[None]:
+def name_path_in_errors(path: str | Path, temporary: Path | None = None) -> Iterator[None]:
     """Let an error of writing to this file be an `OSError` that names it.
 
     By itself it names no file, or the temporary one, and libraries raise errors of their own.
@@ -40,13 +40,13 @@ def naming(path: str | Path, temporary: Path | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        found = system_error(error)
+        found = find_os_error(error)
         if found is None or found.errno not in _REMEDIES or found.filename not in (None, str(temporary)):
             raise
         raise OSError(found.errno, found.strerror or str(found), str(path)) from error
 
 
-def system_error(error: BaseException | None) -> OSError | None:
+def find_os_error(error: BaseException | None) -> OSError | None:
     """The `OSError` that an error is, was raised from, or (as those of libraries in Rust and C++) tells of in its text."""
     while error is not None:
         if told := _TOLD.search(str(error)):
@@ -58,11 +58,11 @@ def system_error(error: BaseException | None) -> OSError | None:
     return None
 
 
-def as_input_error(error: OSError) -> InputError:
+def os_error_to_input_error(error: OSError) -> InputError:
     """The error as a message for people. An error without a number (libraries raise such) speaks for itself."""
     where = os.fsdecode(error.filename2 or error.filename or "")
     if isinstance(error, FileNotFoundError) and where:
-        return InputError("there is no such file or folder", where, near_names(Path(where)))
+        return InputError("there is no such file or folder", where, suggest_near_path(Path(where)))
     if error.errno is None:
         return InputError(str(error) or type(error).__name__, where)
     remedy = _REMEDIES.get(error.errno, "see to it, and start the same command again")
@@ -77,13 +77,13 @@ def _nearest(path: Path) -> Path:
     return next((folder for folder in path.parents if folder.is_dir()), path)
 
 
-def near_names(path: Path) -> str:
+def suggest_near_path(path: Path) -> str:
     """The remedy for a missing file: it suggests a file in the same folder whose name is similar."""
-    near = near_path(path)
+    near = find_near_path(path)
     return f"did you mean {near}?" if near else "check the path"
 
 
-def near_path(path: Path) -> Path | None:
+def find_near_path(path: Path) -> Path | None:
     """The path beside a missing one whose name is most similar; None if none is."""
     there = path.parent.iterdir() if path.parent.is_dir() else ()
     beside = [other.name for other in there if other.name != path.name]

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from homerl.envs.core.documents.trouble import naming
+from homerl.envs.core.documents.trouble import name_path_in_errors
 
 
 def write_atomic(path: str | Path, content: str | bytes | Iterable[str] | Iterable[bytes], mode: int = 0o666) -> None:
@@ -29,14 +29,14 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str] | Iterab
     chunks = (part.encode() if isinstance(part, str) else part for part in parts)
     _refuse_folder(path)
     if path.exists() and not path.is_file():
-        with naming(path), path.open("wb") as device:
+        with name_path_in_errors(path), path.open("wb") as device:
             device.writelines(chunks)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     _replace(path, chunks, mode)
 
 
-def ready_to_write(path: str | Path) -> None:
+def ensure_writable(path: str | Path) -> None:
     """Create the folder of the file at `path`. Raises the `OSError` that `write_atomic` would raise, before long work."""
     path = Path(path)
     _refuse_folder(path)
@@ -59,7 +59,7 @@ def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:
     writer = f"{os.getpid()}.{threading.get_ident()}"  # so that two writers never share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
-        with naming(path, temporary), open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
+        with name_path_in_errors(path, temporary), open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
@@ -69,7 +69,7 @@ def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:
         raise
 
 
-def remove_unfinished(path: Path) -> None:
+def remove_unfinished_writes(path: Path) -> None:
     """Remove what `write_atomic` left beside the file at `path` in processes of this machine that were killed."""
     for place in path.parent.glob(".*.tmp"):
         writer = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.\d+\.tmp", place.name)

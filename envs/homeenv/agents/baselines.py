@@ -18,7 +18,7 @@ from homerl.envs.homeenv.agents.writers import answer_message, writer_of
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -26,7 +26,7 @@ from homerl.play.situation import Reply
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-class Baseline:
+class BaselineAgent:
     """Answers the user once, and afterwards says that all is done."""
 
     name = "baseline"
@@ -35,15 +35,15 @@ class Baseline:
         """One reply: `answer` to the user's last message, or "Done."."""
         writer, last = writer_of(episode), episode.messages[-1]
         if last["role"] != "user":
-            return [Reply(writer.say("Done."))]
-        return [Reply(self.answer(episode, last["content"]))]
+            return [Reply(writer.write_reply("Done."))]
+        return [Reply(self.answer_user(episode, last["content"]))]
 
-    def answer(self, episode: Episode, said: str) -> Message:
+    def answer_user(self, episode: Episode, said: str) -> Message:
         """The message that answers what the user said; subclasses implement it."""
         raise NotImplementedError
 
 
-class Nothing:
+class DoNothingAgent:
     """Only says that all is done."""
 
     name = "nothing"
@@ -53,44 +53,46 @@ class Nothing:
         return [Reply(answer_message("Done.", observation.one_answer))]
 
 
-class RandomAction(Baseline):
+class RandomActionAgent(BaselineAgent):
     """Takes one valid action, selected by a hash of the blueprint's id and the number of messages."""
 
     name = "random"
 
-    def answer(self, episode: Episode, said: str) -> Message:
+    def answer_user(self, episode: Episode, said: str) -> Message:
         """A random valid action, or "Done." if there is none."""
         digest = hashlib.blake2b(f"{episode.blueprint.id} {len(episode.messages)}".encode(), digest_size=8)
-        action = next(actions(situation_of(episode).home, random.Random(digest.hexdigest())), None)
-        return writer_of(episode).act(action.plan) if action else writer_of(episode).say("Done.")
+        action = next(actions(home_situation_of(episode).home, random.Random(digest.hexdigest())), None)
+        return writer_of(episode).write_calls(action.plan) if action else writer_of(episode).write_reply("Done.")
 
 
-class Keywords(Baseline):
+class KeywordAgent(BaselineAgent):
     """Finds devices, services, options and numbers by the words that they share with the request."""
 
     name = "keywords"
 
-    def answer(self, episode: Episode, said: str) -> Message:
+    def answer_user(self, episode: Episode, said: str) -> Message:
         """One call to each of the best matching devices."""
         words = set(split_words(said))
-        devices = best(situation_of(episode).home.plan.devices, lambda d: overlap(words, f"{d.room.name} {d.name}"))
+        devices = best_matches(
+            home_situation_of(episode).home.plan.devices, lambda d: name_overlap(words, f"{d.room.name} {d.name}")
+        )
         calls = [call for device in devices if (call := self._call(device, words, said))]
-        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Done.")
+        return writer_of(episode).write_calls(calls) if calls else writer_of(episode).write_reply("Done.")
 
     def _call(self, device: Device, words: set[str], said: str) -> Call | None:
-        paths = best(device.spec.service_index, lambda path: self._fit(device, path, words, said))
+        paths = best_matches(device.spec.service_index, lambda path: self._fit(device, path, words, said))
         if not paths:
             return None
         arguments = device.spec.service_index[paths[0]].service.arguments
-        return Call(did=device.did, service=paths[0], args=tuple(value_of(a, words, said) for a in arguments))
+        return Call(did=device.did, service=paths[0], args=tuple(value_in_request(a, words, said) for a in arguments))
 
     def _fit(self, device: Device, path: str, words: set[str], said: str) -> float:
         arguments = device.spec.service_index[path].service.arguments
-        values = [value_of(argument, words, said) for argument in arguments]
+        values = [value_in_request(argument, words, said) for argument in arguments]
         if None in values:
             return 0.0
-        options = sum(overlap(words, str(value)) for value in values if isinstance(value, str))
-        return overlap(words, path) + options + 0.5 * sum(isinstance(value, (int, float)) for value in values)
+        options = sum(name_overlap(words, str(value)) for value in values if isinstance(value, str))
+        return name_overlap(words, path) + options + 0.5 * sum(isinstance(value, (int, float)) for value in values)
 
 
 def split_words(text: str) -> list[str]:
@@ -98,23 +100,23 @@ def split_words(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+|[\u4e00-\u9fff]", text.lower().replace("_", " "))
 
 
-def overlap(words: set[str], name: str) -> float:
+def name_overlap(words: set[str], name: str) -> float:
     """The fraction (0 to 1) of a name's words that occur in `words`."""
     own = split_words(name)
     return sum(word in words for word in own) / len(own) if own else 0.0
 
 
-def best(things: Iterable[Any], fit: Callable[[Any], float]) -> list[Any]:
+def best_matches(things: Iterable[Any], fit: Callable[[Any], float]) -> list[Any]:
     """All things with the highest positive rating; empty if no rating is positive."""
     rated = [(fit(thing), thing) for thing in things]
     most = max((rate for rate, _ in rated), default=0.0)
     return [thing for rate, thing in rated if rate == most] if most > 0 else []
 
 
-def value_of(kind: Any, words: set[str], said: str) -> Any:
+def value_in_request(kind: Any, words: set[str], said: str) -> Any:
     """A value for an argument, taken from the options or numbers in the request; None if there is none."""
     if kind.options:
-        options = best(kind.options, lambda option: overlap(words, str(option)))
+        options = best_matches(kind.options, lambda option: name_overlap(words, str(option)))
         return options[0] if options else None
     if kind.type in ("int", "float"):
         numbers = NUMBER.findall(said)

@@ -17,12 +17,12 @@ from typing import Any
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.agents.writers import writer_of
 from homerl.envs.homeenv.language.clear import aliases_of
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Intent, Part
-from homerl.envs.homeenv.tasks.situation import situation_of
-from homerl.play.candidates import candidates
+from homerl.envs.homeenv.tasks.situation import home_situation_of
+from homerl.play.candidates import draw_candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 
@@ -52,52 +52,52 @@ class Expert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """`n` distinct candidates for the next message, or fewer if there are not as many."""
-        return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
+        return [Reply(message) for message in draw_candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         writer = writer_of(episode)
         if intent not in episode.open_intents():
-            return writer.say(intent.reply or done_text(episode, rng))
+            return writer.write_reply(intent.reply or done_text(episode, rng))
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        part, beside = part_of(intent, episode)
-        unclear = intent.clarify and intent.id not in situation_of(episode).heard.asked
+        part, beside = current_course_part(intent, episode)
+        unclear = intent.clarify and intent.id not in home_situation_of(episode).heard.asked
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
-            return writer.ask(asked or grammar(episode.blueprint.language).plain("question"))
-        of_all = is_of_all(intent)
-        if (unread := intent.reads and not writer.has_read(turn_of(episode))) and writer.reads:
-            return writer.read_all(intent.reads, names_room(intent, episode)) if of_all else writer.read(intent.reads)
+            return writer.write_question(asked or home_grammar(episode.blueprint.language).plain_sentence("question"))
+        of_all = is_about_all_devices(intent)
+        if (unread := intent.reads and not writer.has_read_in(messages_of_turn(episode))) and writer.reads:
+            return writer.read_all(intent.reads, has_room_name(intent, episode)) if of_all else writer.read(intent.reads)
         if intent.automation is not None:
             return writer.automate(intent.automation)
         if intent.answer is not None and not intent.conditions:
-            return writer.say(intent.reply or "")
+            return writer.write_reply(intent.reply or "")
         plan = (part and part.plan) or intent.plan
-        if part and part.plan and not remaining(plan, episode):
-            return writer.say(done_text(episode, rng))  # the wish is not complete yet, but all that was said is done
-        todo = remaining(plan, episode) or list(plan)  # all calls if none is left, since something undid them
-        todo = needed(todo, episode) if self.minimal and style != "sweeping" else todo
+        if part and part.plan and not remaining_calls(plan, episode):
+            return writer.write_reply(done_text(episode, rng))  # the wish is not complete yet, but all that was said is done
+        todo = remaining_calls(plan, episode) or list(plan)  # all calls if none is left, since something undid them
+        todo = calls_with_effect(todo, episode) if self.minimal and style != "sweeping" else todo
         if style == "query_first" and not unread and episode.messages[-1]["role"] == "user" and writer.reads:
             return writer.look(todo[0].did)
-        if self.slips and not turn_of(episode) and rng.random() < self.slips and writer.reads:
-            return writer.misname(todo[0], rng)
+        if self.slips and not messages_of_turn(episode) and rng.random() < self.slips and writer.reads:
+            return writer.write_misnamed_call(todo[0], rng)
         if style == "stepwise" and writer.reads:
-            return writer.act(todo[:1], intent.reply)
+            return writer.write_calls(todo[:1], intent.reply)
         if of_all and not intent.reads:
-            return writer.act_on_all(todo, names_room(intent, episode), intent.reply)
-        return writer.act(todo, intent.reply)
+            return writer.write_calls_on_all(todo, has_room_name(intent, episode), intent.reply)
+        return writer.write_calls(todo, intent.reply)
 
 
-def is_of_all(intent: Intent) -> bool:
+def is_about_all_devices(intent: Intent) -> bool:
     """Whether an intent means devices by what they are, such as all lights of a room, and names none of them."""
     return intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
 
 
-def names_room(intent: Intent, episode: Episode) -> bool:
+def has_room_name(intent: Intent, episode: Episode) -> bool:
     """Whether the plain words of an intent have the name or an alias of a room."""
-    home, said = situation_of(episode).home, intent.clarification.casefold()
+    home, said = home_situation_of(episode).home, intent.clarification.casefold()
     names = (name for room in home.plan.rooms for name in (room.name, *aliases_of(room, home)))
     return any(name.casefold() in said for name in names)
 
@@ -107,31 +107,31 @@ OF_ALL = {("query", "quantity"), ("survey", "any"), ("survey", "all")}
 
 def done_text(episode: Episode, rng: random.Random) -> str:
     """A random phrase that says "done"."""
-    return rng.choice(grammar(episode.blueprint.language).plain_all("done"))
+    return rng.choice(home_grammar(episode.blueprint.language).plain_texts("done"))
 
 
-def turn_of(episode: Episode) -> list[Message]:
+def messages_of_turn(episode: Episode) -> list[Message]:
     """The messages since the user last spoke, the latest first."""
     return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
 
 
-def part_of(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
+def current_course_part(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
     """The part of the wish's course that the user said last, if any, and whether it then answered beside the point."""
-    at = episode.place(intent.id, episode.turn)
-    told = (episode.place(intent.id, episode.turn - 1) or 0) if at is None else at
+    at = episode.course_position(intent.id, episode.turn)
+    told = (episode.course_position(intent.id, episode.turn - 1) or 0) if at is None else at
     return intent.course[told] if told < len(intent.course) else None, at is None
 
 
-def remaining(plan: Sequence[Call], episode: Episode) -> list[Call]:
+def remaining_calls(plan: Sequence[Call], episode: Episode) -> list[Call]:
     """The calls of a plan that the current turn has not made yet, or whose message was refused."""
-    accepted = [step.message for step in episode.steps if step.facts.turn == episode.turn and not step.failed]
-    made = writer_of(episode).made(accepted)
+    accepted = [step.message for step in episode.steps if step.facts.turn == episode.turn and not step.has_failed]
+    made = writer_of(episode).was_made_in(accepted)
     return [call for call in plan if not made(call)]
 
 
-def needed(calls: list[Call], episode: Episode) -> list[Call]:
+def calls_with_effect(calls: list[Call], episode: Episode) -> list[Call]:
     """The calls that would change the home now; all calls if none would."""
-    probe, kept = situation_of(episode).home.fork(), []
+    probe, kept = home_situation_of(episode).home.fork(), []
     for call in calls:
         key = probe.state_key()
         try:
@@ -143,26 +143,26 @@ def needed(calls: list[Call], episode: Episode) -> list[Call]:
 
 
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    others = [d.did for d in situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
+    others = [d.did for d in home_situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
     plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
-    return writer_of(episode).act(plan) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).write_calls(plan) if plan else _false_claim(intent, episode, rng)
 
 
 def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
     plan = _calls(intent)
-    device = situation_of(episode).home.plan.by_did.get(plan[-1].did) if plan else None
+    device = home_situation_of(episode).home.plan.devices_by_did.get(plan[-1].did) if plan else None
     others = sorted(_like(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
         return _wrong_device(intent, episode, rng)
-    return writer_of(episode).act([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
+    return writer_of(episode).write_calls([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
 
 
 @lru_cache
 def _like(service: str) -> frozenset[str]:
     """The services of all products whose names share a word with this one, as `set_speed` and `fan.set_speed_level` do."""
-    parts = (part for spec in Catalogue.shipped().values() for part in spec.parts())
+    parts = (part for spec in Catalogue.load_shipped().values() for part in spec.parts_by_prefix())
     written = (prefix + service.name for prefix, part in parts for service in part.services)
     return frozenset(other for other in written if _words(other) & _words(service))
 
@@ -177,22 +177,22 @@ def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     last = plan[-1] if plan else None
     if last and last.args and isinstance(last.args[-1], (int, float)) and not isinstance(last.args[-1], bool):
         wrong = last.model_copy(update={"args": (*last.args[:-1], last.args[-1] + rng.choice((-10, 7, 500)))})
-        return writer_of(episode).act([*plan[:-1], wrong])
+        return writer_of(episode).write_calls([*plan[:-1], wrong])
     return _wrong_device(intent, episode, rng)
 
 
 def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
-    return writer_of(episode).act(plan[-1:]) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
 
 def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    return writer_of(episode).say(done_text(episode, rng))
+    return writer_of(episode).write_reply(done_text(episode, rng))
 
 
 def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
-    return writer_of(episode).garble(plan[0]) if plan else _false_claim(intent, episode, rng)
+    return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(intent, episode, rng)
 
 
 def _calls(intent: Intent) -> list[Call]:
@@ -208,4 +208,4 @@ MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
     _unparsable,
 )
 
-__all__ = ["Expert", "needed", "remaining"]
+__all__ = ["Expert", "calls_with_effect", "remaining_calls"]

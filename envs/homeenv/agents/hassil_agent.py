@@ -14,16 +14,16 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.baselines import Baseline
+from homerl.envs.homeenv.agents.baselines import BaselineAgent
 from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.sim.assist.entities import Entity, Step, areas, entities, storeys
-from homerl.envs.homeenv.sim.assist.intents import Failed, read_slots, steps, targets
-from homerl.envs.homeenv.sim.assist.table import table
+from homerl.envs.homeenv.sim.assist.entities import AssistEntity, EntityCall, areas_of_plan, entities_of_plan, floors_of_plan
+from homerl.envs.homeenv.sim.assist.intents import IntentFailed, calls_of_intent, match_intent_targets, read_intent_slots
+from homerl.envs.homeenv.sim.assist.table import translation_table
 from homerl.envs.homeenv.sim.devices.interface import Argument
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
 
 try:
@@ -35,76 +35,80 @@ except ModuleNotFoundError as missing:
     raise InputError(what, where="hassil", remedy="pip install 'homerl[serve]'") from None
 
 
-class HomeAssistant(Baseline):
+class HassilAgent(BaselineAgent):
     """Recognises one sentence and makes the calls that it means."""
 
     name = "hassil"
 
-    def answer(self, episode: Episode, said: str) -> Message:
+    def answer_user(self, episode: Episode, said: str) -> Message:
         """The calls that the sentence means, or an apology if it was not recognised."""
-        calls = meant(situation_of(episode).home, said, episode.blueprint.language)
-        return writer_of(episode).act(calls) if calls else writer_of(episode).say("Sorry, I could not understand that.")
+        calls = calls_of_sentence(home_situation_of(episode).home, said, episode.blueprint.language)
+        return (
+            writer_of(episode).write_calls(calls)
+            if calls
+            else writer_of(episode).write_reply("Sorry, I could not understand that.")
+        )
 
 
-def meant(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
+def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
-    intents, defaults = sentences(language)
+    intents, defaults = load_hassil_sentences(language)
     near = _area_of_speaker(home) if placed else None
     context = {"area": near} if near else {}
-    known = {**defaults, **slot_lists(home)}
+    known = {**defaults, **hassil_slot_lists(home)}
     result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
-    tool = result and tools().get(result.intent.name)
+    tool = result and tool_by_intent().get(result.intent.name)
     if not result or not tool:
         return []
     try:
-        slots = read_slots(tool, {name: slot.value for name, slot in result.entities.items()})
-        found = targets(home, tool, slots).entities
-        return [_call(entity, step) for entity in found for step in steps(home, tool, entity, slots.values)]
-    except (Failed, Refused):
+        slots = read_intent_slots(tool, {name: slot.value for name, slot in result.entities.items()})
+        found = match_intent_targets(home, tool, slots).entities
+        return [_call(entity, step) for entity in found for step in calls_of_intent(home, tool, entity, slots.values)]
+    except (IntentFailed, Refused):
         return []
 
 
-def slot_lists(home: Home) -> dict[str, TextSlotList]:
+def hassil_slot_lists(home: Home) -> dict[str, TextSlotList]:
     """The names of the home for hassil, each with an id. A name that two entities share stands for both."""
-    named = [(name, name, {"domain": entity.domain}) for entity in entities(home.plan) for name in _said(entity)]
+    named = [(name, name, {"domain": entity.domain}) for entity in entities_of_plan(home.plan) for name in _said(entity)]
     return {
         "name": TextSlotList.from_tuples(named, name="name"),
-        "area": TextSlotList.from_tuples([(n, a.room.id) for a in areas(home.plan) for n in a.names], name="area"),
+        "area": TextSlotList.from_tuples([(n, a.room.id) for a in areas_of_plan(home.plan) for n in a.names], name="area"),
         "floor": TextSlotList.from_tuples(
-            [(name, floor.id) for floor in storeys(home.plan) for name in (floor.name, *floor.aliases)], name="floor"
+            [(name, floor.id) for floor in floors_of_plan(home.plan) for name in (floor.name, *floor.aliases)], name="floor"
         ),
     }
 
 
-def _said(entity: Entity) -> Iterator[str]:
+def _said(entity: AssistEntity) -> Iterator[str]:
     yield from (name for name in entity.names if any(map(str.isalnum, name)))
 
 
 def _area_of_speaker(home: Home) -> str | None:
     """The area where the person speaks."""
-    return next((area.room.id for area in areas(home.plan) if area.room == home.plan.here), None)
+    return next((area.room.id for area in areas_of_plan(home.plan) if area.room == home.plan.entrance_room), None)
 
 
-def _call(entity: Entity, step: Step) -> Call:
+def _call(entity: AssistEntity, step: EntityCall) -> Call:
     arguments = entity.device.spec.service_index[step.service].service.arguments
     args = (*step.args, *_by_position(arguments, step))
     return Call.model_construct(did=entity.device.did, service=step.service, args=args)  # checked, a colour is of floats
 
 
-def _by_position(arguments: Sequence[Argument], step: Step) -> Iterator[Any]:
+def _by_position(arguments: Sequence[Argument], step: EntityCall) -> Iterator[Any]:
     """The named arguments of a step in the order of the service's, None for those between them."""
     last = max((i for i, argument in enumerate(arguments) if argument.name in step.kwargs), default=-1)
     yield from (step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1])
 
 
 @lru_cache
-def tools() -> dict[str, str]:
+def tool_by_intent() -> dict[str, str]:
     """The tool of each intent."""
-    return {tool.rpartition("__")[2]: tool for tool in table().tools}
+    return {tool.rpartition("__")[2]: tool for tool in translation_table().tools}
 
 
 @lru_cache
-def sentences(language: str) -> tuple[Intents, dict[str, Any]]:
+def load_hassil_sentences(language: str) -> tuple[Intents, dict[str, Any]]:
     """Home Assistant's sentences in a language, and their slot lists. Raises `InputError` for a language without any."""
     known = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW"}.get(language, language)
     data = get_intents(known) or get_intents(language.partition("-")[0])

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from homerl.envs.homeenv.agents.baselines import Keywords, Nothing, RandomAction
+from homerl.envs.homeenv.agents.baselines import DoNothingAgent, KeywordAgent, RandomActionAgent
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.play.loop import Agent
 
 
 def _hassil() -> Agent:
     """Home Assistant's own sentences, whose package comes with an extra."""
-    from homerl.envs.homeenv.agents.hassil_agent import HomeAssistant
+    from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
 
-    return HomeAssistant()
+    return HassilAgent()
 
 
 BASELINES: dict[str, Callable[[], Agent]] = {
     "expert": Expert,
-    "nothing": Nothing,
-    "random": RandomAction,
-    "keywords": Keywords,
+    "nothing": DoNothingAgent,
+    "random": RandomActionAgent,
+    "keywords": KeywordAgent,
     "hassil": _hassil,
 }

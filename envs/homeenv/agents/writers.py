@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.sim.toolset import Writer
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.messages import label
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.messages import device_label
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
 
 
-def writer_of(episode: Episode) -> Writer:
+def writer_of(episode: Episode) -> ToolsetWriter:
     """The writer for an episode's toolset and language."""
-    done = grammar(episode.blueprint.language).plain("done")
-    return TOOLSETS[situation_of(episode).blueprint.toolset].writer(situation_of(episode).home, done, label)
+    done = home_grammar(episode.blueprint.language).plain_sentence("done")
+    return TOOLSETS[home_situation_of(episode).blueprint.toolset].writer(home_situation_of(episode).home, done, device_label)
 
 
 def answer_message(text: str, one_answer: bool = False) -> Message:

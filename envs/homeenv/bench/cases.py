@@ -12,44 +12,44 @@ from typing import Any
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
-from homerl.envs.homeenv.tasks.goals import goals, goals_on_home
-from homerl.play.claims import false_claims as count_false_claims
-from homerl.play.claims import words_alone
-from homerl.play.messages import Words, words_of
+from homerl.envs.homeenv.tasks.goals import compile_goals, goals_on_home
+from homerl.play.claims import count_false_claims as count_false_claims
+from homerl.play.claims import words_without_calls
+from homerl.play.messages import SpokenWords, spoken_words_of
 from homerl.play.trajectory import Step, Trajectory
-from homerl.play.words.answers import Answer, read_answer
+from homerl.play.words.answers import Answer, judge_answer_by_rules
 from homerl.play.words.moments import DAYS
-from homerl.worlds.contract import Case
+from homerl.worlds.contract import JudgeCase
 
 
-def cases(trajectory: Trajectory) -> list[Case]:
+def collect_home_cases(trajectory: Trajectory) -> list[JudgeCase]:
     """The answers and clarifying questions of a trajectory, in order."""
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intents: dict[int | None, Intent] = {intent.id: intent for intent in blueprint.intents}
-    judged: list[Case] = []
+    judged: list[JudgeCase] = []
     for at, (step, user) in enumerate(_with_user(trajectory)):
         intent = intents.get(step.facts.intent)
         spoke = blueprint.one_answer or not step.observations
         if intent is None or not spoke:
             continue
-        said = words_of(step.message, one_answer=blueprint.one_answer)
+        said = spoken_words_of(step.message, one_answer=blueprint.one_answer)
         of_it = [case for case in judged if case.intent == intent.id]
         if intent.clarify and not any(case.kind == "clarification" for case in of_it):
             rule = "right" if said.question else "wrong"
             wanted, rubric = intent.clarification, RUBRICS["clarification"]
-            judged.append(Case(at, intent.id, "clarification", user, wanted, said.text, rule, rubric))
+            judged.append(JudgeCase(at, intent.id, "clarification", user, wanted, said.text, rule, rubric))
         elif intent.answer and said.claims and not any(case.kind == "answer" and case.rule != "right" for case in of_it):
-            rule = read_answer(intent.answer, said.claims)
+            rule = judge_answer_by_rules(intent.answer, said.claims)
             if rule != "silent":
                 wanted, rubric = answer_in_words(intent.answer), RUBRICS["answer"]
-                judged.append(Case(at, intent.id, "answer", user, wanted, said.text, rule, rubric, "question"))
+                judged.append(JudgeCase(at, intent.id, "answer", user, wanted, said.text, rule, rubric, "question"))
     return judged
 
 
 def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
     """(step, the user's latest utterance before it) for every step."""
     steps, heard = iter(trajectory.steps), ""
-    for message in trajectory.messages[len(trajectory.opening) :]:
+    for message in trajectory.messages[len(trajectory.opening_messages) :]:
         if message["role"] == "user":
             heard = message["content"]
         elif message["role"] == "assistant" and (step := next(steps, None)) is not None:
@@ -66,7 +66,7 @@ RUBRICS = {
 }
 
 
-def false_claims(trajectory: Trajectory) -> int:
+def count_home_false_claims(trajectory: Trajectory) -> int:
     """The turns that end with a claim of success while a goal on the home is unmet, of a wish that was told in full by then.
 
     An answer and a question that is missing are no claims.
@@ -83,22 +83,22 @@ def false_claims(trajectory: Trajectory) -> int:
         in_full = len(told) >= len(course) + bool(course and intent.get("aside"))
         return in_full and not wanted[intent["id"]] <= {*facts.met}
 
-    return count_false_claims(trajectory, spoken_in_json if one_answer else words_alone, is_open)
+    return count_false_claims(trajectory, words_of_json_answer if one_answer else words_without_calls, is_open)
 
 
-def spoken_in_json(step: Step) -> Words:
+def words_of_json_answer(step: Step) -> SpokenWords:
     """The words of a message that is one JSON answer."""
-    return words_of(step.message, one_answer=True)
+    return spoken_words_of(step.message, one_answer=True)
 
 
-def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
+def has_met_home_goals(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     """Whether all goals were met at some step, including the goals of answers accepted by then.
 
     `right` maps the id of an intent to the index of the step with its accepted answer. If the blueprint has `preserve`,
     that step must also be free of side effects.
     """
     blueprint = Blueprint.model_validate(trajectory.blueprint)
-    wanted = goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
+    wanted = compile_goals(blueprint, home_from_json(blueprint.home, f"home of blueprint {blueprint.id}"))
     for at, step in enumerate(trajectory.steps):
         answered = {i for i, goal in enumerate(wanted) if goal.answer and right.get(goal.intent, at + 1) <= at}
         clean = not blueprint.preserve or step.facts.side_effects_after == 0

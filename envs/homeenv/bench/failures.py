@@ -17,9 +17,9 @@ from typing import Any
 
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
 from homerl.play.faults import TOO_LONG
-from homerl.play.messages import words_of
+from homerl.play.messages import spoken_words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
-from homerl.worlds.contract import Failure
+from homerl.worlds.contract import EpisodeFailure
 
 DIMENSIONS = {
     "SO": "structured output",
@@ -32,9 +32,9 @@ DIMENSIONS = {
 }
 
 
-def failure_of(trajectory: Trajectory) -> Failure | None:
+def classify_home_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     """The error that explains a failure, or None."""
-    if trajectory.success or not trajectory.outcome.counts:
+    if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intent = _open_intent(trajectory, blueprint)
@@ -54,20 +54,20 @@ def _open_intent(trajectory: Trajectory, blueprint: Blueprint) -> Intent:
     return next((intent for intent in blueprint.intents if intent.id == spoken), blueprint.intents[0])
 
 
-def _format(trajectory: Trajectory) -> Failure | None:
+def _format(trajectory: Trajectory) -> EpisodeFailure | None:
     last = trajectory.steps[-1] if trajectory.steps else None
     if trajectory.fault is not None and trajectory.fault.reason.startswith(TOO_LONG):
-        return Failure("SO", "a dialogue that is longer than the model takes")
+        return EpisodeFailure("SO", "a dialogue that is longer than the model takes")
     if last is None or not (last.message.get("tool_calls") or (last.message.get("content") or "").strip()):
-        return Failure("SO", "empty model output")
+        return EpisodeFailure("SO", "empty model output")
     if "syntax" in last.facts.blocked and not any(step.facts.changed for step in trajectory.steps):
-        return Failure("FRF", "output that cannot be parsed")
+        return EpisodeFailure("FRF", "output that cannot be parsed")
     return None
 
 
-def _efficiency(trajectory: Trajectory) -> Failure | None:
+def _efficiency(trajectory: Trajectory) -> EpisodeFailure | None:
     if trajectory.outcome is Outcome.STEP_LIMIT:
-        return Failure("IE", "too many tool calls")
+        return EpisodeFailure("IE", "too many tool calls")
     return None
 
 
@@ -82,18 +82,18 @@ REFUSALS = {
 }
 
 
-def _validity(trajectory: Trajectory, blueprint: Blueprint) -> Failure | None:
+def _validity(trajectory: Trajectory, blueprint: Blueprint) -> EpisodeFailure | None:
     """An error if the agent's last call was refused, or raised an error."""
     tried = [step for step in trajectory.steps if step.message.get("tool_calls") or step.observations]
-    if not tried or not tried[-1].failed:
+    if not tried or not tried[-1].has_failed:
         return None
     dimension = "AV" if blueprint.one_answer else "TV"
     if not tried[-1].facts.blocked:
-        return Failure(dimension, "execution error")
+        return EpisodeFailure(dimension, "execution error")
     rule = tried[-1].facts.blocked[0]
     if rule == "wrong_type":
-        return Failure(dimension, "invalid null in arguments" if _has_null(tried[-1]) else "argument of a wrong type")
-    return Failure(dimension, REFUSALS.get(rule, f"refused: {rule}"))
+        return EpisodeFailure(dimension, "invalid null in arguments" if _has_null(tried[-1]) else "argument of a wrong type")
+    return EpisodeFailure(dimension, REFUSALS.get(rule, f"refused: {rule}"))
 
 
 def _has_null(step: Step) -> bool:
@@ -119,29 +119,29 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _mode(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> Failure | None:
+def _mode(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> EpisodeFailure | None:
     acted = any(step.facts.changed for step in trajectory.steps)
     spoken = (step.message for step in trajectory.steps if not step.message.get("tool_calls"))
-    asked = any(words_of(message, one_answer=blueprint.one_answer).question for message in spoken)
+    asked = any(spoken_words_of(message, one_answer=blueprint.one_answer).question for message in spoken)
     if intent.clarify and not asked:
-        return Failure("MS", "clarification predicted as execution" if acted else "clarification missing")
+        return EpisodeFailure("MS", "clarification predicted as execution" if acted else "clarification missing")
     if not intent.clarify and asked and not acted:
-        return Failure("MS", "execution predicted as clarification")
+        return EpisodeFailure("MS", "execution predicted as clarification")
     return None
 
 
-def _automation(trajectory: Trajectory, intent: Intent) -> Failure | None:
+def _automation(trajectory: Trajectory, intent: Intent) -> EpisodeFailure | None:
     if intent.automation is None:
         return None
     made = any(slot.startswith("automation.") for step in trajectory.steps for slot in step.facts.changed)
-    return Failure("AJ", "conditions judged wrong") if made else Failure("SO", "missing automation")
+    return EpisodeFailure("AJ", "conditions judged wrong") if made else EpisodeFailure("SO", "missing automation")
 
 
-def _result(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> Failure:
+def _result(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> EpisodeFailure:
     if intent.answer is not None and not intent.conditions:
-        said = (words_of(step.message, one_answer=blueprint.one_answer).text for step in trajectory.steps)
+        said = (spoken_words_of(step.message, one_answer=blueprint.one_answer).text for step in trajectory.steps)
         spoke = any(map(str.strip, said))
-        return Failure("SO", "wrong query response" if spoke else "missing query response")
+        return EpisodeFailure("SO", "wrong query response" if spoke else "missing query response")
     if trajectory.progress == 1.0 or not trajectory.clean:
-        return Failure("SO", "something else changed")
-    return Failure("SO", "missing changes")
+        return EpisodeFailure("SO", "something else changed")
+    return EpisodeFailure("SO", "missing changes")

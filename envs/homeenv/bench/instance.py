@@ -19,7 +19,7 @@ Size = Literal["simple", "medium", "complex"]
 SPARE_CALLS = 10  # tool calls beyond those of the reference (SMH-Bench allows 10 in total)
 
 
-class Instance(Model):
+class HomeInstance(Model):
     """One task of a suite.
 
     `category` is QT1 to QT5 (SmartHome-Bench) or TC1 to TC7 (SMH-Bench). `toolset` is used in the setting EIA.
@@ -44,12 +44,12 @@ class Instance(Model):
         calls is limited too.
         """
         turns = turns_needed(self.blueprint)
-        calls = sum(needed_calls(intent) for intent in self.blueprint.intents) + SPARE_CALLS
+        calls = sum(count_reference_calls(intent) for intent in self.blueprint.intents) + SPARE_CALLS
         messages = turns + calls
         return EpisodeLimits(turns, messages, messages, 0, None if setting == "dr" else calls)
 
 
-def needed_calls(intent: Intent) -> int:
+def count_reference_calls(intent: Intent) -> int:
     """The number of tool calls of the reference: one for each service call, automation, and device that is read."""
     return len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})
 

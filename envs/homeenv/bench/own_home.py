@@ -16,15 +16,15 @@ from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench.instance import Instance, Size, instance_recipe
+from homerl.envs.homeenv.bench.instance import HomeInstance, Size, instance_recipe
 from homerl.envs.homeenv.bench.validity import first_flaw
-from homerl.envs.homeenv.language.known import refuse_incomplete
+from homerl.envs.homeenv.language.known import require_complete_language
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.maker.own import home_files
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
 from homerl.envs.homeenv.tasks.blueprint import PromptName
-from homerl.envs.homeenv.tasks.intents import families
+from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.worlds import contract
 
 EACH = 10  # most instances of a query type
@@ -42,7 +42,7 @@ class OwnHome(contract.Suite):
     prompt: PromptName = "full"
 
     settings = ("eia", "dr")
-    instance = Instance
+    instance = HomeInstance
     labels = ("category", "subcategory", "size")
 
     def of_homes(self, files: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> OwnHome:
@@ -56,12 +56,12 @@ class OwnHome(contract.Suite):
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
-    ) -> tuple[int, Iterator[Instance]]:
+    ) -> tuple[int, Iterator[HomeInstance]]:
         """Make the instances of a seed, see the contract. How many the homes offer is known only at the end."""
         if not self.files:
             raise InputError(f"{self.name} has no homes", "bench build", "name home files: --home home.json")
-        refuse_incomplete(language)
-        made, kinds = list[Instance](), self.query_types()
+        require_complete_language(language)
+        made, kinds = list[HomeInstance](), self.query_types()
         for done, (family, subcategory) in enumerate(kinds, 1):
             rng = random.Random(f"{self.name} {seed} {language} {family} {subcategory}")
             made += self._instances(family, subcategory, language, rng, {_query(instance) for instance in made}, dropped)
@@ -73,11 +73,13 @@ class OwnHome(contract.Suite):
     def query_types(self) -> list[tuple[str, str]]:
         """Every (family, subcategory) that the toolset can do."""
         able = TOOLSETS[self.toolset].automations
-        return [(f, sub) for f, known in sorted(families().items()) if able or f != "automation" for sub in sorted(known)]
+        return [
+            (f, sub) for f, known in sorted(intent_families().items()) if able or f != "automation" for sub in sorted(known)
+        ]
 
     def _instances(
         self, family: str, subcategory: str, language: str, rng: random.Random, said: set[str], dropped: Counter[str]
-    ) -> Iterator[Instance]:
+    ) -> Iterator[HomeInstance]:
         """Up to `EACH` instances of a query type, in the homes by turns, none with a sentence of `said`."""
         homes = [str(path) for name in self.files for path in home_files(name)]
         for number in range(EACH):
@@ -95,13 +97,13 @@ class OwnHome(contract.Suite):
 
     def _candidate(
         self, recipe: BlueprintRecipe, id: str, subcategory: str, rng: random.Random, dropped: Counter[str]
-    ) -> Instance | None:
+    ) -> HomeInstance | None:
         """One instance if it passes all checks; otherwise None, and the reason is counted in `dropped`."""
         number = rng.getrandbits(40)
         home = make_home(2 * number + 1, recipe.home)
-        if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
+        if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
             return None
-        instance = Instance(
+        instance = HomeInstance(
             id=id,
             category=blueprint.intents[-1].family,
             subcategory=subcategory,
@@ -120,7 +122,7 @@ class OwnHome(contract.Suite):
         return recipe.model_copy(update={"prompt": self.prompt})
 
 
-def _query(instance: Instance) -> str:
+def _query(instance: HomeInstance) -> str:
     return instance.blueprint.intents[-1].queries[0].lower()
 
 

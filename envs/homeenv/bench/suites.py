@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import read_yaml
-from homerl.envs.homeenv.bench.instance import Instance, Size, instance_recipe
+from homerl.envs.homeenv.bench.instance import HomeInstance, Size, instance_recipe
 from homerl.envs.homeenv.bench.validity import first_flaw
-from homerl.envs.homeenv.language.known import refuse_incomplete
+from homerl.envs.homeenv.language.known import require_complete_language
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import ToolsetName
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
 from homerl.worlds import contract
 
 HERE = Path(__file__).parent
@@ -38,7 +38,7 @@ Shares = dict[Size, float]
 
 
 @dataclass(frozen=True)
-class Category:
+class SuiteCategory:
     """A category of a suite: the intent family, its subcategories, and the number of instances."""
 
     name: str
@@ -48,7 +48,7 @@ class Category:
 
 
 @dataclass(frozen=True)
-class Suite(contract.Suite):
+class HomeSuite(contract.Suite):
     """The composition of a benchmark.
 
     `shares` are the fractions of the home sizes. With `shared_complex`, all complex instances use one home.
@@ -56,12 +56,12 @@ class Suite(contract.Suite):
 
     name: str
     toolset: ToolsetName
-    categories: tuple[Category, ...]
+    categories: tuple[SuiteCategory, ...]
     shares: Shares
     shared_complex: bool
 
     settings = ("eia", "dr")
-    instance = Instance
+    instance = HomeInstance
     labels = ("category", "subcategory", "size")
 
     @property
@@ -76,17 +76,17 @@ class Suite(contract.Suite):
 
     def build(
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
-    ) -> tuple[int, Iterator[Instance]]:
+    ) -> tuple[int, Iterator[HomeInstance]]:
         """Make the instances of a seed, see the contract."""
-        refuse_incomplete(language)
-        return self.count, build_instances(self, seed, language, dropped, progress)
+        require_complete_language(language)
+        return self.count, build_home_instances(self, seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
         """The figures of the suite's paper."""
-        figures: Mapping[str, Any] = printed()[self.name]
+        figures: Mapping[str, Any] = load_printed_figures()[self.name]
         return figures
 
-    def easier_half(self, instances: Sequence[Instance]) -> list[Instance]:
+    def easier_half(self, instances: Sequence[HomeInstance]) -> list[HomeInstance]:
         """The instances in simple homes. By the suite's composition, these are half of each subcategory."""
         return [instance for instance in instances if instance.size == "simple"]
 
@@ -98,22 +98,22 @@ TURNS = ("continuation", "topic_shift", "coreference", "correction")
 MEMORIES = ("short_term", "long_term")
 SUITES = {
     # HomeFlow 4.1, E: 1,678 instances over QT1 to QT5; backtracking (named in 4.1) is QT4's fifth subcategory.
-    "smarthome-bench": Suite("smarthome-bench", "homeflow", (
-        Category("QT1", "atomic", WORDINGS, 379),
-        Category("QT2", "compositional", SETS, 540),
-        Category("QT3", "ambiguous", VAGUE, 279),
-        Category("QT4", "multi_turn", (*TURNS, "backtracking"), 385),
-        Category("QT5", "memory", MEMORIES, 95),
+    "smarthome-bench": HomeSuite("smarthome-bench", "homeflow", (
+        SuiteCategory("QT1", "atomic", WORDINGS, 379),
+        SuiteCategory("QT2", "compositional", SETS, 540),
+        SuiteCategory("QT3", "ambiguous", VAGUE, 279),
+        SuiteCategory("QT4", "multi_turn", (*TURNS, "backtracking"), 385),
+        SuiteCategory("QT5", "memory", MEMORIES, 95),
     ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, False),
     # SMH-Bench Appendix C: 22 subcategories of 50, each 25 simple, 15 medium, 10 complex.
-    "smh-bench": Suite("smh-bench", "smh", (
-        Category("TC1", "atomic", WORDINGS, 150),
-        Category("TC2", "compositional", SETS, 250),
-        Category("TC3", "ambiguous", VAGUE, 150),
-        Category("TC4", "automation", ("time_specific", "state_driven", "time_and_state"), 150),
-        Category("TC5", "multi_turn", TURNS, 200),
-        Category("TC6", "memory", MEMORIES, 100),
-        Category("TC7", "query", ("status", "quantity"), 100),
+    "smh-bench": HomeSuite("smh-bench", "smh", (
+        SuiteCategory("TC1", "atomic", WORDINGS, 150),
+        SuiteCategory("TC2", "compositional", SETS, 250),
+        SuiteCategory("TC3", "ambiguous", VAGUE, 150),
+        SuiteCategory("TC4", "automation", ("time_specific", "state_driven", "time_and_state"), 150),
+        SuiteCategory("TC5", "multi_turn", TURNS, 200),
+        SuiteCategory("TC6", "memory", MEMORIES, 100),
+        SuiteCategory("TC7", "query", ("status", "quantity"), 100),
     ), {"simple": 0.5, "medium": 0.3, "complex": 0.2}, True),
 }  # fmt: skip
 
@@ -122,26 +122,26 @@ SUITES = {
 class SuiteSlot:
     """The position of an instance in its suite: the `number`-th of its subcategory and size."""
 
-    category: Category
+    category: SuiteCategory
     subcategory: str
     size: Size
     number: int
 
-    def id(self, suite: Suite) -> str:
+    def instance_id(self, suite: HomeSuite) -> str:
         """The instance's id, such as `smh-bench-tc1-clear-simple-000`."""
         return f"{suite.name}-{self.category.name.lower()}-{self.subcategory}-{self.size}-{self.number:03d}"
 
 
-def suite_slots(suite: Suite) -> Iterator[SuiteSlot]:
+def suite_slots(suite: HomeSuite) -> Iterator[SuiteSlot]:
     """Every slot of a suite, ordered by category, subcategory and size."""
     for category in suite.categories:
         each, more = divmod(category.count, len(category.subcategories))
         for index, subcategory in enumerate(category.subcategories):
-            counts = apportion(each + (index < more), suite.shares)
+            counts = apportion_counts(each + (index < more), suite.shares)
             yield from (SuiteSlot(category, subcategory, size, n) for size in SIZES for n in range(counts[size]))
 
 
-def apportion(count: int, shares: Shares) -> dict[Size, int]:
+def apportion_counts(count: int, shares: Shares) -> dict[Size, int]:
     """Divide `count` by shares into whole numbers, by the method of the largest remainder."""
     exact = {size: count * share for size, share in shares.items()}
     counts = {size: int(value) for size, value in exact.items()}
@@ -151,50 +151,50 @@ def apportion(count: int, shares: Shares) -> dict[Size, int]:
     return counts
 
 
-def build_instances(
-    suite: Suite,
+def build_home_instances(
+    suite: HomeSuite,
     seed: int = SEED,
     language: str = "en",
     dropped: Counter[str] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[Instance]:
+) -> Iterator[HomeInstance]:
     """All instances of a suite, in order. `progress` is called with (done, total)."""
     dropped = Counter() if dropped is None else dropped
     for done, slot in enumerate(suite_slots(suite), 1):
-        yield make_instance(suite, slot, seed, language, dropped)
+        yield make_home_instance(suite, slot, seed, language, dropped)
         progress(done, suite.count)
 
 
-def make_instance(
-    suite: Suite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter[str] | None = None
-) -> Instance:
+def make_home_instance(
+    suite: HomeSuite, slot: SuiteSlot, seed: int, language: str = "en", dropped: Counter[str] | None = None
+) -> HomeInstance:
     """The instance of a slot: the first candidate that passes the validity checks.
 
     Raises `RuntimeError` if none of `TRIES` candidates is valid. Candidates that fail are counted in `dropped`.
     """
     dropped = Counter() if dropped is None else dropped
-    rng = random.Random(f"{suite.name} {seed} {language} {slot.id(suite)}")
-    recipe = recipe_for(suite, slot, language)
+    rng = random.Random(f"{suite.name} {seed} {language} {slot.instance_id(suite)}")
+    recipe = recipe_for_slot(suite, slot, language)
     for _ in range(TRIES):
         number = rng.getrandbits(40)
         home = shared_home(seed, language) if _shared(suite, slot.size) else make_home(2 * number + 1, recipe.home)
-        if (blueprint := author(recipe, "heldout", number, home, rng, dropped)) is None:
+        if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
             continue
-        instance = Instance(
-            id=slot.id(suite),
+        instance = HomeInstance(
+            id=slot.instance_id(suite),
             category=slot.category.name,
             subcategory=slot.subcategory,
             size=slot.size,
             toolset=suite.toolset,
-            blueprint=blueprint.model_copy(update={"id": slot.id(suite)}),
+            blueprint=blueprint.model_copy(update={"id": slot.instance_id(suite)}),
         )
         if (flaw := first_flaw(instance)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
-    raise RuntimeError(f"no valid instance for {slot.id(suite)} in {TRIES} candidates: {dict(dropped)}")
+    raise RuntimeError(f"no valid instance for {slot.instance_id(suite)} in {TRIES} candidates: {dict(dropped)}")
 
 
-def recipe_for(suite: Suite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
+def recipe_for_slot(suite: HomeSuite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
     """The blueprint recipe of a slot."""
     return instance_recipe(home_recipe(slot.size, language), slot.category.family, slot.subcategory, suite.toolset)
 
@@ -211,12 +211,12 @@ def shared_home(seed: int, language: str) -> Home:
     return make_home(2 * random.Random(f"shared home {seed}").getrandbits(40) + 1, dense)
 
 
-def _shared(suite: Suite, size: Size) -> bool:
+def _shared(suite: HomeSuite, size: Size) -> bool:
     return suite.shared_complex and size == "complex"
 
 
 @lru_cache
-def printed() -> dict[str, Any]:
+def load_printed_figures() -> dict[str, Any]:
     """The figures of the papers, by suite."""
     figures: dict[str, Any] = read_yaml(HERE / "printed.yaml").data
     return figures

@@ -16,23 +16,23 @@ from typing import Any
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.bench.instance import Instance, Setting
+from homerl.envs.homeenv.bench.instance import HomeInstance, Setting
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
 from homerl.play.loop import Oracle, play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.answers import Answer
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 SETTINGS: tuple[Setting, ...] = ("eia", "dr")
 STRAYS = 20  # changes that are tried until the toolset can make one
 
 
-class Scripted:
+class ScriptedAgent:
     """An agent whose messages are a function of the episode."""
 
     name = "scripted"
@@ -45,69 +45,69 @@ class Scripted:
         return [Reply(self.answer(episode))]
 
 
-def first_flaw(instance: Instance) -> str | None:
+def first_flaw(instance: HomeInstance) -> str | None:
     """The first reason why an instance is not valid, or None."""
-    return next(flaws(instance), None)
+    return next(find_instance_flaws(instance), None)
 
 
-def flaws(instance: Instance) -> Iterator[str]:
+def find_instance_flaws(instance: HomeInstance) -> Iterator[str]:
     """All reasons why an instance is not valid."""
     for setting in SETTINGS:
         reference = play_once(instance, setting, Expert())
-        if not (reference.success and reference.valid):
+        if not (reference.success and reference.is_valid):
             yield f"the reference fails ({setting})"
-    if play_once(instance, "eia", Scripted(nothing)).success:
+    if play_once(instance, "eia", ScriptedAgent(say_done)).success:
         yield "doing nothing succeeds"
-    if any(play_once(instance, "eia", Scripted(wrong)).success for wrong in near_misses(instance)):
+    if any(play_once(instance, "eia", ScriptedAgent(wrong)).success for wrong in near_miss_agents(instance)):
         yield "a near miss succeeds"
     if side_effect_succeeds(instance):
         yield "changing something else succeeds"
 
 
-def play_once(instance: Instance, setting: Setting, agent: Oracle) -> Trajectory:
+def play_once(instance: HomeInstance, setting: Setting, agent: Oracle) -> Trajectory:
     """The trajectory of an agent that plays the instance with a scripted user."""
-    episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
+    episode = begin_episode(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
 
 
-def nothing(episode: Episode) -> Message:
+def say_done(episode: Episode) -> Message:
     """The agent that does nothing: it always says that all is done."""
-    return writer_of(episode).say("Done.")
+    return writer_of(episode).write_reply("Done.")
 
 
-def near_misses(instance: Instance) -> Iterator[Callable[[Episode], Message]]:
+def near_miss_agents(instance: HomeInstance) -> Iterator[Callable[[Episode], Message]]:
     """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
     (intent,) = instance.blueprint.intents[-1:]
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
     if calls:
-        yield once(lambda episode: writer_of(episode).act(other_device(calls, episode, rng)))
-    if calls and (changed := other_value(calls, rng)):
-        yield once(lambda episode: writer_of(episode).act(changed))
+        yield act_once(lambda episode: writer_of(episode).write_calls(calls_on_other_device(calls, episode, rng)))
+    if calls and (changed := calls_with_other_value(calls, rng)):
+        yield act_once(lambda episode: writer_of(episode).write_calls(changed))
     if len({call.did for call in calls}) > 1:
         rest = [call for call in calls if call.did != calls[-1].did]
-        yield once(lambda episode: writer_of(episode).act(rest))
+        yield act_once(lambda episode: writer_of(episode).write_calls(rest))
     if intent.automation or intent.clarify:
-        yield once(lambda episode: writer_of(episode).act(calls))
+        yield act_once(lambda episode: writer_of(episode).write_calls(calls))
     if (answer := intent.answer) is not None:
-        yield lambda episode: writer_of(episode).say(other_answer(answer))
+        yield lambda episode: writer_of(episode).write_reply(wrong_answer_to(answer))
 
 
-def once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
+def act_once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
     """An agent that acts in its first message, and afterwards says that all is done."""
-    return lambda episode: nothing(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
+    return lambda episode: say_done(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
 
 
-def other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
+def calls_on_other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
     """The same calls on a device that the blueprint does not concern, of the same product if possible."""
-    concerned = situation_of(episode).blueprint.devices | {call.did for call in calls}
-    device = situation_of(episode).home.plan.by_did[calls[-1].did]
-    others = [d for d in situation_of(episode).home.plan.devices if d.did not in concerned]
+    concerned = home_situation_of(episode).blueprint.changeable_devices | {call.did for call in calls}
+    device = home_situation_of(episode).home.plan.devices_by_did[calls[-1].did]
+    others = [d for d in home_situation_of(episode).home.plan.devices if d.did not in concerned]
     alike = [d for d in others if d.spec.spid == device.spec.spid] or others
     return [call.model_copy(update={"did": rng.choice(alike).did if alike else "0"}) for call in calls]
 
 
-def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
+def calls_with_other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
     """The same calls with a slightly different number in the last one; None if that has no number."""
     *first, last = calls
     value = last.args[-1] if last.args else None
@@ -116,7 +116,7 @@ def other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
     return [*first, last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})]
 
 
-def other_answer(expected: Answer) -> str:
+def wrong_answer_to(expected: Answer) -> str:
     """A wrong answer of the expected type."""
     match expected.type:
         case "number":
@@ -128,7 +128,7 @@ def other_answer(expected: Answer) -> str:
             return ", ".join(expected.distractors) or "I do not know."
 
 
-def side_effect_succeeds(instance: Instance) -> bool:
+def side_effect_succeeds(instance: HomeInstance) -> bool:
     """Whether an expert succeeds that first changes a device which the blueprint does not concern.
 
     A toolset may lack a tool for a change, so others are tried until one is made.
@@ -140,10 +140,10 @@ def side_effect_succeeds(instance: Instance) -> bool:
     return False
 
 
-def _unconcerned(instance: Instance) -> Iterator[tuple[Call, ...]]:
+def _unconcerned(instance: HomeInstance) -> Iterator[tuple[Call, ...]]:
     """Changes of devices that the blueprint does not concern, in random order."""
-    found = actions(situation_of(begin(instance.blueprint)).home, random.Random(instance.id))
-    return (action.plan for action in found if action.device.did not in instance.blueprint.devices)
+    found = actions(home_situation_of(begin_episode(instance.blueprint)).home, random.Random(instance.id))
+    return (action.plan for action in found if action.device.did not in instance.blueprint.changeable_devices)
 
 
 class Meddler(Expert):
@@ -156,5 +156,5 @@ class Meddler(Expert):
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The calls `first` in the first message, then the expert's."""
         if not any(message.get("tool_calls") for message in episode.messages):
-            return [Reply(writer_of(episode).act(self.first))]
+            return [Reply(writer_of(episode).write_calls(self.first))]
         return await super().consult(episode, n)

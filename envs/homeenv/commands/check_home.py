@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def check_home(file: Annotated[Path, typer.Argument(help="a home file")]) -> None:
@@ -16,7 +16,7 @@ def check_home(file: Annotated[Path, typer.Argument(help="a home file")]) -> Non
     from homerl.envs.homeenv.sim.home_file import load_home
 
     home = load_home(file)
-    held = f"{counted(len(home.plan.rooms), 'room')}, {counted(len(home.plan.devices), 'device')}"
+    held = f"{count_with_noun(len(home.plan.rooms), 'room')}, {count_with_noun(len(home.plan.devices), 'device')}"
     console.print(f"{file}: {held}, state {home.state_key()}")
 
 

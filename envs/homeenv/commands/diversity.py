@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.envs.core.documents import ready_to_write, write_atomic
+from homerl.envs.core.documents import ensure_writable, write_atomic
 from homerl.host.terminal.commands import Command, Seed
 from homerl.host.terminal.console import console
 
@@ -33,13 +33,13 @@ def diversity(
         else mixed_recipe(language, temperature)
     )
     if out:
-        ready_to_write(out)
+        ensure_writable(out)
     with progress_bar() as bar:
         task = bar.add_task("diversity", total=homes, note=made.home.language)
         report = measure_diversity(made, homes, each, seed, lambda done, _: bar.update(task, completed=done))
     console.print(diversity_table(report))
     if out:
-        write_atomic(out, json.dumps(report.json(), indent=1, ensure_ascii=False) + "\n")
+        write_atomic(out, json.dumps(report.to_json(), indent=1, ensure_ascii=False) + "\n")
 
 
 COMMAND = Command("diversity", "research", diversity, "homerl diversity recipes/quickstart.yaml --homes 200", overrides=True)

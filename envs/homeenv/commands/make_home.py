@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.commands._range import range_of
+from homerl.envs.homeenv.commands._range import parse_number_range
 from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import console, counted, one_of
-from homerl.worlds.contract import Services
+from homerl.host.terminal.console import check_option_value, console, count_with_noun
+from homerl.worlds.contract import CommandServices
 
 if TYPE_CHECKING:
     from homerl.envs.homeenv.maker.make import HomeRecipe
@@ -42,13 +42,15 @@ def make_home(
     holds = dict.fromkeys((*kind.holds, *(spec.spid for spec in sure)))
     home = made(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added), "holds": tuple(holds)}))
     save_home(home, out)
-    console.print(f"{out}: {counted(len(home.plan.rooms), 'room')}, {counted(len(home.plan.devices), 'device')}")
+    console.print(
+        f"{out}: {count_with_noun(len(home.plan.rooms), 'room')}, {count_with_noun(len(home.plan.devices), 'device')}"
+    )
     held = {device.spec.spid: f"{device.did} in the {device.room.name}" for device in home.plan.devices}
     for spec in sure:
         console.print(f"  {spec.name}: {held.get(spec.spid, 'no place in this home')}")
 
 
-def _kind_of_homes(devices: str | None, scale: str | None, recipe: str | None, services: Services) -> HomeRecipe:
+def _kind_of_homes(devices: str | None, scale: str | None, recipe: str | None, services: CommandServices) -> HomeRecipe:
     """The recipe of homes that the options of `make-home` describe."""
     from homerl.envs.homeenv.diversity import blueprint_recipe
     from homerl.envs.homeenv.maker.make import SCALES, HomeRecipe
@@ -58,8 +60,8 @@ def _kind_of_homes(devices: str | None, scale: str | None, recipe: str | None, s
     if recipe:
         return blueprint_recipe(services.load_recipe(recipe, ()), recipe).home
     if scale:
-        one_of("--scale", scale, SCALES)
-    return HomeRecipe(scale=scale) if scale else HomeRecipe(devices=range_of(devices or "2-6"))
+        check_option_value("--scale", scale, SCALES)
+    return HomeRecipe(scale=scale) if scale else HomeRecipe(devices=parse_number_range(devices or "2-6"))
 
 
 COMMAND = Command("make-home", "data", make_home, "homerl make-home --devices 20-40 --seed 7 --out home.json")

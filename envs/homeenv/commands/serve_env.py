@@ -8,9 +8,9 @@ from typing import Annotated, cast
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.commands._range import range_of
+from homerl.envs.homeenv.commands._range import parse_number_range
 from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import one_of
+from homerl.host.terminal.console import check_option_value
 
 
 def serve_env(
@@ -32,14 +32,14 @@ def serve_env(
 
     if not mcp:
         raise InputError("no protocol is named", where="serve-env", remedy="add --mcp")
-    one_of("--toolset", toolset, TOOLSETS)
-    one_of("--transport", transport, ("stdio", "http"))
+    check_option_value("--toolset", toolset, TOOLSETS)
+    check_option_value("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):
         raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
-    from homerl.envs.homeenv.serve_env import Transport, serve
+    from homerl.envs.homeenv.serve_env import Transport, serve_home_over_mcp
 
-    start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=range_of(devices or "2-6")))
-    serve(HomeWorld(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
+    start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=parse_number_range(devices or "2-6")))
+    serve_home_over_mcp(HomeWorld(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)
 
 
 COMMAND = Command("serve-env", "research", serve_env, "homerl serve-env --mcp --home home.json")

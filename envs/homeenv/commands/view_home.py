@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.pages.templates import page_of
+from homerl.host.pages.templates import page_path
 from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def view_home(
@@ -19,9 +19,9 @@ def view_home(
     """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
     from homerl.envs.homeenv.pages.home import write_homes
 
-    page = page_of(files[0], out)
+    page = page_path(files[0], out)
     for view in write_homes(files, page):
-        held = f"{counted(len(view.rooms), 'room')}, {counted(len(view.home.plan.devices), 'device')}"
+        held = f"{count_with_noun(len(view.rooms_by_id), 'room')}, {count_with_noun(len(view.home.plan.devices), 'device')}"
         console.print(f"{page}: {view.name}, {held}")
 
 

@@ -11,14 +11,14 @@ import random
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.words.splits import Unclear
+from homerl.play.words.splits import UnclearSentence
 
 
 def refuse_shared_room(room: Room, home: Home) -> None:
     """Raise `Unclear` if another room has the same name."""
     name = room.name.casefold()
     if any(other.name.casefold() == name and other.id != room.id for other in home.plan.rooms):
-        raise Unclear
+        raise UnclearSentence
 
 
 def refuse_shared_device(device: Device, home: Home) -> None:
@@ -28,13 +28,13 @@ def refuse_shared_device(device: Device, home: Home) -> None:
     """
     name, room = device.name.casefold(), device.room.name.casefold()
     if device.room.id == HOME and any(other.name.casefold() == name for other in home.plan.rooms):
-        raise Unclear
+        raise UnclearSentence
     alike = (other for other in home.plan.devices if other.name.casefold() == name and other.did != device.did)
     if any(device.room.id == HOME or other.room.name.casefold() == room for other in alike):
-        raise Unclear
+        raise UnclearSentence
 
 
-def called(thing: Device | Room, home: Home, by_alias: float) -> str:
+def spoken_name_of(thing: Device | Room, home: Home, by_alias: float) -> str:
     """What people call a device or a room: its name or, for a share of the things of a task, an alias of its own."""
     if not by_alias or not (aliases := aliases_of(thing, home)):
         return thing.name
@@ -50,7 +50,7 @@ def aliases_of(thing: Device | Room, home: Home) -> tuple[str, ...]:
     """The further names of a device or a room."""
     if (origin := home.plan.origin) is None:
         return ()
-    return origin.rooms.get(thing.id, ()) if isinstance(thing, Room) else origin.link(thing.did).aliases
+    return origin.rooms.get(thing.id, ()) if isinstance(thing, Room) else origin.link_of_device(thing.did).aliases
 
 
 def _id(thing: Device | Room) -> tuple[str, str]:

@@ -13,48 +13,50 @@ from functools import lru_cache
 from pathlib import Path
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.core.languages import REFERENCE, Part
+from homerl.envs.core.languages import REFERENCE, LanguagePart
 from homerl.envs.homeenv.maker.lexicon import NAMES
 from homerl.play.words.grammar import Grammar, refuse_missing_keys
 from homerl.play.words.manner import MANNERS
 
-LANGUAGES = Part(Path(__file__).parent.parent / "languages", "homeenv")
+LANGUAGES = LanguagePart(Path(__file__).parent.parent / "languages", "homeenv")
 ROOT = Path(__file__).parents[4]
 TRANSLATE = f"translate what '{REFERENCE}' has there"
 
 
-def languages() -> tuple[str, ...]:
+def list_home_languages() -> tuple[str, ...]:
     """The codes of all languages that have a folder."""
-    return tuple(LANGUAGES.paths())
+    return tuple(LANGUAGES.paths_by_language())
 
 
-def missing(language: str) -> list[str]:
+def missing_language_files(language: str) -> list[str]:
     """The files that a language lacks."""
-    own = (LANGUAGES.place(language) / name for name in ("prompts.yaml", "people.yaml", "grammar"))
-    return [_shown(path) for path in (*own, NAMES.place(language), MANNERS.place(language)) if not path.exists()]
+    own = (LANGUAGES.expected_path(language) / name for name in ("prompts.yaml", "people.yaml", "grammar"))
+    return [
+        _shown(path) for path in (*own, NAMES.expected_path(language), MANNERS.expected_path(language)) if not path.exists()
+    ]
 
 
-def refuse_incomplete(language: str) -> None:
+def require_complete_language(language: str) -> None:
     """Raise `InputError` if a language is not known or lacks files."""
-    LANGUAGES.path(language)
-    if lacking := missing(language):
+    LANGUAGES.find_path(language)
+    if lacking := missing_language_files(language):
         raise InputError(f"the language '{language}' has no {', '.join(lacking)}", remedy=TRANSLATE)
 
 
 def language_path(language: str, name: str) -> Path:
     """The path of a file or folder in a language's folder. Raises `InputError` if it does not exist."""
-    path = LANGUAGES.path(language) / name
+    path = LANGUAGES.find_path(language) / name
     if not path.exists():
         raise InputError(f"the language '{language}' has no {name}", _shown(path), TRANSLATE)
     return path
 
 
 @lru_cache
-def grammar(language: str) -> Grammar:
+def home_grammar(language: str) -> Grammar:
     """The grammar of a language. Raises `InputError` if it lacks keys of the English grammar."""
-    known = Grammar(language, _files(language), ours=LANGUAGES.ships(language))
+    known = Grammar(language, _files(language), ours=LANGUAGES.is_shipped(language))
     if language != REFERENCE:
-        refuse_missing_keys(known, grammar(REFERENCE), _shown(language_path(language, "grammar")))
+        refuse_missing_keys(known, home_grammar(REFERENCE), _shown(language_path(language, "grammar")))
     return known
 
 

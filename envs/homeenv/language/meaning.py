@@ -48,7 +48,7 @@ class Sayer(Protocol):
         """A room by its name."""
         ...
 
-    def called(self, thing: Device | Room) -> str:
+    def say_thing_name(self, thing: Device | Room) -> str:
         """The name or alias of a device or a room."""
         ...
 
@@ -70,7 +70,7 @@ class Meaning(Protocol):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class AttributeComparison:
     """A comparison of an attribute with a value.
 
     `attribute` is the name without its component, and `type` gives the unit.
@@ -83,7 +83,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Rank:
+class AttributeRank:
     """The `count` devices with the highest or the lowest values of an attribute."""
 
     count: int
@@ -107,32 +107,32 @@ class Target:
     rooms: tuple[Room, ...] = ()
     floor: int | None = None
     excluding: tuple[Room, ...] = ()
-    where: Comparison | None = None
-    rooms_where: tuple[str, Comparison] | None = None
+    where: AttributeComparison | None = None
+    rooms_where: tuple[str, AttributeComparison] | None = None
     elsewhere: bool = False
-    rank: Rank | None = None
+    rank: AttributeRank | None = None
     pronoun: bool = False
     part: str = ""
 
     @property
-    def of_kind(self) -> str:
+    def required_kind(self) -> str:
         """The kind. Only a reference by kind has one."""
         assert self.kind is not None
         return self.kind
 
     @property
-    def ranking(self) -> Rank:
+    def required_rank(self) -> AttributeRank:
         """The rank. Only a reference to the first few has one."""
         assert self.rank is not None
         return self.rank
 
     @property
-    def many(self) -> bool:
+    def is_plural(self) -> bool:
         """Whether the reference is plural."""
         return len(self.devices) > 1 or (self.kind is not None and (self.rank is None or self.rank.count > 1))
 
     @classmethod
-    def of(cls, device: Device, part: str = "") -> Target:
+    def of_device(cls, device: Device, part: str = "") -> Target:
         """A reference to one device by its room and name."""
         return cls((device,), part=part)
 
@@ -152,7 +152,7 @@ class Act:
 
 
 @dataclass(frozen=True)
-class Command:
+class SpokenCommand:
     """Several acts in one request."""
 
     acts: tuple[Act, ...]

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from homerl.envs.homeenv.language.meaning import spoken_step
-from homerl.envs.homeenv.language.speaker import Piece, Speaker
+from homerl.envs.homeenv.language.speaker import Speaker, SpokenPiece
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.values.types import ValueType
@@ -24,17 +24,17 @@ CHARACTER = re.compile(rf"{WIDE}|(?:(?!{WIDE})\S)+")
 MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 
 
-def disturb(text: str, speaker: Speaker) -> str:
+def disturb_sentence(text: str, speaker: Speaker) -> str:
     """The sentence with one to three errors, without punctuation."""
-    text = speaker.grammar.tight(MARKS.sub(" ", text))
+    text = speaker.grammar.fit_spaces(MARKS.sub(" ", text))
     named = _named(text, speaker)
     chosen = _chosen(speaker.rng)
-    for artefact, change in (("garbled", garbled), ("stuttered", stuttered), ("paused", paused)):
+    for artefact, change in (("garbled", garble_word), ("stuttered", add_stutter), ("paused", add_filler)):
         if artefact in chosen:
             changed = change(text, speaker)
             text = changed if _named(changed, speaker) <= named else text
     if "taken back" in chosen:
-        text = corrected(text, speaker)
+        text = add_self_correction(text, speaker)
     if "opened" in chosen:
         text = speaker.say("noise.open", text=text)
     return speaker.say("noise.close", text=text) if "closed" in chosen else text
@@ -49,7 +49,7 @@ def _chosen(rng: random.Random) -> set[str]:
     return chosen
 
 
-def corrected(text: str, speaker: Speaker) -> str:
+def add_self_correction(text: str, speaker: Speaker) -> str:
     """The sentence with a wrong device or value that the speaker corrects at once."""
     pieces = [p for p in speaker.pieces if len(_places(p.text, text)) == 1]
     speaker.rng.shuffle(pieces)
@@ -58,28 +58,30 @@ def corrected(text: str, speaker: Speaker) -> str:
         if wrong and wrong not in text and piece.text not in wrong:
             start = _places(piece.text, text)[0]
             said = speaker.say("noise.correct", wrong=wrong, right=piece.text)
-            return speaker.grammar.tight(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
+            return speaker.grammar.fit_spaces(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
     return text
 
 
-def stuttered(text: str, speaker: Speaker) -> str:
+def add_stutter(text: str, speaker: Speaker) -> str:
     """The sentence with one word (in Chinese: one character) repeated."""
     starts = [at for at in _starts(text, speaker) if not text[at].isdigit()]
     if not starts:
         return text
     at = speaker.rng.choice(starts)
-    found = (WORD if speaker.grammar.spaced else CHARACTER).match(text, at)
+    found = (WORD if speaker.grammar.has_spaces else CHARACTER).match(text, at)
     word = found.group() if found else ""
-    return speaker.grammar.tight(f"{text[:at]} {word} {text[at:]}")
+    return speaker.grammar.fit_spaces(f"{text[:at]} {word} {text[at:]}")
 
 
-def paused(text: str, speaker: Speaker) -> str:
+def add_filler(text: str, speaker: Speaker) -> str:
     """The sentence with a filler before a word."""
     at = speaker.rng.choice(_starts(text, speaker))
-    return speaker.grammar.tight(f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}")
+    return speaker.grammar.fit_spaces(
+        f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}"
+    )
 
 
-def garbled(text: str, speaker: Speaker) -> str:
+def garble_word(text: str, speaker: Speaker) -> str:
     """The sentence with one word misheard, split, joined with the next, or lost."""
     noise = speaker.grammar.noise
     parts = _parts(text, speaker)
@@ -92,7 +94,7 @@ def garbled(text: str, speaker: Speaker) -> str:
     at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in candidates if places]))
     start = _places(word, parts[at])[0]
     parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
-    return speaker.grammar.tight("".join(parts))
+    return speaker.grammar.fit_spaces("".join(parts))
 
 
 def _starts(text: str, speaker: Speaker) -> list[int]:
@@ -102,7 +104,7 @@ def _starts(text: str, speaker: Speaker) -> list[int]:
         if i % 2 == 0:
             starts |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
         at += len(part)
-    if not speaker.grammar.spaced:
+    if not speaker.grammar.has_spaces:
         starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
     values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
     return sorted(at for at in starts if not any(low <= at < high for low, high in values)) or [0]
@@ -122,11 +124,11 @@ def _places(phrase: str, text: str) -> list[int]:
 def _named(text: str, speaker: Speaker) -> set[str]:
     """The names of the home's rooms and devices in a text."""
     things: tuple[Device | Room, ...] = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
-    names = {name for thing in things for name in (thing.name, speaker.called(thing))}
+    names = {name for thing in things for name in (thing.name, speaker.say_thing_name(thing))}
     return {name for name in names if _places(name, text)}
 
 
-def _other(piece: Piece, speaker: Speaker) -> str | None:
+def _other(piece: SpokenPiece, speaker: Speaker) -> str | None:
     """Another device or value of the same kind, in words, or None."""
     if piece.device is not None:
         return _other_device(piece.device, speaker)
@@ -139,7 +141,7 @@ def _other_device(device: Device, speaker: Speaker) -> str | None:
     meant = {p.device.did for p in speaker.pieces if p.device is not None}
     others = [other for other in speaker.home.plan.devices if other.did not in meant]
     near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
-    return speaker.device(speaker.rng.choice(near or others)) if others else None
+    return speaker.say_device(speaker.rng.choice(near or others)) if others else None
 
 
 def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
@@ -147,7 +149,7 @@ def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
     if isinstance(value, bool) or type is None:
         return None
     if type.options:
-        options = [type.said(option) for option in type.options] if value in type.words else type.options
+        options = [type.word_of_value(option) for option in type.options] if value in type.state_words else type.options
         return rng.choice([option for option in options if option != value] or [None])
     if not isinstance(value, (int, float)):
         return None

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from homerl.envs.homeenv.language.clear import refuse_shared_room
-from homerl.envs.homeenv.language.meaning import Comparison, Rank, Sayer, Target
+from homerl.envs.homeenv.language.meaning import AttributeComparison, AttributeRank, Sayer, Target
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
-from homerl.envs.homeenv.sim.values.spelling import STATE, means
+from homerl.envs.homeenv.sim.values.spelling import STATE, value_means_word
 
 OPERATORS = {  # as in conditions: null is neither less nor greater than anything
     "==": COMPARISONS[ast.Eq],
@@ -45,46 +45,46 @@ SIDES = {">": "above", ">=": "above", "<": "below", "<=": "below", "==": "is", "
 # What is meant
 
 
-def parts_of(device: Device, kind: str) -> list[str]:
+def parts_of_kind(device: Device, kind: str) -> list[str]:
     """The path prefixes of the device's components of this kind, such as "light."; "" is the device itself."""
-    return [prefix for prefix, own_kind in device.spec.kinds if own_kind in BROADER.get(kind, (kind,))]
+    return [prefix for prefix, own_kind in device.spec.part_kinds if own_kind in BROADER.get(kind, (kind,))]
 
 
-def of_kind(home: Home, kind: str) -> list[Device]:
+def devices_of_kind(home: Home, kind: str) -> list[Device]:
     """The devices that have a component of this kind."""
-    return [device for device in home.plan.devices if parts_of(device, kind)]
+    return [device for device in home.plan.devices if parts_of_kind(device, kind)]
 
 
-def values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any]:
+def attribute_values_of(home: Home, device: Device, kind: str, attribute: str) -> list[Any]:
     """The attribute's values in the device's components of this kind, without null."""
-    paths = (prefix + attribute for prefix in parts_of(device, kind))
-    values = (home.get(device.did, path) for path in paths if path in device.spec.attribute_index)
+    paths = (prefix + attribute for prefix in parts_of_kind(device, kind))
+    values = (home.read_value(device.did, path) for path in paths if path in device.spec.attribute_index)
     return [value for value in values if value is not None]
 
 
-def meets(home: Home, device: Device, kind: str, comparison: Comparison) -> bool:
+def is_comparison_met(home: Home, device: Device, kind: str, comparison: AttributeComparison) -> bool:
     """Whether the comparison holds for a component of this kind."""
-    return any(holds(value, comparison) for value in values_of(home, device, kind, comparison.attribute))
+    return any(is_met_by_value(value, comparison) for value in attribute_values_of(home, device, kind, comparison.attribute))
 
 
-def holds(value: Any, comparison: Comparison) -> bool:
+def is_met_by_value(value: Any, comparison: AttributeComparison) -> bool:
     """Whether a comparison holds for a value. A state is compared by what it says, however it is spelled."""
     if comparison.attribute == STATE and comparison.operator == "==":
-        return means(value, comparison.value)
+        return value_means_word(value, comparison.value)
     return OPERATORS[comparison.operator](value, comparison.value)
 
 
-def denotes(target: Target, home: Home) -> tuple[Device, ...]:
+def denoted_devices(target: Target, home: Home) -> tuple[Device, ...]:
     """The devices that the target's words denote, in the home's order."""
     if target.kind is None:
         return target.devices
-    matching = [device for device in of_kind(home, target.kind) if in_place(target, device.room, home)]
+    matching = [device for device in devices_of_kind(home, target.kind) if is_room_in_place(target, device.room, home)]
     if target.where is not None:
-        matching = [device for device in matching if meets(home, device, target.kind, target.where)]
+        matching = [device for device in matching if is_comparison_met(home, device, target.kind, target.where)]
     return tuple(matching if target.rank is None else _first(matching, target.kind, target.rank, home))
 
 
-def in_place(target: Target, room: Room, home: Home) -> bool:
+def is_room_in_place(target: Target, room: Room, home: Home) -> bool:
     """Whether the target's place includes this room."""
     if room in target.excluding or (target.rooms and room not in target.rooms):
         return False
@@ -93,12 +93,14 @@ def in_place(target: Target, room: Room, home: Home) -> bool:
     if target.rooms_where is None:
         return True
     kind, comparison = target.rooms_where
-    held = any(meets(home, device, kind, comparison) for device in of_kind(home, kind) if device.room == room)
+    held = any(
+        is_comparison_met(home, device, kind, comparison) for device in devices_of_kind(home, kind) if device.room == room
+    )
     return held != target.elsewhere
 
 
-def _first(devices: Sequence[Device], kind: str, rank: Rank, home: Home) -> Iterable[Device]:
-    values = {device.did: max(values_of(home, device, kind, rank.attribute), default=None) for device in devices}
+def _first(devices: Sequence[Device], kind: str, rank: AttributeRank, home: Home) -> Iterable[Device]:
+    values = {device.did: max(attribute_values_of(home, device, kind, rank.attribute), default=None) for device in devices}
     ranked = sorted(value for value in values.values() if value is not None)
     ranked = ranked[::-1] if rank.highest else ranked
     if len(ranked) <= rank.count or ranked[rank.count - 1] == ranked[rank.count]:
@@ -109,35 +111,38 @@ def _first(devices: Sequence[Device], kind: str, rank: Rank, home: Home) -> Iter
 # How it is said
 
 
-def is_heavy(target: Target) -> bool:
+def is_heavy_phrase(target: Target) -> bool:
     """Whether the noun phrase is long, so that a verb should not surround it ("turn ... off")."""
     narrowed = target.where or target.rooms_where or target.rank or target.excluding
     return not target.pronoun and ((narrowed is not None and narrowed != ()) or len(target.rooms) > 1)
 
 
-def phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
+def noun_phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
     """The noun phrase of a target by kind; without its place if `placed` is false."""
-    slots = {"one": noun(target.of_kind, "one", speaker), "many": noun(target.of_kind, "many", speaker)}
+    slots = {
+        "one": kind_noun(target.required_kind, "one", speaker),
+        "many": kind_noun(target.required_kind, "many", speaker),
+    }
     slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # only the measure word
-    slots["place"] = place(target, speaker) if placed else ""
+    slots["place"] = place_phrase(target, speaker) if placed else ""
     if target.rank is not None:
         return speaker.say(_rank_key(target, target.rank, speaker), **slots, **_ranked(target, target.rank, speaker))
     if target.where is None:
         but = "_but" if target.elsewhere or target.excluding else ""
         return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
-    said = _predicates(target.of_kind, target.where, speaker)
+    said = _predicates(target.required_kind, target.where, speaker)
     return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **said)
 
 
-def noun(kind: str, number: str, speaker: Sayer) -> str:
+def kind_noun(kind: str, number: str, speaker: Sayer) -> str:
     """The noun for a kind in this home; `number` is "one" for the singular or "many" for the plural."""
-    wide = (f"kind.{kind}.wide.{number}",) if is_wide(speaker.home, kind) else ()
+    wide = (f"kind.{kind}.wide.{number}",) if is_wide_kind(speaker.home, kind) else ()
     return speaker.say(speaker.first(*wide, f"kind.{kind}.{number}"))
 
 
-def is_wide(home: Home, kind: str) -> bool:
+def is_wide_kind(home: Home, kind: str) -> bool:
     """Whether the home has a product that the kind's usual noun does not cover."""
-    return any(device.spec.name in WIDER.get(kind, ()) for device in of_kind(home, kind))
+    return any(device.spec.name in WIDER.get(kind, ()) for device in devices_of_kind(home, kind))
 
 
 def join_phrases(items: Sequence[str], speaker: Sayer) -> str:
@@ -148,18 +153,18 @@ def join_phrases(items: Sequence[str], speaker: Sayer) -> str:
     return text
 
 
-def rooms_said(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str:
+def say_rooms(rooms: Sequence[Room], speaker: Sayer, bare: bool = False) -> str:
     """The names of rooms, or a plural such as "the bedrooms" if it denotes exactly these rooms."""
-    if type := plural_type(rooms, speaker):
+    if type := plural_room_type(rooms, speaker):
         return speaker.say(f"noun.rooms.{type}")
     if len(rooms) == 1 and not bare:
         return speaker.room(rooms[0])
     for room in rooms:
         refuse_shared_room(room, speaker.home)
-    return join_phrases([speaker.say("noun.room", room=speaker.called(room)) for room in rooms], speaker)
+    return join_phrases([speaker.say("noun.room", room=speaker.say_thing_name(room)) for room in rooms], speaker)
 
 
-def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
+def plural_room_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
     """The room type whose plural denotes exactly these rooms, or None.
 
     All rooms of the type must be given, and no other room may have the type's word in its name.
@@ -167,7 +172,7 @@ def plural_type(rooms: Sequence[Room], speaker: Sayer) -> str | None:
     type = rooms[0].type
     if len(rooms) < 2 or f"noun.rooms.{type}" not in speaker.grammar:
         return None
-    mark = speaker.grammar.plain(f"noun.mark.{type}")
+    mark = speaker.grammar.plain_sentence(f"noun.mark.{type}")
     everywhere = speaker.home.plan.rooms
     typed, marked = {r.id for r in everywhere if r.type == type}, {r.id for r in everywhere if mark in r.name}
     return type if typed == marked == {room.id for room in rooms} else None
@@ -178,10 +183,10 @@ def floors_of(home: Home) -> list[int]:
     return sorted({room.floor for room in home.plan.rooms})
 
 
-def place(target: Target, speaker: Sayer) -> str:
+def place_phrase(target: Target, speaker: Sayer) -> str:
     """The phrase for the target's place: rooms, floor or home, with exceptions."""
     if target.rooms:
-        text = speaker.say("noun.in", rooms=rooms_said(target.rooms, speaker))
+        text = speaker.say("noun.in", rooms=say_rooms(target.rooms, speaker))
     elif target.floor is not None:
         floors = floors_of(speaker.home)
         text = speaker.say(f"noun.floor.{floors.index(target.floor) + 1}.of.{len(floors)}")
@@ -189,19 +194,21 @@ def place(target: Target, speaker: Sayer) -> str:
         text = "" if target.rooms_where else speaker.say("noun.home")
     if target.rooms_where is not None:
         key = "noun.rooms_except" if target.elsewhere else "noun.rooms_where"
-        text = speaker.say("noun.within", place=text, rooms=speaker.say(key, holds=condition(*target.rooms_where, speaker)))
+        text = speaker.say(
+            "noun.within", place=text, rooms=speaker.say(key, holds=comparison_clause(*target.rooms_where, speaker))
+        )
     if target.excluding:
-        text = speaker.say("noun.without", place=text, rooms=rooms_said(target.excluding, speaker, bare=True))
+        text = speaker.say("noun.without", place=text, rooms=say_rooms(target.excluding, speaker, bare=True))
     return text
 
 
-def condition(kind: str, comparison: Comparison, speaker: Sayer) -> str:
+def comparison_clause(kind: str, comparison: AttributeComparison, speaker: Sayer) -> str:
     """A clause such as "the air conditioner is on"."""
-    words = {"one": noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
+    words = {"one": kind_noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
     return speaker.say(_compared("noun.holds", kind, comparison, speaker), **words, value=_value(comparison, speaker))
 
 
-def _predicates(kind: str, where: Comparison, speaker: Sayer) -> dict[str, str]:
+def _predicates(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[str, str]:
     """The predicate of a comparison in both numbers: "are on" and "is on"."""
     key = _compared("noun.that", kind, where, speaker)
     slots = {"name": speaker.name(where.attribute), "value": _value(where, speaker)}
@@ -214,7 +221,7 @@ def _predicates(kind: str, where: Comparison, speaker: Sayer) -> dict[str, str]:
     return said
 
 
-def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> str:
+def _compared(key: str, kind: str, comparison: AttributeComparison, speaker: Sayer) -> str:
     """The most specific key of the grammar for a comparison."""
     side, value = SIDES[comparison.operator], str(comparison.value).lower()
     path = f"{comparison.attribute}.{side}"
@@ -228,24 +235,24 @@ def _compared(key: str, kind: str, comparison: Comparison, speaker: Sayer) -> st
     )
 
 
-def _value(comparison: Comparison, speaker: Sayer) -> str:
+def _value(comparison: AttributeComparison, speaker: Sayer) -> str:
     """The value in words, with its unit."""
     return speaker.value(comparison.value, comparison.type)
 
 
-def _rank_key(target: Target, rank: Rank, speaker: Sayer) -> str:
+def _rank_key(target: Target, rank: AttributeRank, speaker: Sayer) -> str:
     path, number = f"{rank.attribute}.{'high' if rank.highest else 'low'}", "one" if rank.count == 1 else "many"
     side = path.rpartition(".")[2]
     tries = (f"{target.kind}.{path}", path, side)
     return speaker.first(*(f"noun.top.{key}.{number}" for key in tries))
 
 
-def _ranked(target: Target, rank: Rank, speaker: Sayer) -> dict[str, str]:
+def _ranked(target: Target, rank: AttributeRank, speaker: Sayer) -> dict[str, str]:
     """The slots of a ranked phrase: the count (with a measure word in Chinese), the attribute, and the restriction."""
     number = speaker.say(f"number.{rank.count}")
     count = speaker.say(f"kind.{target.kind}.count", number=number)
     said = {"number": number, "count": count, "name": speaker.name(rank.attribute)}
-    narrowed = _predicates(target.of_kind, target.where, speaker) if target.where is not None else None
+    narrowed = _predicates(target.required_kind, target.where, speaker) if target.where is not None else None
     one = rank.count == 1
     said["that"] = speaker.say("noun.that_clause", holds=narrowed["is" if one else "are"]) if narrowed else ""
     return said

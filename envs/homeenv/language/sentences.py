@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import random
 
-from homerl.envs.homeenv.language.clear import called
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.clear import spoken_name_of
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.noise import disturb
+from homerl.envs.homeenv.language.noise import disturb_sentence
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.words.splits import Split, Voice, of_split
-from homerl.play.words.writing import write
+from homerl.play.words.splits import Split, Voice, draw_of_split
+from homerl.play.words.writing import write_sentence
 
 
-def utter(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: Split, rng: random.Random) -> str:
+def write_utterance(meaning: Meaning, home: Home, voice: Voice, wording: Wording, split: Split, rng: random.Random) -> str:
     """A sentence of the split, as it is written. Raises `NoSentence` if none is drawn."""
-    text = of_split(lambda: sentence(meaning, home, voice, wording, rng), split)
-    return as_written(text, home, voice, rng)
+    text = draw_of_split(lambda: draw_sentence(meaning, home, voice, wording, rng), split)
+    return apply_writing_style(text, home, voice, rng)
 
 
-def as_written(text: str, home: Home, voice: Voice, rng: random.Random) -> str:
+def apply_writing_style(text: str, home: Home, voice: Voice, rng: random.Random) -> str:
     """The sentence in the case and with the final mark that the voice's writing draws."""
     things = [thing for device in home.plan.devices for thing in (device, device.room)]
-    names = {name for thing in things for name in (thing.name, called(thing, home, voice.by_alias))}
-    return write(text, voice.writing, grammar(voice.language), names, rng)
+    names = {name for thing in things for name in (thing.name, spoken_name_of(thing, home, voice.by_alias))}
+    return write_sentence(text, voice.writing, home_grammar(voice.language), names, rng)
 
 
-def sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
+def draw_sentence(meaning: Meaning, home: Home, voice: Voice, wording: Wording, rng: random.Random) -> str:
     """The words of a sentence, of either split."""
     style = rng.choice(("clear", "colloquial")) if wording == "noisy" else wording
     short = bool(voice.writing.short) and rng.random() < voice.writing.short
     speaker = Speaker(home, voice, style, rng, short)
     text = meaning.words(speaker)
-    return disturb(text, speaker) if wording == "noisy" else text
+    return disturb_sentence(text, speaker) if wording == "noisy" else text

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from homerl.envs.homeenv.language.clear import called, refuse_shared_device, refuse_shared_room
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.language.meaning import Act, Comparison, Target
-from homerl.envs.homeenv.language.noun import is_heavy, join_phrases, noun, phrase
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
+from homerl.envs.homeenv.language.clear import refuse_shared_device, refuse_shared_room, spoken_name_of
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, Target
+from homerl.envs.homeenv.language.noun import is_heavy_phrase, join_phrases, kind_noun, noun_phrase
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
@@ -41,7 +41,7 @@ WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for the result replaces th
 
 
 @dataclass(frozen=True)
-class Piece:
+class SpokenPiece:
     """The words for one device or one value in a sentence."""
 
     text: str
@@ -58,32 +58,32 @@ class Speaker:
 
     def __init__(self, home: Home, voice: Voice, style: Style, rng: random.Random, short: bool = False) -> None:
         self.home, self.voice, self.style, self.rng, self.short = home, voice, style, rng, short
-        self.grammar: Grammar = grammar(voice.language)
-        self.pieces: list[Piece] = []
+        self.grammar: Grammar = home_grammar(voice.language)
+        self.pieces: list[SpokenPiece] = []
 
     def say(self, key: str, **slots: str) -> str:
         """Draw a frame of the key and fill its slots."""
         if self.short and (brief := f"short.{key}") in self.grammar:
             key = brief
-        return self.grammar.draw(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
+        return self.grammar.draw_sentence(key, slots, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
     def first(self, *keys: str) -> str:
         """The first of the keys that the grammar has."""
         return next(key for key in keys if key in self.grammar)
 
-    def chance(self, probability: float) -> bool:
+    def draw_chance(self, probability: float) -> bool:
         """True with this probability at temperature 1 or above, with less below, and never at temperature 0."""
         return self.rng.random() < probability * min(self.voice.temperature, 1.0)
 
     def request(self, acts: Sequence[Act]) -> str:
         """A sentence that requests acts. A single short act may become a wish for its result."""
         wish = f"result.{acts[0].service}"
-        brief = len(acts) == 1 and not is_heavy(acts[0].target)
-        if brief and not self.short and wish in self.grammar and self.chance(WISHED[self.style]):
+        brief = len(acts) == 1 and not is_heavy_phrase(acts[0].target)
+        if brief and not self.short and wish in self.grammar and self.draw_chance(WISHED[self.style]):
             slots = self._slots(acts[0])
             return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
         same = groupby(acts, key=lambda act: (act.service, act.value))
-        return self.say("request", act=self.join([self._clause(list(group)) for _, group in same]))
+        return self.say("request", act=self.join_requests([self._clause(list(group)) for _, group in same]))
 
     def act(self, act: Act, target: str | None = None) -> str:
         """One clause, such as "turn off the kitchen light"; `target` replaces the act's own noun phrase."""
@@ -95,8 +95,8 @@ class Speaker:
         if self.short and len(acts) == 1 and said is None and (key := self._short_key(act)):
             return self.say(key, **slots)
         if len(acts) > 1:
-            slots["target"] = self._together([slots["target"], *(self.target(other.target) for other in acts[1:])])
-        heavy = any(is_heavy(a.target) for a in acts)
+            slots["target"] = self._together([slots["target"], *(self.say_target(other.target) for other in acts[1:])])
+        heavy = any(is_heavy_phrase(a.target) for a in acts)
         if heavy and (long := f"act.{act.service}.heavy") in self.grammar:
             return self.say(long, **slots)  # frames that suit long noun phrases
         targets = [a.target for a in acts if a.target.devices]
@@ -104,7 +104,7 @@ class Speaker:
         special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
         special += [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
         known = [key for key in special if key in self.grammar]
-        if known and self.chance(SPECIFIC):
+        if known and self.draw_chance(SPECIFIC):
             return self.say(self.rng.choice(known), **slots)
         usual = _fallback(act)
         return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
@@ -123,65 +123,73 @@ class Speaker:
 
     def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices and act.target.kind is None else None
-        slots = {"target": said or self.target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
+        slots = {"target": said or self.say_target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
         if act.value is not None:
             slots["value"] = self.value(act.value, act.type)
         return slots
 
-    def join(self, clauses: Sequence[str]) -> str:
+    def join_requests(self, clauses: Sequence[str]) -> str:
         """The clauses as one request."""
         text = clauses[0]
         for clause in clauses[1:]:
             text = self.say("join", first=text, second=clause)
         return text
 
-    def target(self, target: Target) -> str:
+    def say_target(self, target: Target) -> str:
         """The noun phrase of a target."""
         if target.pronoun:
-            return self.say("them" if target.many else "it")
+            return self.say("them" if target.is_plural else "it")
         if target.kind is not None:
-            return self._kind_in_room(target) or phrase(target, self)
+            return self._kind_in_room(target) or noun_phrase(target, self)
         (device,) = target.devices
         refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
-            owner = self.say("device.owner", room=self.called(device.room), device=self.called(device))
+            owner = self.say("device.owner", room=self.say_thing_name(device.room), device=self.say_thing_name(device))
             text = self.say("part", device=owner, part=self.name(target.part, device))
         else:
-            text = self.device(device)
-        self.pieces.append(Piece(text, device=device))
+            text = self.say_device(device)
+        self.pieces.append(SpokenPiece(text, device=device))
         return text
 
     def _kind_in_room(self, target: Target) -> str | None:
         """ "kitchen lights", as a short speaker calls all devices of a kind in one room."""
-        if not self.short or is_heavy(target) or len(target.rooms) != 1 or target.floor is not None or not target.many:
+        if (
+            not self.short
+            or is_heavy_phrase(target)
+            or len(target.rooms) != 1
+            or target.floor is not None
+            or not target.is_plural
+        ):
             return None
-        return self.say("short.room_kind", room=self.called(target.rooms[0]), many=noun(target.of_kind, "many", self))
+        return self.say(
+            "short.room_kind", room=self.say_thing_name(target.rooms[0]), many=kind_noun(target.required_kind, "many", self)
+        )
 
-    def device(self, device: Device) -> str:
+    def say_device(self, device: Device) -> str:
         """A device by room and name, sometimes with its brand if no other device of the room has it, or by its alias alone.
 
         A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
         `Unclear` if another device has the same room and name.
         """
         refuse_shared_device(device, self.home)
-        if device.room.id == HOME or self.called(device) != device.name:
-            return self.say("device.roomless", device=self.called(device))
-        slots = {"room": self.called(device.room), "device": device.name}
+        if device.room.id == HOME or self.say_thing_name(device) != device.name:
+            return self.say("device.roomless", device=self.say_thing_name(device))
+        slots = {"room": self.say_thing_name(device.room), "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)
         brand = _brand(device, self.home, self.voice.language)
-        if brand and not self.short and self.chance(BRANDED):
+        if brand and not self.short and self.draw_chance(BRANDED):
             return self.say("device.branded", brand=brand, **slots)
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
         """A room by its name. Raises `Unclear` if another room has it too."""
         refuse_shared_room(room, self.home)
-        return self.say("room", room=self.called(room))
+        return self.say("room", room=self.say_thing_name(room))
 
-    def called(self, thing: Device | Room) -> str:
+    def say_thing_name(self, thing: Device | Room) -> str:
         """The name of a device or a room, or its alias if the person calls it so."""
-        return called(thing, self.home, self.voice.by_alias)
+        return spoken_name_of(thing, self.home, self.voice.by_alias)
 
     def name(self, word: str, device: Device | None = None) -> str:
         """An attribute, service, component or category in words.
@@ -195,7 +203,7 @@ class Speaker:
     def value(self, value: Any, type: ValueType | None = None) -> str:
         """A value in words: a bool as on or off, an option by its name, a number with its unit."""
         text = self._value(value, type)
-        self.pieces.append(Piece(text, value=value, type=type))
+        self.pieces.append(SpokenPiece(text, value=value, type=type))
         return text
 
     def _value(self, value: Any, type: ValueType | None) -> str:
@@ -209,11 +217,11 @@ class Speaker:
             value = int(value)
         unit = (type.unit if type is not None else None) or of
         known = [key for key in (f"unit.{unit}.{value}", f"unit.{unit}") if key in self.grammar]
-        text = number_in_words(value, self.voice.language) if self.chance(SPELLED) else str(value)
+        text = number_in_words(value, self.voice.language) if self.draw_chance(SPELLED) else str(value)
         said = self.say(known[0], value=text) if known else text
         return said.replace(text, str(value)) if SYMBOL.search(said) else said
 
-    def comparison(self, comparison: Comparison) -> str:
+    def say_comparison(self, comparison: AttributeComparison) -> str:
         """ "whose brightness is above 80 percent"."""
         value = self.value(comparison.value, comparison.type)
         return self.say(f"where.{comparison.operator}", name=self.name(comparison.attribute), value=value)
@@ -235,12 +243,14 @@ def _fallback(act: Act) -> str:
 
 def _kind(device: Device, part: str) -> str:
     """The kind of a component, or the device's category."""
-    return next((kind for prefix, kind in device.spec.kinds if prefix == (f"{part}." if part else "")), device.spec.category)
+    return next(
+        (kind for prefix, kind in device.spec.part_kinds if prefix == (f"{part}." if part else "")), device.spec.category
+    )
 
 
 def _brand(device: Device, home: Home, language: str) -> str | None:
     """The brand in words, or None if it does not identify the device in its room or has no word in the language."""
-    brand = lexicon_of(language).brand_name(device.spec.userdata.brand or "", device.room.name)
+    brand = load_lexicon(language).brand_name(device.spec.userdata.brand or "", device.room.name)
     there = [other for other in home.plan.devices if other.room.id == device.room.id]
     alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
     return brand if brand and alone and brand not in device.name else None

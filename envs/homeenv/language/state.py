@@ -17,7 +17,7 @@ WHOLE = ("state", "work_state")  # attributes that describe the device as a whol
 
 
 @dataclass(frozen=True)
-class Standing:
+class AttributeState:
     """The value of one attribute of a device; `path` is dotted."""
 
     device: Device
@@ -25,63 +25,63 @@ class Standing:
     value: Any
 
     @classmethod
-    def of(cls, home: Home, device: Device, path: str) -> Standing:
+    def read_from_home(cls, home: Home, device: Device, path: str) -> AttributeState:
         """The attribute's value in this home."""
-        return cls(device, path, home.get(device.did, path))
+        return cls(device, path, home.read_value(device.did, path))
 
     @property
-    def part(self) -> str:
+    def component_name(self) -> str:
         """The component of the attribute, or ""."""
         return self.path.rpartition(".")[0]
 
     @property
-    def attribute(self) -> str:
+    def spoken_attribute(self) -> str:
         """The attribute's name within its component."""
         return self.path.rpartition(".")[2]
 
-    def said(self, speaker: Speaker, tense: Tense, it: bool = False) -> str:
+    def say_clause(self, speaker: Speaker, tense: Tense, it: bool = False) -> str:
         """A clause about the attribute. With `it`, the device was just named, so a pronoun may stand for it."""
         parts = {path.rpartition(".")[0] for path in self.device.spec.attribute_index}
         named = not it or len(parts) > 1
-        target = speaker.target(Target.of(self.device, self.part)) if named else ""
+        target = speaker.say_target(Target.of_device(self.device, self.component_name)) if named else ""
         key = f"state.{tense}.{self._manner(speaker)}" + ("" if named else ".it")
-        doing = f"state.doing.{self.attribute}"
+        doing = f"state.doing.{self.spoken_attribute}"
         return speaker.say(
             key,
             target=target,
-            name=speaker.name(self.attribute),
+            name=speaker.name(self.spoken_attribute),
             value=self._value(speaker),
             doing=speaker.say(doing) if doing in speaker.grammar else "",
         )
 
     def _value(self, speaker: Speaker) -> str:
         kind = self.device.spec.attribute_index[self.path][1]
-        if self.attribute == STATE and kind.words:
-            return speaker.value(kind.said(self.value), kind)
+        if self.spoken_attribute == STATE and kind.state_words:
+            return speaker.value(kind.word_of_value(self.value), kind)
         if isinstance(self.value, bool):
             return speaker.say("state.value.true" if self.value else "state.value.false")
         return speaker.value(self.value, kind)
 
     def _manner(self, speaker: Speaker) -> str:
-        if self.attribute in WHOLE:
+        if self.spoken_attribute in WHOLE:
             return "whole"
-        if isinstance(self.value, bool) and f"state.doing.{self.attribute}" in speaker.grammar:
+        if isinstance(self.value, bool) and f"state.doing.{self.spoken_attribute}" in speaker.grammar:
             return "doing" if self.value else "idle"
         return "aspect"
 
 
 @dataclass(frozen=True)
-class Standings:
+class AttributeStates:
     """The values of several attributes, grouped by device."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[AttributeState, ...]
     tense: Tense = "is"
 
     def words(self, speaker: Speaker) -> str:
         """The clauses, joined into one sentence."""
         clauses, last = [], None
         for standing in self.standings:
-            clauses.append(standing.said(speaker, self.tense, it=standing.device == last))
+            clauses.append(standing.say_clause(speaker, self.tense, it=standing.device == last))
             last = standing.device
         return join_clauses(speaker, clauses)
 

@@ -32,14 +32,14 @@ WORKDAYS, WEEKEND = (0, 1, 2, 3, 4), (5, 6)
 
 
 @lru_cache(maxsize=4096)
-def spelled(number: int, language: str) -> str:
+def spell_cardinal(number: int, language: str) -> str:
     """A cardinal number in words, in the form used for counting."""
     formatted = RbnfEngine.for_language(language).format_number(number)
     return formatted.text_by_ruleset.get("spellout-cardinal-alternate2", formatted.text)
 
 
 @lru_cache(maxsize=256)
-def ordinal(number: int, language: str) -> str:
+def spell_ordinal(number: int, language: str) -> str:
     """An ordinal number in words."""
     return RbnfEngine.for_language(language).format_number(number, purpose=FormatPurpose.ORDINAL).text
 
@@ -47,10 +47,10 @@ def ordinal(number: int, language: str) -> str:
 def duration_in_words(seconds: int, speaker: Speaker) -> str:
     """A duration: "half an hour", "ninety minutes", "an hour and a half"."""
     minutes, hours = seconds // 60, seconds // 3600
-    counts = {"n": str(minutes), "word": spelled(minutes, speaker.voice.language)}
+    counts = {"n": str(minutes), "word": spell_cardinal(minutes, speaker.voice.language)}
     if minutes >= 60 and minutes % 30 == 0:
         kind = "hour" if hours == 1 else "hours"
-        counts = {"n": str(hours), "word": spelled(hours, speaker.voice.language)}
+        counts = {"n": str(hours), "word": spell_cardinal(hours, speaker.voice.language)}
         return speaker.say(f"when.duration.{kind}{'_half' if minutes % 60 else ''}", minutes=str(minutes), **counts)
     known = f"when.duration.minutes.{minutes}"
     return speaker.say(speaker.first(known, "when.duration.minutes"), **counts)
@@ -60,14 +60,14 @@ def duration_in_words(seconds: int, speaker: Speaker) -> str:
 
 
 @dataclass(frozen=True)
-class Clock:
+class ClockTime:
     """A time of day, to the minute."""
 
     hour: int
     minute: int = 0
 
     @property
-    def part(self) -> str:
+    def day_part(self) -> str:
         """The part of the day, such as "morning"."""
         return next(part for end, part in PARTS if self.hour < end)
 
@@ -83,20 +83,20 @@ class Clock:
             h12=str(h12),
             h24=f"{self.hour:02d}",
             mm=f"{self.minute:02d}",
-            hour=spelled(h12, language),
-            next=spelled(h12 % 12 + 1, language),
+            hour=spell_cardinal(h12, language),
+            next=spell_cardinal(h12 % 12 + 1, language),
             minute=self._spoken_minute(speaker),
             ampm=speaker.say("when.am" if self.hour < 12 else "when.pm"),
-            part=speaker.say(f"when.part.{self.part}"),
+            part=speaker.say(f"when.part.{self.day_part}"),
         )
 
     def _spoken_minute(self, speaker: Speaker) -> str:
-        text = spelled(self.minute, speaker.voice.language)
+        text = spell_cardinal(self.minute, speaker.voice.language)
         return speaker.say("when.minute_below_ten", minute=text) if 0 < self.minute < 10 else text
 
 
 @dataclass(frozen=True)
-class After:
+class AfterDelay:
     """A delay from now."""
 
     seconds: int
@@ -107,32 +107,32 @@ class After:
 
 
 @dataclass(frozen=True)
-class Once:
+class OnceAt:
     """A time on one future day; `now` is the time of speaking."""
 
     day: date
-    clock: Clock
+    clock: ClockTime
     now: datetime
 
     def words(self, speaker: Speaker) -> str:
         """ "tomorrow morning at seven", "on june 27 at noon"."""
         slots = {"clock": self.clock.words(speaker), "bare": self.clock.words(speaker, bare=True)}
-        slots |= {"weekday": speaker.say(f"when.weekday.{self.day.weekday()}"), "date": day_of_year(self.day, speaker)}
+        slots |= {"weekday": speaker.say(f"when.weekday.{self.day.weekday()}"), "date": date_in_words(self.day, speaker)}
         return speaker.say(f"when.once.{self._day(speaker)}", **slots)
 
     def _day(self, speaker: Speaker) -> str:
         ahead = (self.day - self.now.date()).days
-        part = "evening" if self.clock.part == "night" else self.clock.part
-        if ahead > 6 or (ahead > 0 and speaker.chance(0.15)):
+        part = "evening" if self.clock.day_part == "night" else self.clock.day_part
+        if ahead > 6 or (ahead > 0 and speaker.draw_chance(0.15)):
             return "date"
         return {0: f"today.{part}", 1: f"tomorrow.{part}", 2: "overmorrow"}.get(ahead, "weekday")
 
 
 @dataclass(frozen=True)
-class Every:
+class RecurringAt:
     """A recurring time: every day, on some weekdays (0 is Monday), or on one day of each month."""
 
-    clock: Clock
+    clock: ClockTime
     weekdays: tuple[int, ...] = ()
     monthday: int | None = None
 
@@ -140,7 +140,7 @@ class Every:
         """ "on weekdays at seven in the morning"."""
         slots = {"clock": self.clock.words(speaker), "bare": self.clock.words(speaker, bare=True)}
         if self.monthday is not None:
-            slots |= {"nth": ordinal(self.monthday, speaker.voice.language), "n": str(self.monthday)}
+            slots |= {"nth": spell_ordinal(self.monthday, speaker.voice.language), "n": str(self.monthday)}
             return speaker.say("when.every.first" if self.monthday == 1 else "when.every.month", **slots)
         if self.weekdays:
             known = {WORKDAYS: "workdays", WEEKEND: "weekend"}.get(self.weekdays, "days")
@@ -148,17 +148,17 @@ class Every:
                 key: _listed([f"when.{key}.{day}" for day in self.weekdays], speaker) for key in ("weekday", "weekdays")
             }
             return speaker.say(f"when.every.{known}", **slots, **listed)
-        part = f"when.every.{self.clock.part}"
-        return speaker.say(part if part in speaker.grammar and speaker.chance(0.4) else "when.every.day", **slots)
+        part = f"when.every.{self.clock.day_part}"
+        return speaker.say(part if part in speaker.grammar and speaker.draw_chance(0.4) else "when.every.day", **slots)
 
 
-Time = After | Once | Every
+Time = AfterDelay | OnceAt | RecurringAt
 
 
-def day_of_year(day: date, speaker: Speaker) -> str:
+def date_in_words(day: date, speaker: Speaker) -> str:
     """A date: "june 27"."""
     month = speaker.say(f"when.month.{day.month}")
-    return speaker.say("when.date", month=month, n=str(day.day), nth=ordinal(day.day, speaker.voice.language))
+    return speaker.say("when.date", month=month, n=str(day.day), nth=spell_ordinal(day.day, speaker.voice.language))
 
 
 def _listed(keys: list[str], speaker: Speaker) -> str:
@@ -176,7 +176,7 @@ def _listed(keys: list[str], speaker: Speaker) -> str:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCondition:
     """A condition on a measured quantity of a room, of outdoors (`where` is None), or of a device."""
 
     quantity: str
@@ -191,7 +191,7 @@ class Measured:
         way = f"{OPERATORS[self.operator]}.{aspect}"
         if isinstance(self.where, Device):
             name = speaker.say(f"when.reading.{self.quantity}")
-            target = speaker.target(Target.of(self.where, self.part))
+            target = speaker.say_target(Target.of_device(self.where, self.part))
             unit = speaker.say(speaker.first(f"when.unit.{self.quantity}", "when.unit"), value=slots["value"])
             return speaker.say(f"when.reads.{way}", **slots | {"name": name, "target": target, "value": unit})
         place = speaker.say("when.outside") if self.where is None else speaker.say("when.in", room=speaker.room(self.where))
@@ -199,7 +199,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Stands:
+class StateCondition:
     """A condition that an attribute of a device has a value.
 
     With `alone`, the device is the only one of its kind in its room, so the room identifies it.
@@ -214,13 +214,15 @@ class Stands:
         """The condition in an aspect; `lasting` is the duration in words for "has_been"."""
         part, _, attribute = self.path.rpartition(".")
         key = f"when.{attribute}.{str(self.value).lower()}"
-        if self.alone and f"{key}.room.{aspect}" in speaker.grammar and not speaker.chance(0.3):
+        if self.alone and f"{key}.room.{aspect}" in speaker.grammar and not speaker.draw_chance(0.3):
             place = speaker.say("when.in", room=speaker.room(self.device.room))
             return speaker.say(f"{key}.room.{aspect}", place=place, duration=lasting)
-        return speaker.say(f"{key}.{aspect}", target=speaker.target(Target.of(self.device, part)), duration=lasting)
+        return speaker.say(
+            f"{key}.{aspect}", target=speaker.say_target(Target.of_device(self.device, part)), duration=lasting
+        )
 
 
-Circumstance = Measured | Stands
+Circumstance = MeasuredCondition | StateCondition
 
 
 def clear_speaker(speaker: Speaker) -> Speaker:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.maker.coin import coin_word
 from homerl.envs.homeenv.maker.lexicon import NUMBER, Half, Lexicon
-from homerl.envs.homeenv.sim.assist.entities import shapes
+from homerl.envs.homeenv.sim.assist.entities import entity_shapes
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.plan.origin import Origin
@@ -27,27 +27,27 @@ TRIES = 8  # words drawn for an alias before there is none
 
 
 @dataclass(frozen=True)
-class Named:
+class AliasedNames:
     """Devices with their names, and the aliases of rooms by id and of devices by did."""
 
     devices: tuple[Device, ...]
     of_rooms: dict[str, tuple[str, ...]]
     of_devices: dict[str, tuple[str, ...]]
 
-    def in_origin(self, origin: Origin | None, write: Callable[[str], str]) -> Origin:
+    def add_to_origin(self, origin: Origin | None, write: Callable[[str], str]) -> Origin:
         """An origin with the aliases, as `write` writes them."""
         known = origin or Origin(system="homemaker", version="1")
         links = {
-            did: known.link(did).model_copy(update={"aliases": tuple(map(write, aliases))})
+            did: known.link_of_device(did).model_copy(update={"aliases": tuple(map(write, aliases))})
             for did, aliases in self.of_devices.items()
         }
         rooms = {room: tuple(map(write, aliases)) for room, aliases in self.of_rooms.items()}
         return known.model_copy(update={"devices": {**known.devices, **links}, "rooms": rooms})
 
 
-def alias_names(
+def draw_alias_names(
     rooms: Sequence[Room], devices: Sequence[Device], share: float, lexicon: Lexicon, half: Half, seed: int
-) -> Named:
+) -> AliasedNames:
     """The devices, and aliases of a `share` (0 to 1) of the rooms and of the devices."""
     rng = random.Random(f"aliases {seed}")
     taken = {room.name for room in rooms} | {name for one in devices for name in (one.name, f"{one.room.name} {one.name}")}
@@ -75,7 +75,7 @@ def alias_names(
         alone = sum(one.room == device.room and one.spec.category == device.spec.category for one in devices) == 1
         place = device.room.name if alone and coins and device.room.id != HOME else ""
         words = _words(lexicon.device_aliases(device.spec, half), device.name, place, coins, rng)
-        single = any(not shape.suffix for shape in shapes(device.spec))
+        single = any(not shape.suffix for shape in entity_shapes(device.spec))
         names = (device.name, *(drawn(words) if single else ()))
         sole = sum(one.name == device.name for one in devices) == 1
         if len(names) > 1 and sole and rng.random() < OTHERWISE:
@@ -84,7 +84,7 @@ def alias_names(
         named.append(replace(device, name=names[0]))
         if len(names) > 1:
             of_devices[device.did] = names[1:]
-    return Named(tuple(named), {room: aliases for room, aliases in of_rooms.items() if aliases}, of_devices)
+    return AliasedNames(tuple(named), {room: aliases for room, aliases in of_rooms.items() if aliases}, of_devices)
 
 
 def _words(known: Sequence[str], name: str, place: str, coins: bool, rng: random.Random) -> Iterator[str]:

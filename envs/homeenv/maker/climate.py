@@ -28,17 +28,17 @@ from homerl.envs.homeenv.sim.devices.physics import (
     THERMAL,
     Outdoors,
     Running,
-    as_seen,
-    inputs,
-    reports,
-    shown_in,
-    steady,
+    compute_air_inputs,
+    measured_quantities,
+    quantity_in_unit,
+    steady_air,
+    values_in_air_terms,
 )
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service import Scope
+from homerl.envs.homeenv.sim.devices.service import ServiceScope
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.spelling import means
+from homerl.envs.homeenv.sim.values.spelling import value_means_word
 
 Values = dict[str, Any]
 
@@ -73,11 +73,11 @@ def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float 
 
     `drift` (celsius) is a deviation of this room, for example by a draught.
     """
-    air = steady(SHELLS.get(kind, PLAIN_SHELL), outdoors(sky), inputs(running), drift)
+    air = steady_air(SHELLS.get(kind, PLAIN_SHELL), outdoors_of_sky(sky), compute_air_inputs(running), drift)
     return {quantity: round(value, 1) for quantity, value in zip(ROOM_STATE, air)}
 
 
-def outdoors(sky: Sky) -> Outdoors:
+def outdoors_of_sky(sky: Sky) -> Outdoors:
     """The part of the weather on which the air of rooms depends."""
     return Outdoors(sky.temperature, sky.humidity, sky.illuminance)
 
@@ -95,21 +95,21 @@ class HabitContext:
     humidity: float
 
     @property
-    def asleep(self) -> bool:
+    def is_asleep(self) -> bool:
         """Whether people sleep at this hour: from 23 to 6 o'clock."""
         return self.hour < 6 or self.hour >= 23
 
     @property
-    def mealtime(self) -> bool:
+    def is_mealtime(self) -> bool:
         """Whether people cook and eat at this hour: 7, 8, 12, 13, 18 or 19."""
         return self.hour in (7, 8, 12, 13, 18, 19)
 
 
-def share_on(kind: str, context: HabitContext) -> float:
+def probability_on(kind: str, context: HabitContext) -> float:
     """The probability (0..1) that a device, or a part of one, is switched on. `kind` is one of `DeviceSpec.kinds`."""
     match kind:
         case "light" | "wall_switch":
-            return (0.15 if context.asleep else 0.65) if context.dark else 0.2
+            return (0.15 if context.is_asleep else 0.65) if context.dark else 0.2
         case "air_conditioner" | "ac_gateway":
             return 0.7 if context.temperature > 26 else 0.5 if context.temperature < 18 else 0.15
         case "thermostat":
@@ -123,29 +123,29 @@ def share_on(kind: str, context: HabitContext) -> float:
         case "dehumidifier":
             return 0.55 if context.humidity > 65 else 0.1
         case "tv":
-            return 0.05 if context.asleep else 0.6 if context.hour >= 18 else 0.3
+            return 0.05 if context.is_asleep else 0.6 if context.hour >= 18 else 0.3
         case "oven" | "range_hood" | "kettle" | "coffee_maker":
-            return 0.45 if context.mealtime else 0.08
+            return 0.45 if context.is_mealtime else 0.08
         case "washer" | "dishwasher" | "dryer":
-            return 0.1 if context.asleep else 0.35
+            return 0.1 if context.is_asleep else 0.35
         case "vacuum":
             return 0.05
     return 0.5
 
 
-def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: Values | None = None) -> Values:
+def draw_device_settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: Values | None = None) -> Values:
     """The values of a device by path.
 
     They are drawn uniformly first. Then habits replace some of them, then `kept` does, and then whatever contradicts
     another value is corrected.
     """
     values = _drawn(spec, rng)
-    for path, share in _seldom(spec.flags):
+    for path, share in _seldom(spec.boolean_paths):
         values[path] = rng.random() < share
-    for prefix, kind in spec.kinds:
+    for prefix, kind in spec.part_kinds:
         if _word(spec, values, prefix + "state") in ("on", "off") and _switches(spec, prefix + "state"):
-            word = "on" if rng.random() < share_on(kind, context) else "off"
-            values[prefix + "state"] = spec.attribute_index[prefix + "state"][1].spelled(word)
+            word = "on" if rng.random() < probability_on(kind, context) else "off"
+            values[prefix + "state"] = spec.attribute_index[prefix + "state"][1].value_of_word(word)
         for name, value in _habits(kind, context, rng):
             _put(values, spec, prefix + name, value)
             if prefix in spec.air_effects and name == "target_temperature":
@@ -153,7 +153,7 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
         for name, value in _measured(prefix, values, rng):
             _put(values, spec, prefix + name, value)
     values.update(kept or {})
-    for prefix, kind in spec.kinds:
+    for prefix, kind in spec.part_kinds:
         now = {name: values.get(prefix + name) for name in ENTAILING} | {"state": _word(spec, values, prefix + "state")}
         for name, value in _entailed(kind, now):
             _put(values, spec, prefix + name, value)
@@ -163,26 +163,26 @@ def settings(spec: DeviceSpec, context: HabitContext, rng: random.Random, kept: 
 def _switches(spec: DeviceSpec, path: str) -> bool:
     """Whether an attribute may be "on", and nothing else but "off"."""
     kind = spec.attribute_index[path][1]
-    options = {kind.said(option) for option in kind.options} if kind.options else None
+    options = {kind.word_of_value(option) for option in kind.options} if kind.options else None
     return options is None or {"on"} <= options <= {"on", "off", "unavailable", "unknown"}
 
 
 def _word(spec: DeviceSpec, values: Mapping[str, Any], path: str) -> Any:
     """The state at a path in a word such as "on", or None if there is none."""
-    return spec.attribute_index[path][1].said(values[path]) if path in values else None
+    return spec.attribute_index[path][1].word_of_value(values[path]) if path in values else None
 
 
 def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
     """Set the attributes, of whatever names, that say where a part heats or cools to, to a usual target (celsius)."""
     for name, offset in (("temperature", 0), ("aim", 0), ("low", -2), ("high", 2)):
         if (path := prefix + name) in values:
-            _put(values, spec, path, round(shown_in(target + offset, spec.attribute_index[path][1])))
+            _put(values, spec, path, round(quantity_in_unit(target + offset, spec.attribute_index[path][1])))
 
 
 def _drawn(spec: DeviceSpec, rng: random.Random) -> Values:
     """Values that are drawn uniformly; a device that cannot be reached is rare."""
     for _ in range(TRIES):
-        values = {path: _begun(attribute, rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.fresh
+        values = {path: _begun(attribute, rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.start_values
         if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
             break
     return values
@@ -192,17 +192,17 @@ def _begun(attribute: Attribute, rng: random.Random) -> Any:
     """A value with which a home may begin."""
     options = attribute.options or ()
     usual = [option for option in options if option not in PASSING]
-    return attribute.sample(rng) if len(usual) == len(options) else attribute.check(rng.choice(usual))
+    return attribute.sample_value(rng) if len(usual) == len(options) else attribute.check_value(rng.choice(usual))
 
 
 def _at_rest(spec: DeviceSpec, values: Values) -> Values:
     """The values once everything that moves has come to where it moves to, with what is derived from them."""
-    if not spec.motions and not spec.completes:
+    if not spec.compiled_motions and not spec.needs_completion:
         return values
-    paths, scope = list(values), Scope(list(values.values()), 0, {})
-    for motion in spec.motions:
-        values[paths[motion.offset]] = motion.target(scope)
-    return spec.completed(values)
+    paths, scope = list(values), ServiceScope(list(values.values()), 0, {})
+    for motion in spec.compiled_motions:
+        values[paths[motion.offset]] = motion.target_value(scope)
+    return spec.complete_values(values)
 
 
 @cache
@@ -234,13 +234,16 @@ def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tu
         case "clothes_rack":
             yield "height", 0 if rng.random() < 0.7 else 100
         case "lock":
-            yield "state", "locked" if rng.random() < (0.95 if context.asleep else 0.6) else "unlocked"
+            yield "state", "locked" if rng.random() < (0.95 if context.is_asleep else 0.6) else "unlocked"
         case "vacuum":
             yield from (("state", "docked"), ("state", "charging"))  # products have one of the two words
-            if rng.random() < (0.1 if context.asleep else 0.35):
-                yield "state", rng.choice(("paused",) if context.asleep else ("cleaning", "cleaning", "cleaning", "paused"))
+            if rng.random() < (0.1 if context.is_asleep else 0.35):
+                yield (
+                    "state",
+                    rng.choice(("paused",) if context.is_asleep else ("cleaning", "cleaning", "cleaning", "paused")),
+                )
         case "speaker" | "smart_screen":
-            playing = rng.random() < (0.05 if context.asleep else 0.4)
+            playing = rng.random() < (0.05 if context.is_asleep else 0.4)
             yield "playing", playing
             yield "work_state", "playing" if playing else rng.choice(("paused", "stopped"))
         case "washer" | "dishwasher" | "dryer":
@@ -249,14 +252,14 @@ def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tu
             yield "timer", rng.randrange(0, 95, 5)
             yield "target_temperature", rng.randrange(120, 245, 5)
         case "motion_sensor":
-            there = rng.random() < (0.1 if context.asleep else 0.4)
+            there = rng.random() < (0.1 if context.is_asleep else 0.4)
             yield "motion", there
             yield "human_detected", "yes" if there else "no"
             yield "no_move_duration", 0 if there else min(int(rng.lognormvariate(7, 1.2)), 86400)
         case "contact_sensor":
-            yield "contact", "open" if rng.random() < (0.05 if context.asleep else 0.2) else "closed"
+            yield "contact", "open" if rng.random() < (0.05 if context.is_asleep else 0.2) else "closed"
         case "alarm_panel":
-            yield "state", "armed" if rng.random() < (0.7 if context.asleep else 0.25) else "disarmed"
+            yield "state", "armed" if rng.random() < (0.7 if context.is_asleep else 0.25) else "disarmed"
             yield "open_zones", 0 if rng.random() < 0.7 else rng.randint(1, 3)
         case "irrigation":
             yield "rain_delay", 0 if rng.random() < 0.7 else rng.choice((12, 24, 48))
@@ -317,7 +320,7 @@ def _put(values: Values, spec: DeviceSpec, path: str, value: Any) -> None:
     """Set an attribute if the product has it and accepts the value; otherwise keep the drawn value."""
     if path in values:
         with suppress(Refused):
-            values[path] = spec.attribute_index[path][1].check(value)
+            values[path] = spec.attribute_index[path][1].check_value(value)
 
 
 # Homes
@@ -348,7 +351,7 @@ def initial_state(
         running: list[Running] = []
         busy: set[str] = set()
         for device in inside[room.id]:
-            values = settings(device.spec, context, rng, (kept or {}).get(device.did))
+            values = draw_device_settings(device.spec, context, rng, (kept or {}).get(device.did))
             _give_way(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
@@ -364,18 +367,18 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
 
     `busy` holds the quantities that are being changed. The device's own are added.
     """
-    for prefix, kind in spec.kinds:
-        seen = as_seen(spec, values)
+    for prefix, kind in spec.part_kinds:
+        seen = values_in_air_terms(spec, values)
         aims = {"temperature"} if kind in THERMAL else set()
         aims |= {"humidity"} if prefix + "target_humidity" in seen else set()
-        if aims and means(seen.get(prefix + "state"), "on"):
+        if aims and value_means_word(seen.get(prefix + "state"), "on"):
             if aims & busy:
-                _put(values, spec, prefix + "state", spec.attribute_index[prefix + "state"][1].spelled("off"))
+                _put(values, spec, prefix + "state", spec.attribute_index[prefix + "state"][1].value_of_word("off"))
             else:
                 busy |= aims
 
 
 def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
     """Set the readings of a sensor to the state of its room."""
-    for path, quantity in reports(spec):
-        _put(values, spec, path, shown_in(list(air.values())[quantity], spec.attribute_index[path][1]))
+    for path, quantity in measured_quantities(spec):
+        _put(values, spec, path, quantity_in_unit(list(air.values())[quantity], spec.attribute_index[path][1]))

@@ -19,7 +19,7 @@ from typing import cast
 
 from pydantic import Field
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.maker.lexicon import Half, Lexicon
 from homerl.envs.homeenv.sim.devices.device import Device
@@ -31,7 +31,7 @@ AGAIN = 0.6  # factor of the weight of a second device of a category in the same
 UNKNOWN = 1.0  # the weight of a category that has no prior
 
 
-class Priors(Model):
+class DevicePriors(Model):
     """The prior probabilities of devices in rooms. `priors.yaml` explains each key."""
 
     categories: dict[str, dict[RoomType, float]]
@@ -41,13 +41,13 @@ class Priors(Model):
 
 
 @lru_cache(maxsize=1)
-def shipped_priors() -> Priors:
+def shipped_priors() -> DevicePriors:
     """The priors that come with homerl."""
-    return validate(Priors, read_yaml(Path(__file__).parent / "priors.yaml"))
+    return validate_document(DevicePriors, read_yaml(Path(__file__).parent / "priors.yaml"))
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class ProductOffer:
     """The products of one category that a room of one type may hold, their weight, and the most devices of them."""
 
     category: str
@@ -56,53 +56,53 @@ class Offer:
     most: int
 
     @cached_property
-    def useful(self) -> tuple[DeviceSpec, ...]:
+    def useful_products(self) -> tuple[DeviceSpec, ...]:
         """The products that can be controlled. A sensor is not among them, even if it has a service to set its name."""
         return tuple(spec for spec in self.products if spec.service_index and "sensor" not in spec.userdata.tags)
 
 
-class Stock:
+class ProductStock:
     """The products that a recipe allows, by the type of room in which they may stand."""
 
-    def __init__(self, products: Collection[DeviceSpec], priors: Priors) -> None:
+    def __init__(self, products: Collection[DeviceSpec], priors: DevicePriors) -> None:
         self.priors = priors
         by_category: dict[str, list[DeviceSpec]] = {}
         for spec in products:
             by_category.setdefault(spec.category, []).append(spec)
         self._by_category = {category: tuple(specs) for category, specs in by_category.items()}
-        self._offers: dict[str, tuple[Offer, ...]] = {}
+        self._offers: dict[str, tuple[ProductOffer, ...]] = {}
 
-    def offers(self, kind: str) -> tuple[Offer, ...]:
+    def offers_for(self, kind: str) -> tuple[ProductOffer, ...]:
         """The offers for a room of this type, one per category."""
         if kind not in self._offers:
             offers = (self._offer(category, kind) for category in self._by_category)
             self._offers[kind] = tuple(offer for offer in offers if offer.products and offer.weight)
         return self._offers[kind]
 
-    def _offer(self, category: str, kind: str) -> Offer:
+    def _offer(self, category: str, kind: str) -> ProductOffer:
         prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
         usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
         products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
-        return Offer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
+        return ProductOffer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
 
     @property
-    def roomless(self) -> bool:
+    def has_roomless_products(self) -> bool:
         """Whether some product is put in no room."""
         return any(HOME in spec.userdata.rooms for specs in self._by_category.values() for spec in specs)
 
-    def capacity(self, rooms: Sequence[Room]) -> int:
+    def device_capacity(self, rooms: Sequence[Room]) -> int:
         """The most devices that the rooms can hold."""
-        return sum(offer.most for room in rooms for offer in self.offers(room.type))
+        return sum(offer.most for room in rooms for offer in self.offers_for(room.type))
 
     def has_place_for(self, product: DeviceSpec, rooms: Sequence[Room]) -> bool:
         """Whether the product may stand in one of the rooms."""
-        return any(product in offer.products for room in rooms for offer in self.offers(room.type))
+        return any(product in offer.products for room in rooms for offer in self.offers_for(room.type))
 
 
-def furnish(
+def furnish_rooms(
     rooms: Sequence[Room],
     count: int,
-    stock: Stock,
+    stock: ProductStock,
     dids: range,
     lexicon: Lexicon,
     half: Half,
@@ -132,13 +132,13 @@ Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
 
 
 def _draw_places(
-    rooms: Sequence[Room], count: int, stock: Stock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
+    rooms: Sequence[Room], count: int, stock: ProductStock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
 ) -> list[list[Pool]]:
     """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled.
 
     The pools of `sure` products are drawn before it.
     """
-    places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers(room.type)]
+    places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers_for(room.type)]
     weights = [offer.weight for _, offer in places]
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
@@ -146,7 +146,7 @@ def _draw_places(
     drawn: list[list[Pool]] = [[] for _ in rooms]
     held = [0] * len(places)
 
-    def draw(chances: Sequence[float]) -> tuple[list[Pool], Offer]:
+    def draw(chances: Sequence[float]) -> tuple[list[Pool], ProductOffer]:
         """The room and the offer of one more device."""
         (at,) = rng.choices(range(len(places)), chances)
         i, offer = places[at]
@@ -165,20 +165,22 @@ def _draw_places(
     first = _first_weights([offer for _, offer in places], weights, stock.priors.entrance if spoken_to else ())
     for turn in range(count - sum(held)):
         room, offer = draw(first if turn == 0 else weights)
-        room.append((turn == 0 and offer.useful) or offer.products)
+        room.append((turn == 0 and offer.useful_products) or offer.products)
     return drawn
 
 
-def _first_weights(offers: Sequence[Offer], weights: Sequence[float], entrances: Sequence[Collection[str]]) -> list[float]:
+def _first_weights(
+    offers: Sequence[ProductOffer], weights: Sequence[float], entrances: Sequence[Collection[str]]
+) -> list[float]:
     """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
     for kinds in (*entrances, None):
-        fit = (offer.useful and (kinds is None or offer.category in kinds) for offer in offers)
+        fit = (offer.useful_products and (kinds is None or offer.category in kinds) for offer in offers)
         if any(first := [weight if fits else 0.0 for weight, fits in zip(weights, fit)]):
             return first
     return list(weights)
 
 
-def entrance(devices: Sequence[Device], priors: Priors, rng: random.Random) -> str | None:
+def draw_entrance(devices: Sequence[Device], priors: DevicePriors, rng: random.Random) -> str | None:
     """The id of the device that people speak to, of the first kind in the priors that the home has; None without any."""
     for kinds in priors.entrance:
         if dids := [device.did for device in devices if device.spec.category in kinds]:

@@ -18,27 +18,27 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from homerl.envs.core.documents import read_yaml, validate
-from homerl.envs.core.languages import Part
+from homerl.envs.core.documents import read_yaml, validate_document
+from homerl.envs.core.languages import LanguagePart
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 
 Half = Literal["train", "heldout"]
-NAMES = Part(Path(__file__).parent / "names", "names.yaml")
+NAMES = LanguagePart(Path(__file__).parent / "names", "names.yaml")
 NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?|[\u4e00-\u9fff]{1,8}")
 
 NUMBER = re.compile(r" ?\d+$")
 
 
-class Names(Model):
+class LexiconNames(Model):
     """The names of one type, by half."""
 
     train: tuple[str, ...] = Field(min_length=1)
     heldout: tuple[str, ...] = Field(min_length=1)
 
 
-class Aliases(Model):
+class LexiconAliases(Model):
     """Further words of people: for rooms by name or variant, for devices by product or category."""
 
     rooms: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -52,11 +52,11 @@ class Lexicon(Model):
     word that people use for it, and `aliases` has what else they call things.
     """
 
-    rooms: dict[str, Names]
-    devices: dict[str, Names]
+    rooms: dict[str, LexiconNames]
+    devices: dict[str, LexiconNames]
     fits: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     brands: dict[Half, dict[str, str]] = Field(default_factory=dict)
-    aliases: dict[Half, Aliases] = Field(default_factory=dict)
+    aliases: dict[Half, LexiconAliases] = Field(default_factory=dict)
     home: str = "home"
 
     @model_validator(mode="after")
@@ -85,19 +85,19 @@ class Lexicon(Model):
         """The names of a half, or its aliases."""
         if not aliases:
             return {name for names in (*self.rooms.values(), *self.devices.values()) for name in getattr(names, half)}
-        known = self.aliases.get(half, Aliases())
+        known = self.aliases.get(half, LexiconAliases())
         return {alias for of in (known.rooms, known.devices) for words in of.values() for alias in words}
 
     def room_aliases(self, room: Room, half: Half) -> tuple[str, ...]:
         """Further words for a room, by its name, else by its variant or type."""
-        known = self.aliases.get(half, Aliases()).rooms
+        known = self.aliases.get(half, LexiconAliases()).rooms
         name = NUMBER.sub("", room.name)
         variants = [variant for variant, names in self.rooms.items() if name in getattr(names, half)]
         return next((known[key] for key in (name, *variants, room.type) if key in known), ())
 
     def device_aliases(self, spec: DeviceSpec, half: Half) -> tuple[str, ...]:
         """Further words for a device, by its product, else by its category."""
-        known = self.aliases.get(half, Aliases()).devices
+        known = self.aliases.get(half, LexiconAliases()).devices
         return known.get(spec.name) or known.get(spec.category, ())
 
     def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
@@ -110,7 +110,7 @@ class Lexicon(Model):
         return self.brands.get(half, {}).get(brand) if half else None
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def all_words(self) -> frozenset[str]:
         """Every word of every name."""
         halves = (half for names in (*self.rooms.values(), *self.devices.values()) for half in (names.train, names.heldout))
         return frozenset(word for half in halves for name in half for word in name.split())
@@ -144,6 +144,6 @@ def numbered_name(name: str, number: int) -> str:
 
 
 @lru_cache
-def lexicon_of(language: str = "en") -> Lexicon:
+def load_lexicon(language: str = "en") -> Lexicon:
     """The lexicon of a language. Raises `InputError` for a language without names."""
-    return validate(Lexicon, read_yaml(NAMES.path(language)))
+    return validate_document(Lexicon, read_yaml(NAMES.find_path(language)))

@@ -20,19 +20,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.model import FileNames, LateShare, Model, Shipped
-from homerl.envs.homeenv.maker.aliases import alias_names
+from homerl.envs.core.model import FileNames, LateShare, Model, ShippedNames
+from homerl.envs.homeenv.maker.aliases import draw_alias_names
 from homerl.envs.homeenv.maker.climate import Values, initial_state
 from homerl.envs.homeenv.maker.coin import coin_names
-from homerl.envs.homeenv.maker.furnish import Stock, entrance, furnish, shipped_priors
+from homerl.envs.homeenv.maker.furnish import ProductStock, draw_entrance, furnish_rooms, shipped_priors
 from homerl.envs.homeenv.maker.layout import draw_layout
-from homerl.envs.homeenv.maker.lexicon import Half, lexicon_of
-from homerl.envs.homeenv.maker.own import Keep, anew, own_home, own_homes
-from homerl.envs.homeenv.maker.titles import title, title_names
-from homerl.envs.homeenv.maker.weather import Hemisphere, Sky, Weather
-from homerl.envs.homeenv.sim.assist.entities import shapes
-from homerl.envs.homeenv.sim.devices.device import Device, slug, unused
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.maker.lexicon import Half, load_lexicon
+from homerl.envs.homeenv.maker.own import Keep, draw_own_home, load_own_homes, redraw_home
+from homerl.envs.homeenv.maker.titles import title_case, title_names
+from homerl.envs.homeenv.maker.weather import Hemisphere, Sky, TypicalWeather
+from homerl.envs.homeenv.sim.assist.entities import entity_shapes
+from homerl.envs.homeenv.sim.devices.device import Device, slug_of_words, unused_id
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
@@ -118,7 +118,7 @@ class HomeRecipe(Model):
         "number",
         description="Form of device ids: a `number`, a `slug`, or Home Assistant's `entity`.",
     )
-    catalogue: Annotated[FileNames, Shipped(frozenset(NAMED))] = Field(
+    catalogue: Annotated[FileNames, ShippedNames(frozenset(NAMED))] = Field(
         (), description="Folders of device files beside the shipped ones; `homeassistant` is shipped too."
     )
 
@@ -129,14 +129,14 @@ class HomeRecipe(Model):
             if not least <= low <= high:
                 raise ValueError(f"{name} [{low}, {high}] must be two numbers from {least} up, smaller first")
         low, high = self.did_range
-        most = max(devices[1] for devices, _ in self.sizes())
+        most = max(devices[1] for devices, _ in self.size_ranges())
         if high - low + 1 < most:
             raise ValueError(f"did_range [{low}, {high}] has too few ids for {most} devices")
         return self
 
     @model_validator(mode="after")
     def _can_be_coined(self) -> HomeRecipe:
-        if (self.coined or self.titled) and not lexicon_of(self.language).home.isascii():
+        if (self.coined or self.titled) and not load_lexicon(self.language).home.isascii():
             given = "coined" if self.coined else "titled"
             raise ValueError(f"`{given}` makes words of Latin letters, which language '{self.language}' does not use")
         return self
@@ -165,7 +165,7 @@ class HomeRecipe(Model):
             raise ValueError(f"{given[0]} is for homes that are made, and `files` names homes: leave out one of the two")
         return self
 
-    def sizes(self) -> tuple[tuple[Range, Range | None], ...]:
+    def size_ranges(self) -> tuple[tuple[Range, Range | None], ...]:
         """The (devices, rooms) ranges of every scale of the recipe, or those of the recipe itself."""
         if self.scale is None:
             return ((self.devices, self.rooms),)
@@ -174,8 +174,8 @@ class HomeRecipe(Model):
     def draw_size(self, rng: random.Random) -> tuple[Range, Range | None]:
         """The (devices, rooms) ranges for one home; a scale is drawn by the weights."""
         if isinstance(self.scale, dict):
-            return rng.choices(self.sizes(), list(self.scale.values()))[0]
-        return self.sizes()[0]
+            return rng.choices(self.size_ranges(), list(self.scale.values()))[0]
+        return self.size_ranges()[0]
 
 
 DEFAULT = HomeRecipe()
@@ -198,22 +198,26 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
     """The home of a seed, in which nobody knows more of where people speak than which device they speak to."""
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
     if recipe.files:
-        return own_home(recipe.files, recipe.keep, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
+        return draw_own_home(
+            recipe.files, recipe.keep, TypicalWeather.load_years(recipe.weather, recipe.hemisphere), recipe.forecast, rng
+        )
     if recipe.different is not None:
         one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}))
-        return anew(one, Weather.load(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
-    lexicon, stock = lexicon_of(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
+        return redraw_home(one, TypicalWeather.load_years(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
+    lexicon, stock = load_lexicon(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
     catalogue = _catalogue(recipe.catalogue)
     sure = [catalogue[spid] for spid in _known("holds", recipe.holds, catalogue)]
-    year, minute = Weather.load(recipe.weather, recipe.hemisphere).draw(rng)
-    sky = year.at(minute)
+    year, minute = TypicalWeather.load_years(recipe.weather, recipe.hemisphere).draw_minute(rng)
+    sky = year.sky_at(minute)
     devices, rooms = recipe.draw_size(rng)
     wanted = max(rng.randint(*devices), len(sure) + 1 if sure else 0)
     for attempt in range(TRIES):
         more = attempt // 3 if sure and rooms is None else 0  # a small home has no garage, which a product may need
         layout = draw_layout(_room_count(wanted, rooms, rng) + more, lexicon, recipe.lexicon, rng)
-        layout += (Room(HOME, HOME, lexicon.home),) if stock.roomless else ()
-        if (room_for := stock.capacity(layout)) >= devices[0] and all(stock.has_place_for(spec, layout) for spec in sure):
+        layout += (Room(HOME, HOME, lexicon.home),) if stock.has_roomless_products else ()
+        if (room_for := stock.device_capacity(layout)) >= devices[0] and all(
+            stock.has_place_for(spec, layout) for spec in sure
+        ):
             break
     if room_for < devices[0]:
         raise InputError(
@@ -222,38 +226,41 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
             remedy="allow more rooms, more categories or fewer devices",
         )
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    furniture = furnish(layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
+    furniture = furnish_rooms(
+        layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure
+    )
     if recipe.coined:
-        layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.words, seed)
+        layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.all_words, seed)
     if recipe.ids != "number":
-        furniture = slugged(furniture) if recipe.ids == "slug" else as_entities(furniture)
+        furniture = with_slug_ids(furniture) if recipe.ids == "slug" else with_entity_ids(furniture)
     origin, aliases = None, None
     if recipe.aliased:
-        aliases = alias_names(layout, furniture, recipe.aliased, lexicon, recipe.lexicon, seed)
+        aliases = draw_alias_names(layout, furniture, recipe.aliased, lexicon, recipe.lexicon, seed)
         furniture = aliases.devices
     titled = bool(recipe.titled) and random.Random(f"titled {seed}").random() < recipe.titled
     if titled:
         layout, furniture, origin = title_names(layout, furniture, seed)
     if aliases:
-        origin = aliases.in_origin(origin, title if titled else str)
-    return _build(layout, furniture, sky, rng, forecast=tuple(year.ahead(minute, recipe.forecast)), origin=origin)
+        origin = aliases.add_to_origin(origin, title_case if titled else str)
+    return _build(layout, furniture, sky, rng, forecast=tuple(year.forecast_ahead(minute, recipe.forecast)), origin=origin)
 
 
-def slugged(furniture: Sequence[Device]) -> tuple[Device, ...]:
+def with_slug_ids(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
     return _with_ids(
-        furniture, lambda device: device.slug if device.slug.isascii() else f"{device.room.id}_{device.spec.category}"
+        furniture,
+        lambda device: device.slug_name if device.slug_name.isascii() else f"{device.room.id}_{device.spec.category}",
     )
 
 
-def as_entities(furniture: Sequence[Device]) -> tuple[Device, ...]:
+def with_entity_ids(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """The devices with the ids that Home Assistant gives as they are added, of domain and name. A later name leaves them."""
     return _with_ids(furniture, _entity_id)
 
 
 def _entity_id(device: Device) -> str:
-    name = slug(device.name.lower()) if device.name.isascii() else ""
-    found = shapes(device.spec)
+    name = slug_of_words(device.name.lower()) if device.name.isascii() else ""
+    found = entity_shapes(device.spec)
     domains = [shape.domain for shape in found if not shape.suffix]  # there are none if only its parts are entities
     return f"{(domains or [shape.domain for shape in found] or ['switch'])[0]}.{name or device.spec.category}"
 
@@ -262,7 +269,7 @@ def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tu
     taken: set[str] = set()
     renamed = []
     for device in furniture:
-        id = unused(id_of(device), taken)
+        id = unused_id(id_of(device), taken)
         taken.add(id)
         renamed.append(replace(device, did=id))
     return tuple(renamed)
@@ -278,10 +285,10 @@ def _build(
     origin: Origin | None = None,
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
-    spoken_to = entrance(devices, shipped_priors(), rng)
+    spoken_to = draw_entrance(devices, shipped_priors(), rng)
     clock = calendar.timegm(sky.when.timetuple())
-    moments = [Moment(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
-    return Home.build(rooms, devices, state, clock, spoken_to, moments, origin=origin)
+    moments = [WeatherChange(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
+    return Home.build_home(rooms, devices, state, clock, spoken_to, moments, origin=origin)
 
 
 def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
@@ -293,18 +300,22 @@ def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
     return min(count, max(devices, 2))
 
 
-def products_of(recipe: HomeRecipe) -> list[DeviceSpec]:
+def allowed_products(recipe: HomeRecipe) -> list[DeviceSpec]:
     """The products that homes of a recipe may have."""
     if recipe.files:
         return list(
-            {device.spec.digest: device.spec for home in own_homes(recipe.files) for device in home.plan.devices}.values()
+            {
+                device.spec.content_digest: device.spec
+                for home in load_own_homes(recipe.files)
+                for device in home.plan.devices
+            }.values()
         )
     return _allowed(recipe.catalogue, recipe.categories, recipe.products)
 
 
 @lru_cache(maxsize=64)
-def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> Stock:
-    return Stock(_allowed(folders, categories, products), shipped_priors())
+def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> ProductStock:
+    return ProductStock(_allowed(folders, categories, products), shipped_priors())
 
 
 def _allowed(
@@ -328,7 +339,7 @@ def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> 
 @lru_cache(maxsize=64)
 def _catalogue(folders: tuple[str, ...]) -> Catalogue:
     """The shipped catalogue and the products of the user's folders."""
-    return Catalogue.load(SHIPPED, *map(Path, folders)) if folders else Catalogue.shipped()
+    return Catalogue.load_folders(SHIPPED, *map(Path, folders)) if folders else Catalogue.load_shipped()
 
 
 class HomeSampler:
@@ -345,7 +356,7 @@ class HomeSampler:
         living = Room("living_room", "living_room", "living room")
         bedroom = Room("bedroom", "bedroom", "master bedroom")
         bathroom = Room("bathroom", "bathroom", "ensuite bathroom", parent="bedroom")
-        catalogue = Catalogue.shipped()
+        catalogue = Catalogue.load_shipped()
         devices = (
             Device("1001", "ceiling light", living, catalogue["100001"]),
             Device("1002", "air conditioner", living, catalogue["100301"]),

@@ -23,10 +23,10 @@ from typing import Literal
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.climate import Values, initial_state
-from homerl.envs.homeenv.maker.weather import Sky, Weather
-from homerl.envs.homeenv.sim.automation import armed
+from homerl.envs.homeenv.maker.weather import Sky, TypicalWeather
+from homerl.envs.homeenv.sim.automation import arm_rule
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors, reports
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange, measured_quantities
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
@@ -37,25 +37,25 @@ WHERE = "home.files"
 FREE = ("str", "list", "dict", "hex")  # types of values that a draw without options would make meaningless
 
 
-def own_home(files: tuple[str, ...], keep: Keep, weather: Weather, hours: int, rng: random.Random) -> Home:
+def draw_own_home(files: tuple[str, ...], keep: Keep, weather: TypicalWeather, hours: int, rng: random.Random) -> Home:
     """One of the homes of `files`, with a state drawn as `keep` says, and `hours` of weather to come if it is drawn.
 
     Raises `InputError` if any of the files cannot be used.
     """
-    home = rng.choice(own_homes(files))
+    home = rng.choice(load_own_homes(files))
     if keep == "state":
         return home.fork()
     if keep == "weather":
         return _redrawn(home, _sky_of(home), home.clock, home.plan.forecast, rng)
-    return anew(home, weather, hours, rng)
+    return redraw_home(home, weather, hours, rng)
 
 
-def anew(home: Home, weather: Weather, hours: int, rng: random.Random) -> Home:
+def redraw_home(home: Home, weather: TypicalWeather, hours: int, rng: random.Random) -> Home:
     """The home at another time: weather, hour and state are drawn, and `hours` of weather to come."""
-    year, minute = weather.draw(rng)
-    sky = year.at(minute)
+    year, minute = weather.draw_minute(rng)
+    sky = year.sky_at(minute)
     clock = calendar.timegm(sky.when.timetuple())
-    ahead = [Moment(clock + 60 * minutes, Outdoors(*air)) for minutes, *air in year.ahead(minute, hours)]
+    ahead = [WeatherChange(clock + 60 * minutes, Outdoors(*air)) for minutes, *air in year.forecast_ahead(minute, hours)]
     return _redrawn(home, sky, clock, ahead, rng)
 
 
@@ -66,17 +66,17 @@ def _sky_of(home: Home) -> Sky:
     return Sky("home", 0.0, 0.0, when, air["temperature"], air["humidity"], air["brightness"], 0.0)
 
 
-def _redrawn(home: Home, sky: Sky, clock: int, forecast: Sequence[Moment], rng: random.Random) -> Home:
+def _redrawn(home: Home, sky: Sky, clock: int, forecast: Sequence[WeatherChange], rng: random.Random) -> Home:
     plan = home.plan
     kept = {device.did: _kept(device, home) for device in plan.devices}
     state = initial_state(plan.rooms, plan.devices, sky, rng, kept=kept)
-    drawn = Home.build(plan.rooms, plan.devices, state, clock, plan.entrance, forecast, origin=plan.origin)
-    for counter in drawn.plan.wiring.counters:
-        if not counter.counts(drawn.values):
-            drawn.set(counter.slot, counter.type.check(0))
+    drawn = Home.build_home(plan.rooms, plan.devices, state, clock, plan.entrance, forecast, origin=plan.origin)
+    for counter in drawn.plan.time_wiring.counters:
+        if not counter.is_counting(drawn.values):
+            drawn.write_slot(counter.slot, counter.type.check_value(0))
     shift = clock - home.clock
     moved = (replace(rule, at=None if rule.at is None else rule.at + shift, fired=None) for rule in home.rules)
-    drawn.rules = tuple(armed(rule, drawn) for rule in moved)
+    drawn.rules = tuple(arm_rule(rule, drawn) for rule in moved)
     return drawn
 
 
@@ -92,14 +92,14 @@ def drawn_paths(spec: DeviceSpec) -> frozenset[str]:
     written = {offset for service in spec.service_index.values() for offset, *_ in service.writes}
     kinds = [attribute for _, attribute in spec.attribute_index.values()]
     free = {path for path, kind in zip(paths, kinds) if kind.type in FREE and kind.options is None}
-    return frozenset({paths[offset] for offset in written} - free | {path for path, _ in reports(spec)})
+    return frozenset({paths[offset] for offset in written} - free | {path for path, _ in measured_quantities(spec)})
 
 
 # Files
 
 
 @lru_cache(maxsize=16)
-def own_homes(files: tuple[str, ...]) -> tuple[Home, ...]:
+def load_own_homes(files: tuple[str, ...]) -> tuple[Home, ...]:
     """The homes of all files and folders, in this order. Raises `InputError` if one of them cannot be used."""
     return tuple(_usable(path) for name in files for path in home_files(name))
 
@@ -129,5 +129,7 @@ def _usable(path: Path) -> Home:
         raise InputError(
             f"{WHERE}: devices: none has a service, so there is nothing to ask for", str(path), "name a home with devices"
         )
-    home.plan = replace(home.plan, origin=home.plan.origin and home.plan.origin.bare)  # tasks are for everybody to read
+    home.plan = replace(
+        home.plan, origin=home.plan.origin and home.plan.origin.without_guarded_parts
+    )  # tasks are for everybody to read
     return home

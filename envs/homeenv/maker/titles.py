@@ -24,8 +24,8 @@ def title_names(
 ) -> tuple[tuple[Room, ...], tuple[Device, ...], Origin | None]:
     """The rooms and devices with names in title case, and the devices' whole names, if the home has some."""
     rng = random.Random(f"titles {seed}")
-    renamed = {room.id: replace(room, name=title(room.name)) for room in rooms}
-    named = tuple(replace(device, room=renamed[device.room.id], name=title(device.name)) for device in devices)
+    renamed = {room.id: replace(room, name=title_case(room.name)) for room in rooms}
+    named = tuple(replace(device, room=renamed[device.room.id], name=title_case(device.name)) for device in devices)
     if rng.random() < 0.5:
         return tuple(renamed.values()), named, None
     apart = [one for one in named if one.room.id != HOME and not one.name.startswith(one.room.name)]
@@ -33,6 +33,6 @@ def title_names(
     return tuple(renamed.values()), named, Origin(system="homemaker", version="1", devices=links)
 
 
-def title(name: str) -> str:
+def title_case(name: str) -> str:
     """The name with a capital in each word: "Kids Bedroom", "TV"."""
     return re.sub("[a-z]+", lambda word: word[0].upper() if word[0] in CAPITALS else word[0].capitalize(), name)

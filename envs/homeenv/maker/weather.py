@@ -42,7 +42,7 @@ BUNDLED = ("703165TY.csv", "723170TYA.CSV", "12839.tm2")  # Sand Point, Greensbo
 EPW_REMEDY = "name an EnergyPlus weather file (*.epw) or a folder of them, or leave `weather` empty to use the bundled years"
 
 
-class Column(NamedTuple):
+class EpwColumn(NamedTuple):
     """A column of an EPW file: its index, pvlib's name, its bounds, and the number from which on values mark a gap."""
 
     field: int
@@ -54,10 +54,10 @@ class Column(NamedTuple):
 
 PLACE = ((-90, 90), (-180, 180), (-12, 14), (-1000, 9999))  # latitude, longitude, hours from Greenwich, elevation
 EPW_COLUMNS = (
-    Column(6, "temp_air", -70, 70, 99.9),
-    Column(8, "relative_humidity", 0, 110, 999),
-    Column(13, "ghi", 0, 2000, 9999),
-    Column(21, "wind_speed", 0, 100, 999),
+    EpwColumn(6, "temp_air", -70, 70, 99.9),
+    EpwColumn(8, "relative_humidity", 0, 110, 999),
+    EpwColumn(13, "ghi", 0, 2000, 9999),
+    EpwColumn(21, "wind_speed", 0, 100, 999),
 )
 
 
@@ -79,7 +79,7 @@ class Sky:
 
 
 @dataclass(frozen=True)
-class Year:
+class TypicalYear:
     """A typical year at a place.
 
     `temperature` (celsius), `humidity` (percent) and `wind` (m/s) have one value for the end of each hour, shape (8760,).
@@ -94,7 +94,7 @@ class Year:
     wind: np.ndarray
     daylight: np.ndarray
 
-    def at(self, minute: int) -> Sky:
+    def sky_at(self, minute: int) -> Sky:
         """The weather `minute` minutes after New Year, interpolated between full hours."""
         hour, part = divmod(minute, 60)
 
@@ -112,26 +112,26 @@ class Year:
             wind=between(self.wind),
         )
 
-    def ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
+    def forecast_ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
         """(minutes from now, celsius, percent, lux) at each of the next full hours. The year repeats after its end."""
         for hour in range(minute // 60 + 1, minute // 60 + 1 + hours):
-            yield (hour * 60 - minute, *self.hourly[hour % HOURS])
+            yield (hour * 60 - minute, *self.hourly_weather[hour % HOURS])
 
     @cached_property
-    def hourly(self) -> list[tuple[float, float, float]]:
+    def hourly_weather(self) -> list[tuple[float, float, float]]:
         """(celsius, percent, lux) at each full hour of the year, rounded to tenths."""
         whole = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
         return [(round(float(warm), 1), round(float(humid), 1), round(float(lux), 1)) for warm, humid, lux in whole]
 
 
 @dataclass(frozen=True)
-class Weather:
+class TypicalWeather:
     """The typical years from which the weather of homes is drawn."""
 
-    years: tuple[Year, ...]
+    years: tuple[TypicalYear, ...]
 
     @classmethod
-    def load(cls, paths: tuple[str, ...] = (), hemisphere: Hemisphere = "any") -> Weather:
+    def load_years(cls, paths: tuple[str, ...] = (), hemisphere: Hemisphere = "any") -> TypicalWeather:
         """The years of EPW files and folders, or without any the bundled years of a hemisphere.
 
         Files are read once per process. Raises `InputError`, which names file and line, if a file is invalid.
@@ -139,14 +139,14 @@ class Weather:
         files = (file for path in paths for file in _epw_files(path))
         return cls(tuple(map(_epw_year, files)) or _bundled_years(hemisphere))
 
-    def draw(self, rng: random.Random) -> tuple[Year, int]:
+    def draw_minute(self, rng: random.Random) -> tuple[TypicalYear, int]:
         """A year and a minute of it, drawn uniformly."""
         return rng.choice(self.years), rng.randrange(HOURS * 60)
 
-    def sample(self, rng: random.Random) -> Sky:
+    def sample_sky(self, rng: random.Random) -> Sky:
         """The weather of a uniformly drawn minute of a uniformly drawn year."""
-        year, minute = self.draw(rng)
-        return year.at(minute)
+        year, minute = self.draw_minute(rng)
+        return year.sky_at(minute)
 
 
 @lru_cache(maxsize=64)
@@ -164,23 +164,23 @@ def _epw_files(path: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=3)
-def _bundled_years(hemisphere: Hemisphere) -> tuple[Year, ...]:
+def _bundled_years(hemisphere: Hemisphere) -> tuple[TypicalYear, ...]:
     if hemisphere == "any":
         return _bundled_years("north") + _bundled_years("south")
     if hemisphere == "south":
-        return tuple(map(mirrored, _bundled_years("north")))
+        return tuple(map(mirror_year, _bundled_years("north")))
     with np.load(BUNDLE) as file:
         arrays = dict(file)
     return tuple(_bundled_year(arrays, i) for i in range(len(arrays["places"])))
 
 
-def _bundled_year(arrays: Mapping[str, np.ndarray], i: int) -> Year:
+def _bundled_year(arrays: Mapping[str, np.ndarray], i: int) -> TypicalYear:
     latitude, longitude = map(float, arrays["coordinates"][i])
     temperature, humidity, wind, daylight = (arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items())
-    return Year(str(arrays["places"][i]), latitude, longitude, temperature, humidity, wind, daylight)
+    return TypicalYear(str(arrays["places"][i]), latitude, longitude, temperature, humidity, wind, daylight)
 
 
-def mirrored(year: Year) -> Year:
+def mirror_year(year: TypicalYear) -> TypicalYear:
     """The same weather on the other hemisphere, shifted by half a year. The hours of the day stay."""
     hours = DAYS_APART * 24
     return replace(
@@ -210,7 +210,7 @@ def write_bundle(path: Path = BUNDLE) -> None:
     np.savez_compressed(path, places=np.array([year.place for year in years]), coordinates=coordinates, **arrays)
 
 
-def pvlib_years() -> tuple[Year, ...]:
+def pvlib_years() -> tuple[TypicalYear, ...]:
     """The three typical years that come with pvlib, as pvlib reads them."""
     import pvlib
 
@@ -219,12 +219,12 @@ def pvlib_years() -> tuple[Year, ...]:
     return (*(_tmy3_year(data, meta) for data, meta in tmy3), _tmy2_year(*pvlib.iotools.read_tmy2(miami)))
 
 
-def _tmy3_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
+def _tmy3_year(data: DataFrame, meta: Mapping[str, Any]) -> TypicalYear:
     place = f"{meta['Name']}, {meta['State']}".replace('"', "")
     return _year(place, meta, data["temp_air"], data["relative_humidity"], data["ghi"], data["wind_speed"])
 
 
-def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
+def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> TypicalYear:
     place = f"{meta['City']}, {meta['State']}"
     # Temperature and wind stand in tenths in the file.
     return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
@@ -234,7 +234,7 @@ def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> Year:
 
 
 @lru_cache(maxsize=64)
-def _epw_year(path: str) -> Year:
+def _epw_year(path: str) -> TypicalYear:
     """A year from an EPW file. Raises `InputError`, which names the file and, where known, the line."""
     from pvlib.iotools import read_epw
 
@@ -306,14 +306,14 @@ def _filled(values: np.ndarray, missing: float) -> np.ndarray:
     return np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
 
 
-def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> Year:
+def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> TypicalYear:
     """A year from hourly columns. `irradiance` (W/m2) is the mean of the hour that ends at the time of the row."""
     latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
     height = _sun_height(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
     mean = height.mean(axis=1)
     share = np.divide(height, mean[:, None], out=np.zeros_like(height), where=mean[:, None] > 0.01)
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
-    return Year(
+    return TypicalYear(
         place,
         latitude,
         longitude,

@@ -97,7 +97,7 @@ class AttributeText:
 
 def device_summary(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
     """The summary of a device; `values` maps each attribute path to its value."""
-    parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts() if part.attributes}
+    parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts_by_prefix() if part.attributes}
     shown = list(parts.values())
     tone: Tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
     words = shown[0].words if len(shown) == 1 else _together(parts, tone)
@@ -106,7 +106,7 @@ def device_summary(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary
     return DeviceSummary(tone, words or _nothing(spec, values), level, tint)
 
 
-def say(kind: ValueType, value: Any) -> str:
+def value_with_unit(kind: ValueType, value: Any) -> str:
     """A value with its unit, as readable text."""
     if value is None or isinstance(value, (str, bool)):
         return str(value)
@@ -220,7 +220,7 @@ def _brief(kind: ValueType, value: Any) -> str:
         return str(value)
     if kind.unit == "second" and value >= 120:
         return f"{value / 3600:.1f}{FIRM}h" if value >= 7200 else f"{value / 60:.0f}{FIRM}min"
-    return _measured(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else say(kind, value)
+    return _measured(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else value_with_unit(kind, value)
 
 
 def _level(part: Component, mine: Mapping[str, Any]) -> int | None:

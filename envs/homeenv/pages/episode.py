@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.pages.device_words import say
+from homerl.envs.homeenv.pages.device_words import value_with_unit
 from homerl.envs.homeenv.pages.home import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.goals import describe_goals
-from homerl.envs.homeenv.tasks.situation import situation_of
-from homerl.host.pages.templates import template
-from homerl.play.dialogue import Dialogue, ShownStep, dialogue
+from homerl.envs.homeenv.tasks.situation import home_situation_of
+from homerl.host.pages.templates import load_template
+from homerl.play.dialogue import ShownDialogue, ShownStep, show_dialogue
 from homerl.play.episode import EpisodeLimits
-from homerl.play.replay import REMEDY, replay, reply_of
+from homerl.play.replay import REMEDY, replay_steps, reply_of_step
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.registry import begin, read_blueprint
+from homerl.worlds.registry import begin_episode, read_blueprint
 
 
 @dataclass(frozen=True)
-class Difference:
+class ChangeView:
     """What a step changed: whose, what and how in words, and its exact name. `measured` says that nobody set it."""
 
     whose: str
@@ -43,30 +43,30 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class StepView:
+class HomeStepView:
     """One step: its number, its words and calls, what changed, which goals are met after it, and the drawing after it."""
 
     number: int
     shown: ShownStep
-    changes: tuple[Difference, ...]
+    changes: tuple[ChangeView, ...]
     met: tuple[bool, ...]
     newly: frozenset[int]
     lost: frozenset[int]
     state: int
 
     @property
-    def set(self) -> list[Difference]:
+    def made_changes(self) -> list[ChangeView]:
         """The changes that somebody made."""
         return [change for change in self.changes if not change.measured]
 
     @property
-    def measured(self) -> list[Difference]:
+    def measured_changes(self) -> list[ChangeView]:
         """The changes that follow from them, or from the time that passed."""
         return [change for change in self.changes if change.measured]
 
 
 @dataclass(frozen=True)
-class State:
+class HomeDrawing:
     """A drawing of the home. `marked` are the anchors of the devices that changed since the drawing before."""
 
     view: HomeView
@@ -74,24 +74,24 @@ class State:
 
 
 @dataclass(frozen=True)
-class Page:
+class HomeEpisodePage:
     """All that the template shows. `goals` are Φ in words and as exact text, and `begun` are those met at the start."""
 
     trajectory: Trajectory
-    dialogue: Dialogue
-    turns: tuple[tuple[str, tuple[StepView, ...]], ...]
-    states: tuple[State, ...]
+    dialogue: ShownDialogue
+    turns: tuple[tuple[str, tuple[HomeStepView, ...]], ...]
+    states: tuple[HomeDrawing, ...]
     goals: tuple[tuple[str, str], ...]
     begun: tuple[bool, ...]
     met: tuple[bool, ...]
 
     @property
-    def steps(self) -> list[StepView]:
+    def all_steps(self) -> list[HomeStepView]:
         """The steps of all turns."""
         return [step for _, steps in self.turns for step in steps]
 
     @property
-    def reward(self) -> float:
+    def total_reward(self) -> float:
         """The sum of all rewards."""
         return sum(value for rewards in self.trajectory.rewards for value in rewards.values())
 
@@ -99,59 +99,59 @@ class Page:
 Moment = tuple[Home, tuple[bool, ...]]  # the home, and which goals are met
 
 
-def moments(trajectory: Trajectory, where: str) -> list[Moment]:
+def replay_moments(trajectory: Trajectory, where: str) -> list[Moment]:
     """The home and the goals at the start and after each step. Raises `InputError` if the replay differs from the record."""
     blueprint = read_blueprint(trajectory.blueprint)
-    episode = begin(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
-    situation = situation_of(episode)
+    episode = begin_episode(blueprint, EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
+    situation = home_situation_of(episode)
     found: list[Moment] = [(situation.home.fork(), situation.met())]
-    for number, stored in enumerate(replay(episode, trajectory, where), 1):
-        done = episode.act(reply_of(stored))
+    for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
+        done = episode.apply_reply(reply_of_step(stored))
         if (done.observations, done.state_key) != (stored.observations, stored.state_key):
             raise InputError(f"step {number} comes out otherwise than it was recorded", where, REMEDY)
         found.append((situation.home.fork(), situation.met()))
     return found
 
 
-def make_page(trajectory: Trajectory, where: str = "trajectory") -> Page:
+def make_home_episode_page(trajectory: Trajectory, where: str = "trajectory") -> HomeEpisodePage:
     """The page of a trajectory."""
     goals = tuple(text for intent in trajectory.blueprint["intents"] for text in describe_goals(intent))
-    played = moments(trajectory, where)
+    played = replay_moments(trajectory, where)
     states, drawn = _states([home for home, _ in played])
-    shown, number, turns = dialogue(trajectory, goals), 0, []
+    shown, number, turns = show_dialogue(trajectory, goals), 0, []
     for utterance, steps in shown.turns:
         turns.append((utterance, tuple(_step(number + i, step, played, drawn) for i, step in enumerate(steps, 1))))
         number += len(steps)
     said = tuple((_named(goal, played[0][0]), goal) for goal in goals)
-    return Page(trajectory, shown, tuple(turns), states, said, played[0][1], played[-1][1])
+    return HomeEpisodePage(trajectory, shown, tuple(turns), states, said, played[0][1], played[-1][1])
 
 
 def _named(goal: str, home: Home) -> str:
     """A goal with the names of devices in place of their ids."""
-    by_did = home.plan.by_did
+    by_did = home.plan.devices_by_did
     called = {did: f"{device.room.name} {device.name}" for did, device in by_did.items()}
     return re.sub(r"""device\((["'])(.+?)\1\)\.""", lambda m: f"{called.get(m[2], m[2])} ", goal)
 
 
-def _step(number: int, shown: ShownStep, played: list[Moment], drawn: list[int]) -> StepView:
+def _step(number: int, shown: ShownStep, played: list[Moment], drawn: list[int]) -> HomeStepView:
     (before, had), (after, has) = played[number - 1 : number + 1]
     newly, lost = (frozenset(i for i, now in enumerate(has) if now != had[i] and now is gained) for gained in (True, False))
-    return StepView(number, shown, tuple(differences(before, after)), has, newly, lost, drawn[number])
+    return HomeStepView(number, shown, tuple(find_home_changes(before, after)), has, newly, lost, drawn[number])
 
 
-def differences(before: Home, after: Home) -> Iterator[Difference]:
+def find_home_changes(before: Home, after: Home) -> Iterator[ChangeView]:
     """What differs between two moments of a home, devices first."""
     plan = before.plan
-    for change in sorted(before.diff(after), key=lambda change: plan.slots[change.slot].owner not in plan.by_did):
+    for change in sorted(before.diff(after), key=lambda change: plan.slots[change.slot].owner not in plan.devices_by_did):
         slot = plan.slots[change.slot]
         if getattr(slot.type, "internal", False):
             continue
-        device = plan.by_did.get(slot.owner)
-        room = plan.by_room.get(slot.owner)
+        device = plan.devices_by_did.get(slot.owner)
+        room = plan.rooms_by_id.get(slot.owner)
         whose = f"{device.room.name}: {device.name}" if device else room.name if room else slot.owner
         measured = device is None or getattr(slot.type, "read_only", False)
-        was, now = (say(slot.type, _read(value)) for value in (change.before, change.after))
-        yield Difference(whose, slot.path.replace("_", " "), was, now, str(slot), measured)
+        was, now = (value_with_unit(slot.type, _read(value)) for value in (change.before, change.after))
+        yield ChangeView(whose, slot.path.replace("_", " "), was, now, str(slot), measured)
     yield from _automations(before, after)
 
 
@@ -162,12 +162,12 @@ def _read(value: Any) -> Any:
     return round(value, 1) if isinstance(value, float) else value
 
 
-def _automations(before: Home, after: Home) -> Iterator[Difference]:
+def _automations(before: Home, after: Home) -> Iterator[ChangeView]:
     """The automations that were made, changed or removed."""
-    old, new = ({rule.id: _rule(rule.describe(), home) for rule in home.rules} for home in (before, after))
+    old, new = ({rule.id: _rule(rule.describe_rule(), home) for rule in home.rules} for home in (before, after))
     for id in sorted(old | new):
         if old.get(id) != new.get(id):
-            yield Difference("automation", id, old.get(id, "none"), new.get(id, "removed"), f"automation.{id}")
+            yield ChangeView("automation", id, old.get(id, "none"), new.get(id, "removed"), f"automation.{id}")
 
 
 def _rule(rule: Mapping[str, Any], home: Home) -> str:
@@ -180,15 +180,15 @@ def _rule(rule: Mapping[str, Any], home: Home) -> str:
     return f"{off}when {' and '.join(rule['conditions'])}{hold}: {', '.join(calls)}"
 
 
-def _states(homes: list[Home]) -> tuple[tuple[State, ...], list[int]]:
+def _states(homes: list[Home]) -> tuple[tuple[HomeDrawing, ...], list[int]]:
     """The drawings of all distinct moments, and for each moment the index of its drawing."""
-    states, drawn = [State(HomeView("s0", "Home", homes[0], columns=SIDE), ())], [0]
+    states, drawn = [HomeDrawing(HomeView("s0", "Home", homes[0], columns=SIDE), ())], [0]
     for before, after in pairwise(homes):
         if before.clock != after.clock or before.diff(after):
             view = HomeView(f"s{len(states)}", "Home", after, columns=SIDE)
             changed = {after.plan.slots[change.slot].owner for change in before.diff(after)}
-            tiles = (tile for tiles in view.tiles.values() for tile in tiles)
-            states.append(State(view, tuple(tile.anchor for tile in tiles if tile.device.did in changed)))
+            tiles = (tile for tiles in view.room_tiles.values() for tile in tiles)
+            states.append(HomeDrawing(view, tuple(tile.anchor for tile in tiles if tile.device.did in changed)))
         drawn.append(len(states) - 1)
     return tuple(states), drawn
 
@@ -196,6 +196,8 @@ def _states(homes: list[Home]) -> tuple[tuple[State, ...], list[int]]:
 SIDE = 5  # columns of a floor that stands beside the dialogue
 
 
-def render_page(trajectory: Trajectory, where: str = "trajectory") -> str:
+def render_home_episode(trajectory: Trajectory, where: str = "trajectory") -> str:
     """The page as HTML."""
-    return template(Path(__file__).with_name("episode.html.jinja")).render(page=make_page(trajectory, where))
+    return load_template(Path(__file__).with_name("episode.html.jinja")).render(
+        page=make_home_episode_page(trajectory, where)
+    )

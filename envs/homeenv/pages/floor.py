@@ -25,7 +25,7 @@ GROUP = 10  # the most rooms in one search; longer floors are stacks of such gro
 
 
 @dataclass(frozen=True)
-class Block:
+class PlanBlock:
     """A part of the plan that is `columns` wide.
 
     `height` is in pixels. `room` is a room's id, and `across` the number of its tiles side by side. `ugly` is the penalty
@@ -38,18 +38,18 @@ class Block:
     ugly: float
     room: str = ""
     across: int = 0
-    parts: tuple[Block, ...] = ()
+    parts: tuple[PlanBlock, ...] = ()
 
     @property
-    def cost(self) -> float:
+    def layout_cost(self) -> float:
         """Height plus penalty; the search minimises it."""
         return self.height + self.ugly
 
 
-Fit = Callable[[int], Block]  # the layout for a given number of columns
+Fit = Callable[[int], PlanBlock]  # the layout for a given number of columns
 
 
-def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> Block | None:
+def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COLUMNS) -> PlanBlock | None:
     """The plan of a floor, or None without rooms; `counts` are the numbers of devices by room id.
 
     A nested room is drawn inside its parent, wherever the parent is.
@@ -68,10 +68,10 @@ def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, in
     content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.id, ()))])
 
     @cache
-    def fit(columns: int) -> Block:
+    def fit(columns: int) -> PlanBlock:
         parts = (content(columns),)
         height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return Block("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
+        return PlanBlock("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
 
     return fit
 
@@ -79,11 +79,11 @@ def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, in
 def _tiles(room: str, count: int) -> Fit:
     """The layout of a room's own devices, in rows of nearly equal length."""
 
-    def fit(columns: int) -> Block:
+    def fit(columns: int) -> PlanBlock:
         rows = math.ceil(count / columns)
         across = math.ceil(count / rows)
         ugly = EMPTY * (columns * rows - count) + THIN * max(0, rows / across - LONG) ** 2
-        return Block("tiles", columns, rows * (TILE + GAP), ugly, room, across)
+        return PlanBlock("tiles", columns, rows * (TILE + GAP), ugly, room, across)
 
     return fit
 
@@ -96,13 +96,13 @@ def _cut(fits: Sequence[Fit]) -> Fit:
         return lambda columns: _stack(first(columns), second(columns))
 
     @cache
-    def best(start: int, end: int, columns: int) -> Block:
+    def best(start: int, end: int, columns: int) -> PlanBlock:
         if end - start <= 1:
-            return fits[start](columns) if fits else Block("stack", columns, 0, 0)
-        shape: Block = min(cuts(start, end, columns), key=lambda shape: shape.cost)
+            return fits[start](columns) if fits else PlanBlock("stack", columns, 0, 0)
+        shape: PlanBlock = min(cuts(start, end, columns), key=lambda shape: shape.layout_cost)
         return shape
 
-    def cuts(start: int, end: int, columns: int) -> Iterator[Block]:
+    def cuts(start: int, end: int, columns: int) -> Iterator[PlanBlock]:
         for middle in range(start + 1, end):
             for left in range(1, columns):
                 yield _row(best(start, middle, left), best(middle, end, columns - left))
@@ -111,15 +111,15 @@ def _cut(fits: Sequence[Fit]) -> Fit:
     return lambda columns: best(0, len(fits), columns)
 
 
-def _row(left: Block, right: Block) -> Block:
+def _row(left: PlanBlock, right: PlanBlock) -> PlanBlock:
     """Two parts side by side. The lower one is stretched, which leaves empty space."""
     stretched = min(left, right, key=lambda shape: shape.height)
     height = max(left.height, right.height)
     lost = (height - stretched.height) / TILE
     ugly = left.ugly + right.ugly + EMPTY * lost**2 * stretched.columns
-    return Block("row", left.columns + right.columns, height, ugly, parts=(left, right))
+    return PlanBlock("row", left.columns + right.columns, height, ugly, parts=(left, right))
 
 
-def _stack(upper: Block, lower: Block) -> Block:
+def _stack(upper: PlanBlock, lower: PlanBlock) -> PlanBlock:
     height = upper.height + GAP + lower.height
-    return Block("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))
+    return PlanBlock("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))

@@ -19,7 +19,7 @@ NAMED = {  # the level that a name tells of
 }
 
 
-def level(room: Room) -> float:
+def drawn_level(room: Room) -> float:
     """The room's floor, or on floor 0 the level that its name tells of."""
     told = (level for level, names in NAMED.items() if names.search(room.name))
     return room.floor or next(told, 0)

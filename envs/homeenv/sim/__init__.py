@@ -9,9 +9,9 @@ Invariant: nothing here imports `homerl.envs.homeenv.maker`. HomeMaker builds ho
 
 from __future__ import annotations
 
-from homerl.envs.core.registering import register
+from homerl.envs.core.registering import register_environment
 from homerl.envs.homeenv.sim.devices.spec import Entity
 
 __all__ = ["Entity"]
 
-register("HomeEnv-v0", "homerl.envs.homeenv.sim.env:HomeEnv")
+register_environment("HomeEnv-v0", "homerl.envs.homeenv.sim.env:HomeEnv")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homerl.envs.homeenv.sim.state.agenda import Fired
-from homerl.envs.homeenv.sim.state.clock import advance
+from homerl.envs.homeenv.sim.state.agenda import FiredRule
+from homerl.envs.homeenv.sim.state.clock import advance_clock
 from homerl.envs.homeenv.sim.state.state import HomeState, call_service
 
 
@@ -25,6 +25,6 @@ class Home(HomeState):
         """
         return call_service(self, did, service, args, kwargs)
 
-    def advance(self, seconds: int) -> list[Fired]:
+    def advance(self, seconds: int) -> list[FiredRule]:
         """Let `seconds` pass for weather, air, counters and rules. Returns what the rules did, in order."""
-        return advance(self, seconds)
+        return advance_clock(self, seconds)

@@ -22,12 +22,12 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from homerl.envs.core.documents import Document, InputError, read_json, refuse_unwritable, validate, write_atomic
+from homerl.envs.core.documents import Document, InputError, read_json, refuse_unwritable, validate_document, write_atomic
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.automation import hidden_rules, restored_rule
+from homerl.envs.homeenv.sim.automation import make_hidden_rules, restore_rule
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.interface import Attribute
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors, restored_air
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange, restore_air
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.home import Home
@@ -93,7 +93,7 @@ class DeviceRecord(DeviceSpec):
         parts = [("", self.attributes), *((f"{component.name}.", component.attributes) for component in self.components)]
         return {prefix + attribute.name: attribute.value for prefix, attributes in parts for attribute in attributes}
 
-    def product(self) -> DeviceSpec:
+    def product_spec(self) -> DeviceSpec:
         """The specification of the product: the record without values, did and room.
 
         If the catalogue has an equal specification, it is that object. Raises `ValueError` if the record is invalid.
@@ -107,8 +107,8 @@ class DeviceRecord(DeviceSpec):
         named = known.pop("product", None)
         data["name"] = (self.userdata.subcategory or self.category) if named is None else named
         spec = spec_from_json(data)
-        shipped = Catalogue.shipped().get(spec.spid)
-        return shipped if shipped is not None and shipped.digest == spec.digest else spec
+        shipped = Catalogue.load_shipped().get(spec.spid)
+        return shipped if shipped is not None and shipped.content_digest == spec.content_digest else spec
 
 
 class PlacedRecord(Model):
@@ -229,17 +229,17 @@ def _placed(home: Home, device: Device) -> dict[str, Any]:
 
 def _products(home: Home) -> dict[str, str | dict[str, Any]]:
     """The file's `specs` by spid: the digest of a shipped product, or the whole specification of any other."""
-    shipped = Catalogue.shipped()
+    shipped = Catalogue.load_shipped()
     specs: dict[str, str | dict[str, Any]] = {}
     for spec in (device.spec for device in home.plan.devices):
-        known = spec.spid in shipped and shipped[spec.spid].digest == spec.digest
-        specs[spec.spid] = spec.digest if known else spec.model_dump(mode="json", exclude_defaults=True)
+        known = spec.spid in shipped and shipped[spec.spid].content_digest == spec.content_digest
+        specs[spec.spid] = spec.content_digest if known else spec.model_dump(mode="json", exclude_defaults=True)
     return dict(sorted(specs.items()))
 
 
 def _whole(home: Home, device: Device) -> dict[str, Any]:
     state, spec = home.state_of(device.did), device.spec
-    parts = [_part(prefix, part, state) for prefix, part in spec.parts()]
+    parts = [_part(prefix, part, state) for prefix, part in spec.parts_by_prefix()]
     known = spec.userdata.model_dump(mode="json", exclude_defaults=True)
     userdata = {"did": device.did, "tags": [], **known, "room": device.room.id, "product": spec.name}
     reachable = {} if spec.available is None else {"available": spec.available}
@@ -264,7 +264,7 @@ def _air_record(home: Home, index: int) -> dict[str, Any]:
 def _rule_record(rule: Rule) -> dict[str, Any]:
     told = [f for f in fields(rule) if f.compare and f.name not in ("actions", "steps")]
     record = {f.name: getattr(rule, f.name) for f in told if f.name not in LATER or getattr(rule, f.name) != f.default}
-    actions = {"actions": [_plain(action.describe()) for action in rule.actions]}
+    actions = {"actions": [_plain(action.describe_action()) for action in rule.actions]}
     done = actions if rule.steps is None else {"steps": json.loads(rule.steps)}
     return {key: _plain(value) for key, value in record.items() if value is not None and value != ""} | done
 
@@ -272,12 +272,12 @@ def _rule_record(rule: Rule) -> dict[str, Any]:
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
     """The home that `data` describes. Raises `InputError`, which names `source` and the place, if it is invalid."""
     refuse_unwritable(data, source)
-    return _build(validate(HomeRecord, Document(source, data, {})), source)
+    return _build(validate_document(HomeRecord, Document(source, data, {})), source)
 
 
 def load_home(path: str | Path) -> Home:
     """Read a home file. Raises `InputError` with file and line if anything in it is wrong."""
-    return _build(validate(HomeRecord, read_json(path)), str(path))
+    return _build(validate_document(HomeRecord, read_json(path)), str(path))
 
 
 def save_home(home: Home, path: str | Path) -> None:
@@ -309,9 +309,9 @@ def _build(record: HomeRecord, source: str) -> Home:
         state = {OUTDOORS: record.outdoors} | {d.did: d.state for d in record.devices}
         state |= {id: record.air[id].state if id in record.air else MILD for id in by_id}
         biases = [bias for id in by_id if id in record.air and (bias := record.air[id].bias) is not None]
-        forecast = [Moment(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
+        forecast = [WeatherChange(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
         known = biases if len(biases) == len(by_id) else None
-        home = Home.build(rooms, devices, state, record.clock, record.entrance, forecast, known, record.origin)
+        home = Home.build_home(rooms, devices, state, record.clock, record.entrance, forecast, known, record.origin)
         _resume(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None
@@ -323,7 +323,7 @@ def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], spec
     if room is None:
         raise ValueError(f"device {record.did} is in room '{record.room}', which does not exist")
     if isinstance(record, DeviceRecord):
-        return Device(record.did, record.name, room, record.product())
+        return Device(record.did, record.name, room, record.product_spec())
     if record.spid not in specs:
         raise ValueError(f"device {record.did} has the spid {record.spid}, which is not among the file's specs")
     return Device(record.did, record.name, room, specs[record.spid])
@@ -334,12 +334,12 @@ def _resume(home: Home, record: HomeRecord) -> None:
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
         steps = rule.steps and json.dumps(rule.steps, ensure_ascii=False)
-        home.rules = (*home.rules, restored_rule(home, rule.model_dump(exclude={"actions"}) | {"steps": steps}, actions))
-    ids = [rule.id for rule in (*home.rules, *hidden_rules(home))]
+        home.rules = (*home.rules, restore_rule(home, rule.model_dump(exclude={"actions"}) | {"steps": steps}, actions))
+    ids = [rule.id for rule in (*home.rules, *make_hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
-        if unknown := set(one.reads) - home.plan.by_did.keys():
+        if unknown := set(one.reads) - home.plan.devices_by_did.keys():
             raise ValueError(f"automation {one.id} reads device '{min(unknown)}', which does not exist")
     airs = [record.air[room.id] for room in home.plan.rooms if room.id in record.air]
     moving = [
@@ -354,8 +354,8 @@ def _resume(home: Home, record: HomeRecord) -> None:
         raise ValueError(f"the weather changed at {changed}, but `since` of some room's air is earlier")
     if moving:
         home.air = [
-            restored_air(since, start, goal, bias, room.shell, home.clock)
-            for (since, start, goal), room, bias in zip(moving, home.plan.wiring.rooms, home.plan.bias)
+            restore_air(since, start, goal, bias, room.shell, home.clock)
+            for (since, start, goal), room, bias in zip(moving, home.plan.time_wiring.rooms, home.plan.bias)
         ]
         home.air_stale = True  # a device may have changed since; the air's goals will show it
 
@@ -366,8 +366,8 @@ def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
             return spec_from_json(spec)
         except ValueError as error:
             raise InputError(str(error), where=source, remedy="correct the specification") from None
-    known = Catalogue.shipped().get(spid)
-    if known is None or known.digest != spec:
+    known = Catalogue.load_shipped().get(spid)
+    if known is None or known.content_digest != spec:
         raise InputError(
             f"the catalogue has no product {spid} with digest {spec}",
             where=source,

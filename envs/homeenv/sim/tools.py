@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import clip
+from homerl.envs.homeenv.sim.values.types import clip_text
 
 # The auditor's rule for each keyword of a JSON Schema that arguments violate. Any other keyword means `wrong_type`.
 RULE_OF = {
@@ -31,7 +31,7 @@ RULE_OF = {
 
 
 @dataclass(frozen=True)
-class Hints:
+class ToolHints:
     """How a tool behaves, in the terms of MCP. What says nothing may change and destroy things, as there."""
 
     read_only: bool = False
@@ -40,7 +40,7 @@ class Hints:
     open_world: bool = False
 
 
-READS = Hints(read_only=True, destructive=False, idempotent=True)
+READS = ToolHints(read_only=True, destructive=False, idempotent=True)
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Tool:
     parameters: Mapping[str, str | Mapping[str, Any]]
     required: tuple[str, ...]
     act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
-    hints: Hints = Hints()
+    hints: ToolHints = ToolHints()
 
-    def schema(self) -> dict[str, Any]:
+    def function_schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
-        properties = {name: as_schema(given) for name, given in self.parameters.items()}
+        properties = {name: parameter_schema(given) for name, given in self.parameters.items()}
         parameters = {"type": "object", "properties": properties, "required": list(self.required)}
         return {
             "type": "function",
@@ -68,7 +68,7 @@ class Tool:
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
-        return Draft202012Validator(self.schema()["function"]["parameters"] | {"additionalProperties": False})
+        return Draft202012Validator(self.function_schema()["function"]["parameters"] | {"additionalProperties": False})
 
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Validate the arguments and act on `home`. A refusal is returned in the result, not raised."""
@@ -85,14 +85,14 @@ class Tool:
             raise Refused("wrong_type", f"{self.name}: an argument is too large") from None
         if wrong:
             place = "".join(f" '{part}'" for part in wrong.absolute_path)
-            raise Refused(RULE_OF.get(wrong.validator, "wrong_type"), f"{self.name}{place}: {clip(wrong.message)}")
+            raise Refused(RULE_OF.get(wrong.validator, "wrong_type"), f"{self.name}{place}: {clip_text(wrong.message)}")
 
 
-def as_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
+def parameter_schema(given: str | Mapping[str, Any]) -> dict[str, Any]:
     """The JSON schema of a parameter. A text is the description of a string parameter."""
     return {"type": "string", "description": given} if isinstance(given, str) else dict(given)
 
 
-def as_json(value: Any) -> str:
+def to_json_line(value: Any) -> str:
     """A value as agents see it: one line of JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -48,7 +48,7 @@ class Call(Protocol):
         """The call as Python: `device("1001").light.set_brightness(80)`."""
 
 
-class Automation(Protocol):
+class WantedAutomation(Protocol):
     """An automation that an agent wants to make, in the terms of `create_automation`."""
 
     @property
@@ -68,7 +68,7 @@ class Automation(Protocol):
         """The service calls to make, in order."""
 
 
-class Writer(ABC):
+class ToolsetWriter(ABC):
     """Writes the actions of an agent as assistant messages of one toolset.
 
     `reads` says whether the toolset has tools that read the home. An agent without such tools acts at once. `done` is the
@@ -81,27 +81,27 @@ class Writer(ABC):
         self.home, self.done, self.label = home, done, label
 
     @abstractmethod
-    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+    def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """A message that makes service calls, in order.
 
         `reply` is used only by toolsets in which one message holds both the calls and the words to the user.
         """
 
-    def act_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
+    def write_calls_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
         """A message that makes calls on devices of a kind, such as all lights; if `placed`, of rooms that are named."""
-        return self.act(calls, reply)
+        return self.write_calls(calls, reply)
 
-    def misname(self, call: Call, rng: random.Random) -> Message:
+    def write_misnamed_call(self, call: Call, rng: random.Random) -> Message:
         """A message that makes a call on a device by a name that nothing has."""
-        taken, names = self.home.plan.by_did, (f"{call.did}_{number}" for number in count(rng.randint(2, 9)))
-        return renamed(self.act([call]), call.did, next(name for name in names if name not in taken))
+        taken, names = self.home.plan.devices_by_did, (f"{call.did}_{number}" for number in count(rng.randint(2, 9)))
+        return rename_in_tool_calls(self.write_calls([call]), call.did, next(name for name in names if name not in taken))
 
     @abstractmethod
-    def garble(self, call: Call) -> Message:
+    def write_garbled_call(self, call: Call) -> Message:
         """A message with a malformed service call that cannot be parsed, as a model may write it."""
 
     @abstractmethod
-    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+    def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A predicate that says whether the messages of a turn make a given service call."""
 
     def look(self, did: str) -> Message:
@@ -116,11 +116,11 @@ class Writer(ABC):
         """A message that queries these attributes of devices of a kind; if `placed`, of rooms that are named."""
         return self.read(slots)
 
-    def has_read(self, turn: Sequence[Message]) -> bool:
+    def has_read_in(self, turn: Sequence[Message]) -> bool:
         """Whether the messages of a turn hold a tool's result. It is always true for toolsets that cannot read."""
         return not self.reads or any(message["role"] == "tool" for message in turn)
 
-    def automate(self, wanted: Automation) -> Message:
+    def automate(self, wanted: WantedAutomation) -> Message:
         """A message that makes an automation. Raises `ValueError` if the toolset has no automations."""
         raise ValueError("the toolset has no automations")
 
@@ -128,45 +128,45 @@ class Writer(ABC):
         """Why the tools cannot make these calls or show these attributes, or None if they can."""
         return None
 
-    def say(self, text: str) -> Message:
+    def write_reply(self, text: str) -> Message:
         """A message to the user."""
         return text_message(text)
 
-    def ask(self, text: str) -> Message:
+    def write_question(self, text: str) -> Message:
         """A message that asks the user a question."""
-        return self.say(text)
+        return self.write_reply(text)
 
 
-class StructuredWriter(Writer):
+class StructuredWriter(ToolsetWriter):
     """A writer for toolsets in which each service call is one tool call."""
 
     @abstractmethod
     def call(self, call: Call) -> dict[str, Any]:
         """The tool call that makes a service call."""
 
-    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+    def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """A message with one tool call for each service call."""
         return call_message(*map(self.call, calls))
 
-    def garble(self, call: Call) -> Message:
+    def write_garbled_call(self, call: Call) -> Message:
         """A tool call whose JSON arguments lack their closing braces."""
         written = self.call(call)
         cut = written["function"]["arguments"].rstrip("}")
         return call_message(written | {"function": written["function"] | {"arguments": cut}})
 
-    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+    def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if the turn has a tool call of the same name and arguments."""
-        calls = list(arguments_of(turn))
-        return lambda call: next(arguments_of([call_message(self.call(call))])) in calls
+        calls = list(parse_turn_tool_calls(turn))
+        return lambda call: next(parse_turn_tool_calls([call_message(self.call(call))])) in calls
 
 
-def renamed(message: Message, name: str, other: str) -> Message:
+def rename_in_tool_calls(message: Message, name: str, other: str) -> Message:
     """A message of tool calls with another name in their arguments."""
     calls = (call["function"] for call in message["tool_calls"])
     return call_message(*(tool_call(f["name"], json.loads(f["arguments"].replace(name, other))) for f in calls))
 
 
-def arguments_of(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
+def parse_turn_tool_calls(turn: Sequence[Message]) -> Iterator[tuple[str, Any]]:
     """The (tool name, arguments) pairs of all tool calls whose arguments are valid JSON."""
     for message in turn:
         for call in message.get("tool_calls") or ():
@@ -200,7 +200,7 @@ class Toolset:
 
     tools: tuple[Tool, ...]
     instruction: Mapping[str, str]
-    writer: Callable[[Home, str, Callable[[Device], str]], Writer]
+    writer: Callable[[Home, str, Callable[[Device], str]], ToolsetWriter]
     automations: bool = False
     aliases: bool = False
     one_answer: bool = False
@@ -211,7 +211,7 @@ class Toolset:
     missing: Callable[[str], RunResult] | None = None
     beyond: Callable[[DeviceSpec], bool] | None = None
 
-    def offered(self, home: Home) -> tuple[Tool, ...]:
+    def tools_of_home(self, home: Home) -> tuple[Tool, ...]:
         """The tools of an agent in a home."""
         return self.tools if self.offer is None else self.offer(home)
 

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from homerl.envs.core.world import World, arguments_in, excess_of
+from homerl.envs.core.world import World, action_arguments, why_action_too_large
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.state.clock import settle
+from homerl.envs.homeenv.sim.state.clock import settle_rules
 from homerl.envs.homeenv.sim.tools import Tool
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ConditionTask:
     @property
     def finished(self) -> bool:
         """Whether the condition holds now."""
-        return self.compiled.holds(self.home)
+        return self.compiled.holds_in(self.home)
 
 
 class TaskBoard:
@@ -65,7 +65,7 @@ class TaskBoard:
         return sum(task.finished for task in self.tasks) / len(self.tasks)
 
 
-class EpisodeState:
+class HomeEpisodeState:
     """The state of an episode: `home` is the home, `task` is the board with its tasks (`env.engine.task.add_task`)."""
 
     def __init__(self, home: Home, tasks: tuple[Condition, ...] = ()) -> None:
@@ -90,10 +90,10 @@ class HomeWorld(World):
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
         self.toolset, self._limits, self._start = toolset, limits, home.fork()
         self._equip()
-        self.engine = EpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
+        self.engine = HomeEpisodeState(home.fork(), tuple(compile_condition(text, home.plan) for text in conditions))
 
     def _equip(self) -> None:
-        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].offered(self._start)}
+        self._toolset: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].tools_of_home(self._start)}
         self.named = frozenset(name for name, tool in self._toolset.items() if "name" in tool.parameters)
         self._missing = TOOLSETS[self.toolset].missing
 
@@ -107,16 +107,16 @@ class HomeWorld(World):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools of the agent's toolset, as OpenAI function schemas."""
-        return [tool.schema() for tool in self.offered]
+        return [tool.function_schema() for tool in self.offered_tools]
 
     @property
-    def offered(self) -> tuple[Tool, ...]:
+    def offered_tools(self) -> tuple[Tool, ...]:
         """The same, as they are."""
         return tuple(self._toolset.values())
 
     def reset(self) -> tuple[str, dict[str, Any]]:
         """Return to the home as it was given. Tasks that were added since stay."""
-        self.engine = EpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        self.engine = HomeEpisodeState(self._start.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return "", self._info(None, None, ())
 
     def begin_message(self) -> None:
@@ -132,25 +132,31 @@ class HomeWorld(World):
         """
         home, before = self.engine.home.fork(), self.engine.task.progress
         result = self._act(action)
-        settle(self.engine.home)  # automations react within the same step
+        settle_rules(self.engine.home)  # automations react within the same step
         progress = self.engine.task.progress
-        changed = changes(home, self.engine.home)
+        changed = name_state_changes(home, self.engine.home)
         info = self._info(result.refusal, result.error, changed)
-        return observe(result), progress - before, bool(self.engine.task.tasks) and progress == 1.0, False, info
+        return (
+            result_as_observation(result),
+            progress - before,
+            bool(self.engine.task.tasks) and progress == 1.0,
+            False,
+            info,
+        )
 
     def _act(self, action: Mapping[str, Any]) -> RunResult:
         name = action.get("name") if isinstance(action, Mapping) else None
-        if excess := excess_of({"name": name}):
+        if excess := why_action_too_large({"name": name}):
             return RunResult("", Refused("size_limit", excess))
         tool = self._toolset.get(name) if isinstance(name, str) else None
         if tool is None and self._missing is not None:
-            return self._missing(name if isinstance(name, str) else quoted(name))
+            return self._missing(name if isinstance(name, str) else quote_value(name))
         if tool is None:
             known = ", ".join(self._toolset)
-            return RunResult("", Refused("unknown_tool", f"there is no tool {quoted(name)} (there is {known})"))
-        if excess := excess_of(action):
+            return RunResult("", Refused("unknown_tool", f"there is no tool {quote_value(name)} (there is {known})"))
+        if excess := why_action_too_large(action):
             return RunResult("", Refused("size_limit", excess))
-        result = tool.run(self.engine.home, arguments_in(action), self._granted())
+        result = tool.run(self.engine.home, action_arguments(action), self._granted())
         if self._left is not None:
             stopped = result.refusal is not None and result.refusal.rule == "time_limit"
             self._left = 0.0 if stopped else self._left - result.seconds
@@ -169,7 +175,7 @@ class HomeWorld(World):
         """An independent copy: its home is a fork, and it has the same tasks."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = EpisodeState(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
+        twin.engine = HomeEpisodeState(self.engine.home.fork(), tuple(task.compiled for task in self.engine.task.tasks))
         return twin
 
     def state_key(self) -> str:
@@ -177,7 +183,7 @@ class HomeWorld(World):
         return self.engine.home.state_key()
 
 
-def changes(before: Home, after: Home) -> tuple[str, ...]:
+def name_state_changes(before: Home, after: Home) -> tuple[str, ...]:
     """The names of everything that differs between two states of a home.
 
     A slot is `1001.light.brightness`, an automation `automation.2`, and the clock `clock`.
@@ -188,7 +194,7 @@ def changes(before: Home, after: Home) -> tuple[str, ...]:
     return slots + rules + (("clock",) if before.clock != after.clock else ())
 
 
-def observe(result: RunResult) -> str:
+def result_as_observation(result: RunResult) -> str:
     """The observation that an agent gets: the printed text, then the refusal or error, or "ok" if there is neither."""
     lines = [result.output.rstrip("\n")] if result.output.strip() else []
     if result.refusal and not result.worded:

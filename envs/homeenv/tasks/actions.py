@@ -52,19 +52,19 @@ class DeviceAction:
         return self.path.rpartition(".")[2]
 
     @property
-    def part(self) -> str:
+    def part_name(self) -> str:
         """The part of the device that has the service, or "" for the device itself."""
         return self.path.rpartition(".")[0]
 
     @property
-    def type(self) -> ValueType | None:
+    def value_type(self) -> ValueType | None:
         """The type of the spoken argument, or None if the call gives none."""
-        return None if self.path in self.device.spec.switches else given_argument(self._service, self.value)
+        return None if self.path in self.device.spec.switch_services else given_argument(self._service, self.value)
 
     @property
-    def asked(self) -> str:
+    def asked_service(self) -> str:
         """What people ask for: the service, or `set_` and the argument if it may be left out."""
-        return asked_for(self.service, self.type)
+        return spoken_service_name(self.service, self.value_type)
 
     @property
     def _service(self) -> Service:
@@ -72,7 +72,7 @@ class DeviceAction:
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
-        return Act(self.asked, target or Target.of(self.device, self.part), self.value, self.type)
+        return Act(self.asked_service, target or Target.of_device(self.device, self.part_name), self.value, self.value_type)
 
 
 def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:
@@ -85,7 +85,7 @@ def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = N
     pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
     for device, path in _by_turns(pairs, rng) if home.plan.origin else pairs:
-        if action := propose(home, device, path, rng):
+        if action := propose_action(home, device, path, rng):
             yield action
 
 
@@ -98,23 +98,23 @@ def _by_turns(pairs: Sequence[tuple[Device, str]], rng: random.Random) -> list[t
     return [(device, path) for _, _, device, path in sorted(turns, key=lambda turn: turn[:2])]
 
 
-def propose(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
+def propose_action(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
     """The action of calling `path` with a random value.
 
     None if people cannot say its values, if the home refuses the call, or if nobody would ask for it.
     """
-    if switched := [name for name, (service, _) in device.spec.switches.items() if service == path]:
-        return enact(home, device, rng.choice(switched))
+    if switched := [name for name, (service, _) in device.spec.switch_services.items() if service == path]:
+        return make_action(home, device, rng.choice(switched))
     service = device.spec.service_index[path].service
     argument = spoken_argument(service)
     if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
         return None
     if argument is None or (not argument.required and rng.random() < 0.5):
-        return enact(home, device, path, None)
-    return enact(home, device, path, spoken_value(argument, rng))
+        return make_action(home, device, path, None)
+    return make_action(home, device, path, draw_spoken_value(argument, rng))
 
 
-def enact(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
+def make_action(home: Home, device: Device, path: str, value: Any = None) -> DeviceAction | None:
     """The action of calling `path` with this value; None if the home refuses the call or nobody would ask for it."""
     action, changes = try_service(home, device, path, value)
     return action if action and changes and is_asked_for(home, action) else None
@@ -125,10 +125,10 @@ def is_asked_for(home: Home, action: DeviceAction) -> bool:
 
     It must change more than the call that turns the device on for it. Nobody turns a device on to end something on it.
     """
-    turn_on = call_of(action.device, _beside(action.path, "turn_on"))
+    turn_on = call_for_path(action.device, _beside(action.path, "turn_on"))
     enabling = [call for call in action.plan[:-1] if call == turn_on]  # it comes first
-    enabled = after(home, enabling)
-    if enabled.values == after(enabled, action.plan[len(enabling) :]).values:
+    enabled = home_after_calls(home, enabling)
+    if enabled.values == home_after_calls(enabled, action.plan[len(enabling) :]).values:
         return False
     return enabled.values == home.values or not (action.value is False or action.value == "none")
 
@@ -138,21 +138,23 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
 
     (None, False) if the home refuses a call. The given home does not change.
     """
-    if (call := call_of(device, path, value)) is None:
+    if (call := call_for_path(device, path, value)) is None:
         return None, False
     plan = (*_enabling(device, path, device.spec.service_index[call.service]), call)
     try:
-        later = after(home, plan)
+        later = home_after_calls(home, plan)
     except Refused:
         return None, False
     base = home.plan.base[device.did]
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
-    clauses = [f'device("{device.did}").{home.plan.slots[slot].path} == {literal(later.values[slot])}' for slot in written]
+    clauses = [
+        f'device("{device.did}").{home.plan.slots[slot].path} == {code_literal(later.values[slot])}' for slot in written
+    ]
     changes = any(home.values[slot] != later.values[slot] for slot in written)
     return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
 
 
-def after(home: Home, calls: Sequence[Call]) -> Home:
+def home_after_calls(home: Home, calls: Sequence[Call]) -> Home:
     """A copy of the home after these calls.
 
     Raises `Refused` if the home refuses a call.
@@ -163,10 +165,10 @@ def after(home: Home, calls: Sequence[Call]) -> Home:
     return later
 
 
-def call_of(device: Device, path: str, value: Any = None) -> Call | None:
+def call_for_path(device: Device, path: str, value: Any = None) -> Call | None:
     """The call that does what people call `path`; None if the device cannot."""
-    if path in device.spec.switches:
-        service, switched = device.spec.switches[path]
+    if path in device.spec.switch_services:
+        service, switched = device.spec.switch_services[path]
         return Call(did=device.did, service=service, args=(switched,))
     compiled = device.spec.service_index.get(path)
     return Call(did=device.did, service=path, args=_arguments_of(compiled.service, value)) if compiled else None
@@ -174,7 +176,7 @@ def call_of(device: Device, path: str, value: Any = None) -> Call | None:
 
 def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
     """What a call does as people say it: the path, the spoken value and its type."""
-    for path, (called, switched) in device.spec.switches.items():
+    for path, (called, switched) in device.spec.switch_services.items():
         if (called, (switched,)) == (call.service, call.args):
             return path, None, None
     service = device.spec.service_index[call.service].service
@@ -183,9 +185,9 @@ def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
     return call.service, value, given_argument(service, value)
 
 
-def can(device: Device, path: str) -> bool:
+def can_device_do(device: Device, path: str) -> bool:
     """Whether a device does what people call `path`."""
-    return path in device.spec.service_index or path in device.spec.switches
+    return path in device.spec.service_index or path in device.spec.switch_services
 
 
 def spoken_argument(service: Service) -> Argument | None:
@@ -201,7 +203,7 @@ def given_argument(service: Service, value: Any) -> Argument | None:
     return argument if argument is not None and (argument.required or value is not None) else None
 
 
-def asked_for(service: str, argument: ValueType | None) -> str:
+def spoken_service_name(service: str, argument: ValueType | None) -> str:
     """What people ask for when a call of `service` gives this argument."""
     return f"set_{argument.name}" if argument is not None and argument.name == NAMED.get(service) else service
 
@@ -221,7 +223,7 @@ def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Cal
     """The call that meets a precondition on the state: another service `turn_on` of the same part, if there is one."""
     turn_on = _beside(path, "turn_on")
     needed = "self." in (compiled.service.requires or "") and turn_on != path
-    call = call_of(device, turn_on) if needed else None
+    call = call_for_path(device, turn_on) if needed else None
     return () if call is None else (call,)
 
 
@@ -230,20 +232,20 @@ def _beside(path: str, service: str) -> str:
     return path.removesuffix(path.rpartition(".")[2]) + service
 
 
-def spoken_value(kind: ValueType, rng: random.Random) -> Any:
+def draw_spoken_value(kind: ValueType, rng: random.Random) -> Any:
     """A random value that a person would name.
 
     Numbers from a wide range are round; numbers from a narrow range are any of it.
     """
     if kind.type not in ("int", "float") or kind.options:
-        return kind.sample(rng)
+        return kind.sample_value(rng)
     low, high = kind.range or (0, 100)
     step = spoken_step(low, high)
     first = step if low == 0 and step <= high else math.ceil(low / step) * step  # nobody asks for a volume of 0
     value = first + step * rng.randint(0, int((high - first) // step))
-    return kind.check(float(value) if kind.type == "float" else int(value))
+    return kind.check_value(float(value) if kind.type == "float" else int(value))
 
 
-def literal(value: Any) -> str:
+def code_literal(value: Any) -> str:
     """A value as conditions and code write it."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -17,24 +17,24 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, field_validator, model_validator
 
 from homerl.envs.core.model import LateShare, Model
-from homerl.envs.homeenv.language.known import refuse_incomplete
+from homerl.envs.homeenv.language.known import require_complete_language
 from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.sentences import utter
+from homerl.envs.homeenv.language.sentences import write_utterance
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
-from homerl.envs.homeenv.tasks.actions import after
+from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, Past, Profile, PromptName
-from homerl.envs.homeenv.tasks.filters import first_failure
-from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, families
-from homerl.envs.homeenv.tasks.profile import people, sample_profile
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, intent_families
+from homerl.envs.homeenv.tasks.profile import load_people_words, sample_profile
 from homerl.play.words.grammar import Pool
-from homerl.play.words.splits import NoSentence, Split, Unclear, Voice
+from homerl.play.words.splits import NoSentence, Split, UnclearSentence, Voice
 from homerl.play.words.writing import AS_IT_IS, Writing
-from homerl.worlds.unmade import unmade
+from homerl.worlds.unmade import no_blueprint_error
 
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
@@ -51,7 +51,7 @@ REMEDIES = {  # for the reasons by which candidates are dropped
 
 def _name_families(schema: dict[str, Any]) -> None:
     """Describe `families` in its schema. This runs late, since the file of a query type may import this module."""
-    known = ", ".join(f"`{family}`" for family in sorted(families()))
+    known = ", ".join(f"`{family}`" for family in sorted(intent_families()))
     schema["description"] = f"Weights by family ({known}) or subcategory."
 
 
@@ -108,16 +108,16 @@ class BlueprintRecipe(Model):
     def _known(cls, weights: dict[str, float]) -> dict[str, float]:
         for name in weights:
             family, _, subcategory = name.partition("/")
-            if family not in families():
-                raise ValueError(f"there is no family '{family}' (there is {', '.join(families())})")
-            if subcategory and subcategory not in families()[family]:
-                raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(families()[family])})")
+            if family not in intent_families():
+                raise ValueError(f"there is no family '{family}' (there is {', '.join(intent_families())})")
+            if subcategory and subcategory not in intent_families()[family]:
+                raise ValueError(f"'{family}' has no '{subcategory}' (it has {', '.join(intent_families()[family])})")
         return weights
 
     @field_validator("home")
     @classmethod
     def _spoken(cls, home: HomeRecipe) -> HomeRecipe:
-        refuse_incomplete(home.language)
+        require_complete_language(home.language)
         return home
 
     @model_validator(mode="after")
@@ -134,19 +134,19 @@ class BlueprintRecipe(Model):
         return TOOLSETS[self.toolset].one_answer
 
     @property
-    def told(self) -> tuple[bool, bool]:
+    def briefing_scope(self) -> tuple[bool, bool]:
         """Whether the agent is told about floors and the user's place, and whether it is told the date and time."""
         full = self.prompt == "full"
         return full, full or TOOLSETS[self.toolset].automations
 
     @property
-    def voice(self) -> Voice:
+    def user_voice(self) -> Voice:
         """How the user speaks and writes."""
         told = TOOLSETS[self.toolset].aliases
         return Voice(self.home.language, self.temperature, self.frames, self.writing, self.by_alias if told else 0.0)
 
 
-def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
+def make_home_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
     """The blueprint of a seed.
 
     Candidates that fail a filter are counted in `dropped`, and another is drawn. Raises `InputError` after `ATTEMPTS`
@@ -157,24 +157,24 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Co
     before = dropped.copy()
     for _ in range(ATTEMPTS):
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
-        if blueprint := author(recipe, split, seed, home, rng, dropped):
+        if blueprint := author_candidate(recipe, split, seed, home, rng, dropped):
             return blueprint
     what = f"no blueprint of {', '.join(recipe.families)} in {ATTEMPTS} attempts for seed {seed}"
-    raise unmade(what, dropped - before, REMEDIES)
+    raise no_blueprint_error(what, dropped - before, REMEDIES)
 
 
-def author(
+def author_candidate(
     recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random, dropped: Counter[str]
 ) -> Blueprint | None:
     """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
     try:
         candidate = _draw(recipe, split, seed, home, rng)
     except NoSentence as error:
-        dropped[SHARED_NAME if isinstance(error, Unclear) else UNSAID] += 1
+        dropped[SHARED_NAME if isinstance(error, UnclearSentence) else UNSAID] += 1
         return None
     if candidate is None:
         dropped[TOO_LITTLE] += 1
-    elif failure := first_failure(candidate):
+    elif failure := first_filter_failure(candidate):
         dropped["{}: {}".format(*failure)] += 1
     else:
         return candidate
@@ -191,10 +191,12 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
     families_of: list[str] = []
     worded: list[Wording] = []
     for number in range(rng.randint(*recipe.intents)):
-        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned)))
+        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned_devices)))
         wording = _weighted(recipe.wordings, rng)
         family, propose = _family(recipe, rng)
-        ask = Ask(wording, taken, recipe.devices, number == 0, *recipe.told, recipe.home.language, recipe.whole_sets)
+        ask = Ask(
+            wording, taken, recipe.devices, number == 0, *recipe.briefing_scope, recipe.home.language, recipe.whole_sets
+        )
         draft = propose(home, rng, ask)
         if draft is None or _asks_again(draft, drafts):
             break
@@ -202,12 +204,16 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
             drafts.append(part)
             families_of.append(family)
             worded.append(part.wording or wording)
-        home = after(home, draft.before)  # only the first has calls before it; later wishes are of the home after them
+        home = home_after_calls(
+            home, draft.before
+        )  # only the first has calls before it; later wishes are of the home after them
     if len(drafts) < recipe.intents[0]:
         return None
     teller = Verbaliser(recipe, home, split, rng)
     parts = zip(families_of, drafts, worded)
-    intents = [teller.intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)]
+    intents = [
+        teller.make_intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)
+    ]
     return Blueprint(
         id=f"{split}-{seed}",
         seed=seed,
@@ -217,8 +223,8 @@ def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: ran
         scene=_scene(profile, home, recipe.home.language),
         home=home_to_json(home),
         intents=tuple(intents),
-        memory=tuple(teller.plain(fact) for draft in drafts for fact in draft.memory),
-        history=teller.history(drafts[0]),
+        memory=tuple(teller.say_plainly(fact) for draft in drafts for fact in draft.memory),
+        history=teller.make_history(drafts[0]),
         preserve=recipe.preserve,
         toolset=recipe.toolset,
         prompt=recipe.prompt,
@@ -242,16 +248,16 @@ class Verbaliser:
     split: Split
     rng: random.Random
 
-    def intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
+    def make_intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
         """The draft as an intent with its sentences."""
-        sentences = [self.said(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
+        sentences = [self.say_as_user(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
         return Intent(
             id=number,
             family=family,
             subcategory=draft.subcategory,
             factors=draft.factors.model_copy(update={"noise": "noisy"}) if wording == "noisy" else draft.factors,
             queries=tuple(dict.fromkeys(sentences)),
-            clarification=self.said(draft.plainly or draft.meaning, "clear"),
+            clarification=self.say_as_user(draft.plainly or draft.meaning, "clear"),
             conditions=draft.conditions,
             automation=draft.automation,
             answer=draft.answer,
@@ -260,34 +266,34 @@ class Verbaliser:
             reads=draft.reads,
             devices=draft.devices,
             plan=draft.plan,
-            reply=self.plain(draft.reply) if draft.reply else None,
-            question=self.plain(draft.question) if draft.question else None,
+            reply=self.say_plainly(draft.reply) if draft.reply else None,
+            question=self.say_plainly(draft.question) if draft.question else None,
         )
 
-    def history(self, draft: Draft) -> tuple[Past, ...]:
+    def make_history(self, draft: Draft) -> tuple[Past, ...]:
         """The earlier dialogue; the assistant's replies are in the plainest wording."""
         past: list[Past] = []
         for said in draft.past:
-            past.append(Past(role="user", content=self.said(said.meaning, "clear")))
-            reply = self.plain(said.reply) if said.reply else self.speaker.say("done")
+            past.append(Past(role="user", content=self.say_as_user(said.meaning, "clear")))
+            reply = self.say_plainly(said.reply) if said.reply else self.speaker_for_agents.say("done")
             past.append(Past(role="assistant", content=reply))
         return tuple(past)
 
-    def said(self, meaning: Meaning, wording: Wording) -> str:
+    def say_as_user(self, meaning: Meaning, wording: Wording) -> str:
         """A sentence that the user says.
 
         Raises `NoSentence` if none of the split can be found.
         """
-        return utter(meaning, self.home, self.recipe.voice, wording, self.split, self.rng)
+        return write_utterance(meaning, self.home, self.recipe.user_voice, wording, self.split, self.rng)
 
-    def plain(self, meaning: Meaning) -> str:
+    def say_plainly(self, meaning: Meaning) -> str:
         """Text that the user does not say, and that therefore belongs to no split."""
-        return meaning.words(self.speaker)
+        return meaning.words(self.speaker_for_agents)
 
     @property
-    def speaker(self) -> Speaker:
+    def speaker_for_agents(self) -> Speaker:
         """A speaker with the wording `clear`, who calls things by their names, as agents do."""
-        return Speaker(self.home, replace(self.recipe.voice, by_alias=0.0), "clear", self.rng)
+        return Speaker(self.home, replace(self.recipe.user_voice, by_alias=0.0), "clear", self.rng)
 
 
 def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
@@ -296,7 +302,7 @@ def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
     If the recipe names a whole family, subcategories that are wordings are weighted by the weights of the wordings.
     """
     family, _, subcategory = _weighted(recipe.families, rng).partition("/")
-    known = families()[family]
+    known = intent_families()[family]
     if not subcategory:
         weights: Mapping[Any, float] = recipe.wordings
         subcategory = _weighted({name: weights.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
@@ -307,7 +313,7 @@ WORDINGS = ("clear", "colloquial", "noisy")
 
 
 def _scene(profile: Profile, home: Home, language: str) -> str:
-    return people(language).scene.format(
+    return load_people_words(language).scene.format(
         name=profile.name,
         age=profile.age,
         habit=profile.habits[0],

@@ -17,27 +17,34 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal
 
-from homerl.envs.homeenv.language.meaning import Act, Command, Meaning
-from homerl.envs.homeenv.language.noise import corrected
-from homerl.envs.homeenv.language.sentences import utter
+from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand
+from homerl.envs.homeenv.language.noise import add_self_correction
+from homerl.envs.homeenv.language.sentences import write_utterance
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import DeviceAction, after, enact, propose, spoken_call
+from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Part
-from homerl.envs.homeenv.tasks.filters import first_failure
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
-    OneOf,
-    Unvalued,
-    WhichOne,
-    device_can_be_left_out,
-    kind_of,
-    value_can_be_left_out,
+    AnyDeviceRequest,
+    UnvaluedRequest,
+    WhichDeviceQuestion,
+    can_leave_out_device,
+    can_leave_out_value,
+    open_kind_of,
 )
-from homerl.envs.homeenv.tasks.intents.dialogue import act_text, as_acts, device_text, framed, plan_undo, repeated
-from homerl.envs.homeenv.tasks.traits import device_kind, members
+from homerl.envs.homeenv.tasks.intents.dialogue import (
+    act_text,
+    calls_as_acts,
+    device_text,
+    frame_meaning,
+    plan_undo,
+    repeat_action,
+)
+from homerl.envs.homeenv.tasks.traits import device_kind, members_of_kind
 from homerl.play.course import Behaviours
 from homerl.play.words.splits import NoSentence, Voice
 
@@ -47,7 +54,7 @@ CANDIDATES = 4  # ways to tell a wish that are put into words and checked
 
 
 @dataclass(frozen=True)
-class Corrected:
+class SelfCorrectedRequest:
     """A request in which a device or a value is named wrongly, and corrected at once."""
 
     acts: tuple[Act, ...]
@@ -55,21 +62,23 @@ class Corrected:
     def words(self, speaker: Speaker) -> str:
         """The sentence. Raises `NoSentence` if nothing in it can be mistaken."""
         text = speaker.request(self.acts)
-        if (said := corrected(text, speaker)) == text:
+        if (said := add_self_correction(text, speaker)) == text:
             raise NoSentence
         return said
 
 
-def with_behaviours(blueprint: Blueprint, rates: Behaviours, voice: Voice) -> Blueprint:
+def apply_home_behaviours(blueprint: Blueprint, rates: Behaviours, voice: Voice) -> Blueprint:
     """The blueprint with courses for the wishes that are drawn by its seed and that allow them."""
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
     for number in range(len(blueprint.intents)):
         teller = _Teller(blueprint, number, home, voice)
-        for candidate in islice(teller.candidates(rates), CANDIDATES):
-            if first_failure(candidate) is None:
+        for candidate in islice(teller.candidate_blueprints(rates), CANDIDATES):
+            if first_filter_failure(candidate) is None:
                 blueprint = candidate
                 break
-        if teller.rng_aside.random() < rates.beside_the_point and (aside := _Teller(blueprint, number, home, voice).aside()):
+        if teller.rng_aside.random() < rates.beside_the_point and (
+            aside := _Teller(blueprint, number, home, voice).blueprint_with_aside()
+        ):
             blueprint = aside
     return blueprint
 
@@ -83,14 +92,14 @@ class _Teller:
         seed = f"{blueprint.id} {blueprint.seed} {self.intent.id}"
         self.rng, self.rng_aside = random.Random(f"behaviour {seed}"), random.Random(f"aside {seed}")
 
-    def candidates(self, rates: Behaviours) -> Iterator[Blueprint]:
+    def candidate_blueprints(self, rates: Behaviours) -> Iterator[Blueprint]:
         """The blueprint with the wish told in the drawn behaviour; nothing if it does not allow the behaviour."""
         drawn = self.rng.random() - rates.disclosure
-        ways: Callable[[], Iterator[Intent]] = self.disclosed
+        ways: Callable[[], Iterator[Intent]] = self.disclosed_intents
         if drawn >= 0:
-            ways, drawn = self.mistaken, drawn - rates.self_correction
+            ways, drawn = self.self_corrected_intents, drawn - rates.self_correction
         if drawn >= 0:
-            ways, drawn = self.changed, drawn - rates.change_of_mind
+            ways, drawn = self.changed_intents, drawn - rates.change_of_mind
         if drawn >= 0 or self.intent.clarify:
             return
         try:
@@ -105,9 +114,9 @@ class _Teller:
 
     # disclosure
 
-    def disclosed(self) -> Iterator[Intent]:
+    def disclosed_intents(self) -> Iterator[Intent]:
         """The wish in parts: without its value, its device or its time, with one device after the other, or in two steps."""
-        actions = self.actions()
+        actions = self.named_actions()
         if len(actions) == 1:
             yield from self._without_a_slot(actions[0])
         elif actions:
@@ -118,46 +127,52 @@ class _Teller:
             return  # the device that was meant is for the agent to find out
         if self.intent.automation:
             acts = tuple(act for call in self.intent.automation.actions for act in self._acts((call,)))
-            opening = framed("behaviours.later", act=lambda speaker: _clauses(acts, speaker))
-            yield self.with_course(self.part("disclosure", opening, question=framed("behaviours.ask_when")), whole)
+            opening = frame_meaning("behaviours.later", act=lambda speaker: _clauses(acts, speaker))
+            yield self.with_course(
+                self.make_part("disclosure", opening, question=frame_meaning("behaviours.ask_when")), whole
+            )
         elif len(dids) == 1:
-            target = device_text(self.home.plan.by_did[min(dids)])
-            opening, question = (framed(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
-            yield self.with_course(self.part("disclosure", opening, question=question), whole)
+            target = device_text(self.home.plan.devices_by_did[min(dids)])
+            opening, question = (frame_meaning(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
+            yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
 
     def _without_a_slot(self, action: DeviceAction) -> Iterator[Intent]:
         """The one action without its value, then without saying which device."""
         act, room = action.act(), action.device.room
-        if value_can_be_left_out(action):
-            slot = framed("behaviours.slot.value", value=lambda speaker: speaker.value(action.value, action.type))
-            opening = self.part("disclosure", Unvalued(act), question=Unvalued(act, asked=True))
-            yield self.with_course(opening, self.part("disclosure", slot))
-        kind = kind_of(self.home, action)
+        if can_leave_out_value(action):
+            slot = frame_meaning(
+                "behaviours.slot.value", value=lambda speaker: speaker.value(action.value, action.value_type)
+            )
+            opening = self.make_part("disclosure", UnvaluedRequest(act), question=UnvaluedRequest(act, asked=True))
+            yield self.with_course(opening, self.make_part("disclosure", slot))
+        kind = open_kind_of(self.home, action)
         for within in (None, room):
-            if kind and device_can_be_left_out(self.home, action, kind, within):
-                opening = self.part("disclosure", OneOf(act, kind, within), question=WhichOne(kind, within))
-                slot = framed("behaviours.slot.device", target=device_text(action.device, action.part))
-                yield self.with_course(opening, self.part("disclosure", slot))
+            if kind and can_leave_out_device(self.home, action, kind, within):
+                opening = self.make_part(
+                    "disclosure", AnyDeviceRequest(act, kind, within), question=WhichDeviceQuestion(kind, within)
+                )
+                slot = frame_meaning("behaviours.slot.device", target=device_text(action.device, action.part_name))
+                yield self.with_course(opening, self.make_part("disclosure", slot))
 
     def _one_by_one(self, actions: list[DeviceAction]) -> Intent:
         """The devices of the wish one after the other."""
-        parts = [self.part("disclosure", Command((actions[0].act(),)), plan=actions[0].plan)]
+        parts = [self.make_part("disclosure", SpokenCommand((actions[0].act(),)), plan=actions[0].plan)]
         for action in actions[1:]:
-            meaning = framed("behaviours.more", text=act_text(action.act()))
-            parts.append(self.part("disclosure", meaning, plan=action.plan))
+            meaning = frame_meaning("behaviours.more", text=act_text(action.act()))
+            parts.append(self.make_part("disclosure", meaning, plan=action.plan))
         return self.with_course(*parts)
 
     # self-correction
 
-    def mistaken(self) -> Iterator[Intent]:
+    def self_corrected_intents(self) -> Iterator[Intent]:
         """The wish with something wrong in it that is corrected at once."""
-        if actions := self.actions():
-            meaning = Corrected(tuple(action.act() for action in actions))
-            yield self.with_course(self.part("self_correction", meaning))
+        if actions := self.named_actions():
+            meaning = SelfCorrectedRequest(tuple(action.act() for action in actions))
+            yield self.with_course(self.make_part("self_correction", meaning))
 
     # change of mind
 
-    def changed(self) -> Iterator[Intent]:
+    def changed_intents(self) -> Iterator[Intent]:
         """Another wish first, with another value or another device; then the wish in its place, said in full."""
         return filter(self._can_be_said_again, self._second_thoughts())
 
@@ -165,13 +180,13 @@ class _Teller:
         """Whether all that the last part says may follow the first part: nothing that is said twice toggles or counts."""
         conditions = [compile_condition(text, self.home.plan) for text in wish.conditions]
         try:
-            end = after(self.home, (*wish.course[0].plan, *wish.plan))
+            end = home_after_calls(self.home, (*wish.course[0].plan, *wish.plan))
         except Refused:
             return False
-        return all(condition.holds(end) for condition in conditions)
+        return all(condition.holds_in(end) for condition in conditions)
 
     def _second_thoughts(self) -> Iterator[Intent]:
-        actions = self.actions()
+        actions = self.named_actions()
         acts = tuple(action.act() for action in actions)
         for number, action in enumerate(actions):
             for other in self._other_values(action):
@@ -183,39 +198,39 @@ class _Teller:
     def _other_values(self, action: DeviceAction) -> Iterator[DeviceAction]:
         """The action with other values, such that the action itself still brings about all that is wanted after them."""
         for _ in range(TRIES if action.value is not None and not isinstance(action.value, bool) else 0):
-            other = propose(self.home, action.device, action.path, self.rng)
+            other = propose_action(self.home, action.device, action.path, self.rng)
             if other is None or other.value in (None, action.value):
                 continue
-            again = enact(after(self.home, other.plan), action.device, action.path, action.value)
+            again = make_action(home_after_calls(self.home, other.plan), action.device, action.path, action.value)
             if again is not None and again.condition == action.condition:
                 yield other
 
     def _other_devices(self, action: DeviceAction) -> Iterator[Intent]:
         """The action on other devices of the kind; the change of mind undoes it there in so many words."""
-        kind = device_kind(action.device, action.part)
-        others = [pair for pair in members(self.home, kind) if pair[0].did not in self._taken()]
+        kind = device_kind(action.device, action.part_name)
+        others = [pair for pair in members_of_kind(self.home, kind) if pair[0].did not in self._taken()]
         for device, part in self.rng.sample(others, len(others)):
-            other = repeated(self.home, action, device, part)
-            undo = plan_undo(self.home, after(self.home, other.plan), device) if other else None
+            other = repeat_action(self.home, action, device, part)
+            undo = plan_undo(self.home, home_after_calls(self.home, other.plan), device) if other else None
             if other is None or undo is None or len(undo.calls) > 1:
                 continue
-            changed = self._instead([other], (*undo.calls, *action.plan), (*undo.acts, action.act()))
+            changed = self._instead([other], (*undo.calls, *action.plan), (*undo.undo_acts, action.act()))
             yield changed.model_copy(
                 update={
                     "conditions": (f"{action.condition} and {undo.condition}",),
                     "devices": (*self.intent.devices, device.did),
                     "plan": (*undo.calls, *action.plan),
-                    "queries": (self.said(Command((*undo.acts, action.act()))),),
-                    "clarification": self.said(Command((*undo.acts, action.act()))),
+                    "queries": (self.say_in_split(SpokenCommand((*undo.undo_acts, action.act()))),),
+                    "clarification": self.say_in_split(SpokenCommand((*undo.undo_acts, action.act()))),
                 }
             )
 
     def _instead(self, first: list[DeviceAction], plan: tuple[Call, ...], acts: tuple[Act, ...]) -> Intent:
-        opening = Command(tuple(one.act() for one in first))
-        meaning = framed("behaviours.instead", text=lambda speaker: _clauses(acts, speaker))
+        opening = SpokenCommand(tuple(one.act() for one in first))
+        meaning = frame_meaning("behaviours.instead", text=lambda speaker: _clauses(acts, speaker))
         return self.with_course(
-            self.part("change_of_mind", opening, plan=tuple(call for one in first for call in one.plan)),
-            self.part("change_of_mind", meaning, plan=plan),
+            self.make_part("change_of_mind", opening, plan=tuple(call for one in first for call in one.plan)),
+            self.make_part("change_of_mind", meaning, plan=plan),
         )
 
     def _taken(self) -> set[str]:
@@ -231,20 +246,22 @@ class _Teller:
 
     # beside the point
 
-    def aside(self) -> Blueprint | None:
+    def blueprint_with_aside(self) -> Blueprint | None:
         """The blueprint with an answer beside the point, if the wish calls for a question."""
         asks = self.intent.clarify or self.intent.family == "ambiguous" or any(part.question for part in self.intent.course)
         if not asks:
             return None
         try:
-            said = utter(framed("behaviours.aside"), self.home, self.voice, "clear", self.blueprint.split, self.rng_aside)
+            said = write_utterance(
+                frame_meaning("behaviours.aside"), self.home, self.voice, "clear", self.blueprint.split, self.rng_aside
+            )
         except NoSentence:
             return None
         return self.with_intent(self.intent.model_copy(update={"aside": said}))
 
     # what all of them need
 
-    def actions(self) -> list[DeviceAction]:
+    def named_actions(self) -> list[DeviceAction]:
         """The wish as one action for each device that it names; empty for other wishes, or if others refer to it."""
         intent = self.intent
         named = any(intent.family == family and sub in (None, intent.subcategory) for family, sub in BY_NAME)
@@ -259,28 +276,30 @@ class _Teller:
         """The wish with this course."""
         return self.intent.model_copy(update={"course": parts})
 
-    def part(self, behaviour: str, meaning: Meaning, plan: tuple[Call, ...] = (), question: Meaning | None = None) -> Part:
+    def make_part(
+        self, behaviour: str, meaning: Meaning, plan: tuple[Call, ...] = (), question: Meaning | None = None
+    ) -> Part:
         """A part in words of the blueprint's split. Raises `NoSentence` if there are none."""
         agent = Speaker(self.home, replace(self.voice, by_alias=0.0), "clear", self.rng)
         asked = question.words(agent) if question else None
-        return Part(behaviour=behaviour, text=self.said(meaning), plan=plan, question=asked)
+        return Part(behaviour=behaviour, text=self.say_in_split(meaning), plan=plan, question=asked)
 
-    def said(self, meaning: Meaning) -> str:
+    def say_in_split(self, meaning: Meaning) -> str:
         """A sentence of the user. Raises `NoSentence` if none of the split can be found."""
         wording: Literal["clear", "colloquial"] = self.rng.choice(("clear", "colloquial"))
-        return utter(meaning, self.home, self.voice, wording, self.blueprint.split, self.rng)
+        return write_utterance(meaning, self.home, self.voice, wording, self.blueprint.split, self.rng)
 
     def _acts(self, calls: tuple[Call, ...]) -> tuple[Act, ...]:
-        return as_acts(self.home.plan.by_did[calls[0].did], calls)
+        return calls_as_acts(self.home.plan.devices_by_did[calls[0].did], calls)
 
 
 def _action(home: Home, call: Call) -> DeviceAction | None:
     """The action that a call of a plan stands for."""
-    device = home.plan.by_did[call.did]
+    device = home.plan.devices_by_did[call.did]
     path, value, _ = spoken_call(device, call)
-    return enact(home, device, path, value)
+    return make_action(home, device, path, value)
 
 
 def _clauses(acts: tuple[Act, ...], speaker: Speaker) -> str:
     """The acts as clauses that are joined."""
-    return speaker.join([speaker.act(act) for act in acts])
+    return speaker.join_requests([speaker.act(act) for act in acts])

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
-from homerl.play.course import Added, Behaviour
+from homerl.play.course import AddedLimits, Behaviour
 from homerl.play.words.answers import Answer
 
 FORMAT: Literal[2] = 2
@@ -170,12 +170,12 @@ class Blueprint(Model):
         return TOOLSETS[self.toolset].one_answer
 
     @property
-    def conditions(self) -> tuple[str, ...]:
+    def all_conditions(self) -> tuple[str, ...]:
         """The conditions of all intents: the part of Φ that concerns the state of the home."""
         return tuple(condition for intent in self.intents for condition in intent.conditions)
 
     @property
-    def devices(self) -> frozenset[str]:
+    def changeable_devices(self) -> frozenset[str]:
         """Ids of the devices that some intent may change."""
         return frozenset(did for intent in self.intents for did in intent.devices)
 
@@ -185,8 +185,8 @@ def turns_needed(blueprint: Blueprint) -> int:
     return sum(2 if intent.clarify or intent.family == "ambiguous" else 1 for intent in blueprint.intents)
 
 
-def added_by(blueprint: Blueprint) -> Added:
+def added_by_courses(blueprint: Blueprint) -> AddedLimits:
     """What the courses of all wishes add: a turn for each part after the first and for each aside, and the parts' calls."""
     parts = [part for intent in blueprint.intents for part in intent.course]
     turns = sum(max(0, len(intent.course) - 1) + (intent.aside is not None) for intent in blueprint.intents)
-    return Added(turns, sum(len(part.plan) for part in parts))
+    return AddedLimits(turns, sum(len(part.plan) for part in parts))

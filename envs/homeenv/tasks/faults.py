@@ -13,9 +13,9 @@ from functools import lru_cache
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
-from homerl.envs.homeenv.tasks.situation import situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
-from homerl.play.words.manner import Manner, manner
+from homerl.play.words.manner import Manner, load_manner
 
 CODE = re.compile(
     r"[`{}]|[=!<>]=|=>|\w ?= ?\w|</?\w+>|\b\w+\((?!s\))[^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
@@ -26,39 +26,39 @@ DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 
 
-def overheard(text: str, home: Home) -> str:
+def replace_device_ids(text: str, home: Home) -> str:
     """The agent's text with each device id replaced by the device's room and name."""
-    named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.by_did.items()}
+    named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.devices_by_did.items()}
     return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
 
 
-def utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
+def find_utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
     """(reason, explanation) if the user must not say this while these intents are open, else None."""
-    words = manner(episode.blueprint.language)
-    own = own_words(situation_of(episode).blueprint, intents)
-    if leaked := leak(text, own, situation_of(episode).home, words):
+    words = load_manner(episode.blueprint.language)
+    own = texts_told_to_person(home_situation_of(episode).blueprint, intents)
+    if leaked := find_leaked_word(text, own, home_situation_of(episode).home, words):
         return "leak", f"the user said {leaked!r}, which a person would not"
-    if repeats(text, episode):
+    if is_repetition(text, episode):
         return "repetition", "the user said the same again though nothing had changed"
-    if named := contradiction(text, own, episode, intents, words):
+    if named := find_contradiction(text, own, episode, intents, words):
         return "contradiction", f"the user named {named!r}, which is not what it wants"
     return None
 
 
-def own_words(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
+def texts_told_to_person(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
     """Everything that the person was told, as one text: the intents' wordings, the scene, the memory and the history."""
     wishes = [text for intent in intents for text in (intent.clarification, *intent.queries)]
     wishes += [part.text for intent in intents for part in intent.course]
     return "\n".join([*wishes, blueprint.scene, *blueprint.memory, *(past.content for past in blueprint.history)])
 
 
-def leak(text: str, own: str, home: Home, words: Manner) -> str | None:
+def find_leaked_word(text: str, own: str, home: Home, words: Manner) -> str | None:
     """The first word of a text that only a simulator would say, or None.
 
     Such words are ids, code, names of parameters, and words about being a simulator. Words that the person was told are
     allowed.
     """
-    ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.by_did)
+    ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.devices_by_did)
     code = (match[0] for match in CODE.finditer(text))
     dotted = (path for path in _paths(home) if path.lower() in text.lower())
     role = (match[0] for pattern in words.out_of_role for match in re.finditer(pattern, text, re.I))
@@ -71,7 +71,7 @@ def _paths(home: Home) -> set[str]:
     return {path for spec in specs for path in (*spec.attribute_index, *spec.service_index) if "." in path}
 
 
-def repeats(text: str, episode: Episode) -> bool:
+def is_repetition(text: str, episode: Episode) -> bool:
     """Whether the text repeats the user's last utterance although the turn in between changed nothing but the clock."""
     last = next((m["content"] for m in reversed(episode.messages) if m["role"] == "user"), None)
     if episode.turn == 0 or last is None or _bare(last) != _bare(text):
@@ -84,23 +84,29 @@ def _bare(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
-def contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
+def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
     """What the text says against the user's wishes: a device, a number, or the opposite of a wish; None for nothing.
 
     If the text objects or corrects itself, it may also name what the assistant said, and a wrong number beside a right one.
     """
-    home, told, said = situation_of(episode).home, told_numbers(own, intents, words), number_values(text, words)
+    home, told, said = (
+        home_situation_of(episode).home,
+        numbers_known_to_person(own, intents, words),
+        numbers_in_text(text, words),
+    )
     if not _says(words.objects, text):
         return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
-    heard = overheard("\n".join(episode.words_of(m).text for m in episode.messages if m["role"] == "assistant"), home)
-    named = any(_has(name, own) for name in mentions(text, home))
+    heard = replace_device_ids(
+        "\n".join(episode.spoken_words_of(m).text for m in episode.messages if m["role"] == "assistant"), home
+    )
+    named = any(_has(name, own) for name in mentioned_devices(text, home))
     device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
-    return device or (None if said & told else _least(said - told - number_values(heard, words)))
+    return device or (None if said & told else _least(said - told - numbers_in_text(heard, words)))
 
 
-def told_numbers(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
+def numbers_known_to_person(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
     """The numbers that the person knows: those it was told, and those in the intents' plans and conditions."""
-    return number_values(own, words) | {value for intent in intents for value in _values(intent)}
+    return numbers_in_text(own, words) | {value for intent in intents for value in _values(intent)}
 
 
 def _least(values: set[float]) -> str | None:
@@ -115,7 +121,7 @@ def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) 
     """
     dids = {did for intent in intents for did in (*intent.devices, *(did for did, _ in intent.reads))}
     mine = [device for device in home.plan.devices if device.did in dids]
-    for name in mentions(text, home) if mine else ():
+    for name in mentioned_devices(text, home) if mine else ():
         called = [device for device in home.plan.devices if device.name == name]
         here = [device for device in called if _has(device.room.name, text)]
         if _has(name, own):
@@ -135,7 +141,7 @@ def _may_be(device: Device, mine: Device, text: str) -> bool:
     return device.spec.category == mine.spec.category and (device.room is mine.room or not _has(device.room.name, text))
 
 
-def mentions(text: str, home: Home) -> Iterator[str]:
+def mentioned_devices(text: str, home: Home) -> Iterator[str]:
     """Names of devices in a text. Where names overlap, the longest is used."""
     for name in sorted({device.name for device in home.plan.devices}, key=len, reverse=True):
         if _has(name, text):
@@ -143,25 +149,31 @@ def mentions(text: str, home: Home) -> Iterator[str]:
             text = _pattern(name).sub(" ", text)
 
 
-def about(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
+def intent_of_text(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
     """The intent whose devices the text names, if there is exactly one such intent."""
-    matching = [i for i in intents if any(home.plan.by_did[did].name in set(mentions(text, home)) for did in i.devices)]
+    matching = [
+        i
+        for i in intents
+        if any(home.plan.devices_by_did[did].name in set(mentioned_devices(text, home)) for did in i.devices)
+    ]
     return matching[0] if len(matching) == 1 else None
 
 
-def on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
+def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
     """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
 
     None if the intent has neither devices nor values.
     """
-    plan = situation_of(episode).home.plan.by_did
+    plan = home_situation_of(episode).home.plan.devices_by_did
     actions = intent.automation.actions if intent.automation else ()
     dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
     names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
     values = set(_values(intent))
     if not (names or values):
         return None
-    return any(_has(word, text) for word in names) or bool(values & number_values(text, manner(episode.blueprint.language)))
+    return any(_has(word, text) for word in names) or bool(
+        values & numbers_in_text(text, load_manner(episode.blueprint.language))
+    )
 
 
 def _values(intent: Intent) -> Iterable[float]:
@@ -171,9 +183,9 @@ def _values(intent: Intent) -> Iterable[float]:
     yield from (float(digits) for text in intent.conditions for digits in DIGITS.findall(text))
 
 
-def number_values(text: str, words: Manner) -> set[float]:
+def numbers_in_text(text: str, words: Manner) -> set[float]:
     """The absolute values of the numbers in a text: all digits, and number words from ten up."""
-    pattern, values = words.numbers.reading
+    pattern, values = words.numbers.pattern_and_values
     digits = DIGITS.findall(THOUSANDS.sub("", text))
     return {abs(float(number)) for number in digits} | {values[word.lower()] for word in pattern.findall(text)}
 

@@ -18,16 +18,16 @@ from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
-from homerl.envs.homeenv.tasks.goals import Heard, goals, keeps
-from homerl.envs.homeenv.tasks.rules import flaw
+from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps
+from homerl.envs.homeenv.tasks.rules import find_automation_flaw
 
 Verdict = str | None  # the reason for dropping the blueprint, or None
 
 
-def executable(blueprint: Blueprint, home: Home) -> Verdict:
+def check_executable(blueprint: Blueprint, home: Home) -> Verdict:
     """Check that conditions compile for the home, and that the plan runs in the sandbox without refusal or error."""
     try:
-        goals(blueprint, home)
+        compile_goals(blueprint, home)
         for text in _all_conditions(blueprint):
             compile_condition(text, home.plan)
     except InputError:
@@ -39,41 +39,41 @@ def executable(blueprint: Blueprint, home: Home) -> Verdict:
     return "plan fails" if result.error else None
 
 
-def within_bounds(blueprint: Blueprint, home: Home) -> Verdict:
+def check_bounds(blueprint: Blueprint, home: Home) -> Verdict:
     """Check that each constant in a condition is a value that the compared attribute can have."""
     for text in _all_conditions(blueprint):
         for slot, value in compile_condition(text, home.plan).comparisons:
             try:
-                home.plan.slots[slot].type.check(value)
+                home.plan.slots[slot].type.check_value(value)
             except Refused as refusal:
                 return f"constant {refusal.rule}"
     return None
 
 
-def consistent(blueprint: Blueprint, home: Home) -> Verdict:
+def check_consistency(blueprint: Blueprint, home: Home) -> Verdict:
     """Check that plan, conditions and devices agree.
 
     No goal is met at the start. All conditions hold after the plan. `keeps` hold before and after it. The plan changes
     no device that no intent concerns. The conditions of an intent read exactly the devices of the intent. Automations
     are checked by `rules.flaw`.
     """
-    if any(goal.met(home, Heard()) for goal in goals(blueprint, home)):
+    if any(goal.met(home, HeardReplies()) for goal in compile_goals(blueprint, home)):
         return "a condition holds already"
     for wanted in (intent.automation for intent in blueprint.intents if intent.automation):
-        if reason := flaw(home, wanted):
+        if reason := find_automation_flaw(home, wanted):
             return reason
-    conditions = [compile_condition(text, home.plan) for text in blueprint.conditions]
-    kept = keeps(blueprint, home)
+    conditions = [compile_condition(text, home.plan) for text in blueprint.all_conditions]
+    kept = compile_keeps(blueprint, home)
     after = home.fork()
     for intent in blueprint.intents:
         for call in intent.plan:
             after.call(call.did, call.service, call.args)
-    if not all(condition.holds(after) for condition in conditions):
+    if not all(condition.holds_in(after) for condition in conditions):
         return "conditions contradict each other"
-    if not all(condition.holds(state) for condition in kept for state in (home, after)):
+    if not all(condition.holds_in(state) for condition in kept for state in (home, after)):
         return "what is to be kept is not, or was not so"
     slots = home.plan.slots
-    if {slots[change.slot].owner for change in home.diff(after)} - blueprint.devices:
+    if {slots[change.slot].owner for change in home.diff(after)} - blueprint.changeable_devices:
         return "plan touches other devices"
     for intent in blueprint.intents:
         owners = {slots[s].owner for text in intent.conditions for s in compile_condition(text, home.plan).slots}
@@ -82,7 +82,7 @@ def consistent(blueprint: Blueprint, home: Home) -> Verdict:
     return None
 
 
-def expressible(blueprint: Blueprint, home: Home) -> Verdict:
+def check_expressible(blueprint: Blueprint, home: Home) -> Verdict:
     """Check that the agent's tools can make the calls of the plan, and show what must be read before them."""
     writer = TOOLSETS[blueprint.toolset].writer(home.fork(), "", lambda device: device.did)
     for intent in blueprint.intents:
@@ -96,7 +96,7 @@ def expressible(blueprint: Blueprint, home: Home) -> Verdict:
 def _all_conditions(blueprint: Blueprint) -> list[str]:
     """The conditions of the intents, those to be kept, and the effects of the automations."""
     effects = [i.automation.effects for i in blueprint.intents if i.automation]
-    parts = (blueprint.conditions, *(i.keeps for i in blueprint.intents), *effects)
+    parts = (blueprint.all_conditions, *(i.keeps for i in blueprint.intents), *effects)
     return [text for part in parts for text in part]
 
 
@@ -106,14 +106,14 @@ def _later(intent: Intent) -> tuple[Call, ...]:
 
 
 FILTERS: dict[str, Callable[[Blueprint, Home], Verdict]] = {
-    "executable": executable,
-    "within_bounds": within_bounds,
-    "consistent": consistent,
-    "expressible": expressible,
+    "executable": check_executable,
+    "within_bounds": check_bounds,
+    "consistent": check_consistency,
+    "expressible": check_expressible,
 }
 
 
-def first_failure(blueprint: Blueprint) -> tuple[str, str] | None:
+def first_filter_failure(blueprint: Blueprint) -> tuple[str, str] | None:
     """The name of the first filter that drops the blueprint, with its reason; None if all pass."""
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
     for name, check in FILTERS.items():

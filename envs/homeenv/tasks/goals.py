@@ -17,12 +17,12 @@ from typing import Any
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
-from homerl.envs.homeenv.tasks.rules import fulfils
-from homerl.play.words.answers import read_answer
+from homerl.envs.homeenv.tasks.rules import has_wanted_automation
+from homerl.play.words.answers import judge_answer_by_rules
 
 
 @dataclass(frozen=True)
-class Heard:
+class HeardReplies:
     """What the agents have said so far, as sets of intent ids.
 
     `answered` are intents whose question was answered correctly. `asked` are intents for which the agent asked a
@@ -34,7 +34,7 @@ class Heard:
     asked: frozenset[int] = frozenset()
     misled: frozenset[int] = frozenset()
 
-    def after(self, intent: Intent, claims: str, question: bool, untouched: bool) -> Heard:
+    def after_message(self, intent: Intent, claims: str, question: bool, untouched: bool) -> HeardReplies:
         """The state after one more message, said while the user spoke of `intent`.
 
         `claims` is the part of the message that states something. `question` says whether the message asks something.
@@ -44,10 +44,10 @@ class Heard:
         if question and intent.clarify:
             asked |= {intent.id} if untouched else set()
         elif intent.answer is not None and intent.id not in misled:
-            reading = read_answer(intent.answer, claims)
+            reading = judge_answer_by_rules(intent.answer, claims)
             answered |= {intent.id} if reading == "right" else set()
             misled |= {intent.id} - answered if reading == "wrong" else set()
-        return Heard(answered, asked, misled)
+        return HeardReplies(answered, asked, misled)
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Goal:
     """One goal of Φ: the id of its intent, a predicate, and whether the goal asks for an answer."""
 
     intent: int
-    met: Callable[[Home, Heard], bool] = field(compare=False)
+    met: Callable[[Home, HeardReplies], bool] = field(compare=False)
     answer: bool = False
 
 
-def goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
+def compile_goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
     """All goals in the order of the intents.
 
     Raises `InputError` if a condition does not fit the home.
@@ -67,13 +67,13 @@ def goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
     return tuple(goal for intent in blueprint.intents for goal in _goals_of(intent, start))
 
 
-def keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
+def compile_keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
     """The compiled conditions that must hold throughout the episode."""
     return tuple(compile_condition(text, start.plan) for intent in blueprint.intents for text in intent.keeps)
 
 
-def _holds(condition: Condition, home: Home, heard: Heard) -> bool:
-    return condition.holds(home)
+def _holds(condition: Condition, home: Home, heard: HeardReplies) -> bool:
+    return condition.holds_in(home)
 
 
 def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
@@ -84,7 +84,7 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
         condition = compile_condition(text, start.plan)
         yield Goal(id, partial(_holds, condition))
     if (wanted := intent.automation) is not None:
-        yield Goal(id, lambda home, heard: fulfils(home, start, wanted))
+        yield Goal(id, lambda home, heard: has_wanted_automation(home, start, wanted))
     if intent.answer is not None:
         yield Goal(id, lambda home, heard: id in heard.answered, answer=True)
 

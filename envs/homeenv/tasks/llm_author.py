@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from homerl.envs.core.documents import InputError, read_yaml, validate
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.maker.make import make_home
 from homerl.envs.homeenv.sim.devices.device import Device
@@ -34,11 +34,11 @@ from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
-from homerl.envs.homeenv.tasks.faults import leak
-from homerl.envs.homeenv.tasks.filters import first_failure
-from homerl.envs.homeenv.tasks.profile import people, sample_profile
-from homerl.models.endpoint.structured import StructuredClient, Unreadable
-from homerl.play.words.manner import manner
+from homerl.envs.homeenv.tasks.faults import find_leaked_word
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.profile import load_people_words, sample_profile
+from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer
+from homerl.play.words.manner import load_manner
 from homerl.play.words.splits import Split, split_of
 from homerl.worlds.contract import NoBlueprint
 
@@ -56,7 +56,7 @@ def _words(text: str) -> str:
 Words = Annotated[str, AfterValidator(_words)]  # no length bound in the schema: servers differ in their support for it
 
 
-class AuthoringPrompts(Model):
+class HomeAuthoringPrompts(Model):
     """The prompts of `authoring.yaml`."""
 
     person: str
@@ -125,7 +125,7 @@ class Verdicts(Model):
 
 
 @dataclass(frozen=True)
-class Authored:
+class AuthoredHomeTasks:
     """A blueprint and the record of its making.
 
     The record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
@@ -136,14 +136,14 @@ class Authored:
 
 
 @cache
-def authoring_prompts() -> AuthoringPrompts:
+def home_authoring_prompts() -> HomeAuthoringPrompts:
     """The prompts, read once."""
-    return validate(AuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
+    return validate_document(HomeAuthoringPrompts, read_yaml(Path(__file__).with_name("authoring.yaml")))
 
 
-async def author_blueprint(
+async def author_home_blueprint(
     recipe: BlueprintRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
-) -> Authored:
+) -> AuthoredHomeTasks:
     """The first candidate of a seed that still has enough tasks after all filters.
 
     Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
@@ -154,17 +154,17 @@ async def author_blueprint(
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
         dropped["candidates: written"] += 1
         try:
-            authored = await Candidate(recipe, split, seed, home, client, dropped).blueprint(rng)
-        except Unreadable:
+            authored = await TaskCandidate(recipe, split, seed, home, client, dropped).author_tasks(rng)
+        except UnreadableAnswer:
             dropped["candidate: unreadable"] += 1
             continue
         if authored:
-            return Authored(authored.blueprint, authored.record | {"candidates": attempt})
+            return AuthoredHomeTasks(authored.blueprint, authored.record | {"candidates": attempt})
     raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TaskCandidate:
     """One home for which the model writes a person and tasks."""
 
     recipe: BlueprintRecipe
@@ -174,7 +174,7 @@ class Candidate:
     client: StructuredClient
     dropped: Counter[str]
 
-    async def blueprint(self, rng: random.Random) -> Authored | None:
+    async def author_tasks(self, rng: random.Random) -> AuthoredHomeTasks | None:
         """The blueprint of the tasks that pass the filters, or None if too few do.
 
         Raises `Unreadable` if an answer of the model cannot be parsed.
@@ -185,16 +185,16 @@ class Candidate:
             return None
         seed = rng.getrandbits(31)
         person = await self._person(shown, rng, seed)
-        others = people(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
+        others = load_people_words(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
         if any(name in person.name.split() or person.name.endswith(name) for name in others):
             self.dropped["candidate: a name of the other split"] += 1
             return None
         if self._is_code(person.scene):
             self.dropped["candidate: code in the scene"] += 1
             return None
-        given = authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        given = home_authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
-        asked = authoring_prompts().tasks.format(
+        asked = home_authoring_prompts().tasks.format(
             low=low, high=high, phrasings=self.recipe.phrasings, language=self._language
         )
         tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
@@ -208,15 +208,15 @@ class Candidate:
             return None
         intents = [intent.model_copy(update={"id": number}) for number, intent in enumerate(agreed, 1)]
         made = self._made(intents, person)
-        if failure := first_failure(made):
+        if failure := first_filter_failure(made):
             self.dropped["candidate: {}, {}".format(*failure)] += 1
             return None
         stored = [verdict.model_dump() for number, verdict in sorted(verdicts.items()) if kept[number - 1] in agreed]
-        return Authored(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
+        return AuthoredHomeTasks(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
 
     @property
     def _language(self) -> str:
-        return manner(self.recipe.home.language).language
+        return load_manner(self.recipe.home.language).language
 
     def _shown(self, rng: random.Random) -> str:
         """Descriptions of some controllable devices.
@@ -229,14 +229,14 @@ class Candidate:
 
     async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
         minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
-        text = authoring_prompts().sketch.format(
+        text = home_authoring_prompts().sketch.format(
             person=_plain(sketch),
             devices=shown,
             hour=minutes // 60 % 24,
             minute=minutes % 60,
             outside=self.home.state_of(OUTDOORS)["temperature"],
         )
-        return await self.client.ask(authoring_prompts().person.format(language=self._language), text, Person, seed)
+        return await self.client.ask(home_authoring_prompts().person.format(language=self._language), text, Person, seed)
 
     def _passed(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if its sentences and the simulator allow it."""
@@ -247,7 +247,7 @@ class Candidate:
             self.dropped["author: code is said"] += 1
         else:
             intent = self._intent(task, said, plainly[0])
-            if not (failure := first_failure(self._made([intent], person))):
+            if not (failure := first_filter_failure(self._made([intent], person))):
                 return intent
             self.dropped["{}: {}".format(*failure)] += 1
         return None
@@ -258,10 +258,10 @@ class Candidate:
 
     def _is_code(self, text: str) -> bool:
         """Whether the text contains an id, code or a phrase of a language model, by the rules for simulated users."""
-        return leak(text, "", self.home, manner(self.recipe.home.language)) is not None
+        return find_leaked_word(text, "", self.home, load_manner(self.recipe.home.language)) is not None
 
     def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
-        devices = owners(task.conditions, self.home)
+        devices = devices_read_by(task.conditions, self.home)
         scope = "single_device" if len(devices) < 2 else "multi_device"
         factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
         return Intent(
@@ -278,8 +278,8 @@ class Candidate:
 
     async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
         tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
-        text = authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
-        answer = await self.client.ask(authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
+        text = home_authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
+        answer = await self.client.ask(home_authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
         return {verdict.task: verdict for verdict in answer.verdicts if 1 <= verdict.task <= len(intents)}
 
     def _agreed(self, verdict: Verdict | None) -> bool:
@@ -306,7 +306,7 @@ class Candidate:
         )
 
 
-def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
+def devices_read_by(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
     """Ids of the devices that the conditions read.
 
     Empty if a condition does not compile; the first filter then reports it.
@@ -316,7 +316,9 @@ def owners(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
     except InputError:
         return ()
     return tuple(
-        dict.fromkeys(home.plan.slots[slot].owner for slot in read if home.plan.slots[slot].owner in home.plan.by_did)
+        dict.fromkeys(
+            home.plan.slots[slot].owner for slot in read if home.plan.slots[slot].owner in home.plan.devices_by_did
+        )
     )
 
 
@@ -339,10 +341,10 @@ def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
 def _device(home: Home, device: Device) -> str:
     """One line about a device: id, place, name, state and services."""
     services = (
-        f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+        f"{path}({', '.join(argument.describe_type() for argument in compiled.service.arguments)})"
         for path, compiled in device.spec.service_index.items()
     )
-    state = json.dumps(home.told_of(device.did), ensure_ascii=False)
+    state = json.dumps(home.readable_state_of(device.did), ensure_ascii=False)
     return f"- {device.did} ({device.room.name} {device.name}): {state}; {'; '.join(services)}"
 
 

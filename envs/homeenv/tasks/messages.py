@@ -14,16 +14,16 @@ from functools import lru_cache
 
 from pydantic import Field
 
-from homerl.envs.core.documents import InputError, read_yaml, validate
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.language.known import language_path
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.words.grammar import tight
+from homerl.play.words.grammar import normalise_spaces
 
 
-class Example(Model):
+class CardExample(Model):
     """The example of a model card: a room, a light in it, and a person's request."""
 
     room: str
@@ -47,17 +47,17 @@ class AgentPrompts(Model):
     entrance: str
     here: str = "The person speaks in {room}."
     memory: str
-    example: Example
+    example: CardExample
     toolsets: dict[str, str] = Field({}, description="instructions of toolsets that do not know the language")
 
 
 @lru_cache
 def agent_prompts(language: str) -> AgentPrompts:
     """The texts for agents in a language. Raises `InputError` if the language has none."""
-    return validate(AgentPrompts, read_yaml(language_path(language, "prompts.yaml")))
+    return validate_document(AgentPrompts, read_yaml(language_path(language, "prompts.yaml")))
 
 
-def instruction(toolset: str, language: str) -> str:
+def toolset_instruction(toolset: str, language: str) -> str:
     """The full instruction of a toolset. Raises `InputError` if there is none in the language."""
     own, given = TOOLSETS[toolset].instruction, agent_prompts(language).toolsets
     if TOOLSETS[toolset].told:  # recorded in one language, whatever the home's is
@@ -71,14 +71,16 @@ def instruction(toolset: str, language: str) -> str:
     return own[language] if language in own else given[toolset]
 
 
-def system_prompt(devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en") -> str:
+def home_system_prompt(
+    devices: Iterable[Device], style: str = "brief", toolset: str = "homeflow", language: str = "en"
+) -> str:
     """The instruction, and a list of the devices, one on each line: `- kitchen ceiling light=1001`."""
-    listed = "\n".join(f"- {label(device)}" for device in devices)
-    told = agent_prompts(language).brief if style == "brief" else instruction(toolset, language)
+    listed = "\n".join(f"- {device_label(device)}" for device in devices)
+    told = agent_prompts(language).brief if style == "brief" else toolset_instruction(toolset, language)
     return f"{told}\n{listed}"
 
 
-def briefing(
+def episode_system_prompt(
     home: Home, style: str = "brief", toolset: str = "homeflow", memory: Iterable[str] = (), language: str = "en"
 ) -> str:
     """The system prompt of an episode: instruction and devices, and in the style "full" also time, rooms and entrance.
@@ -94,11 +96,11 @@ def briefing(
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
     if style == "full" and not given.told:
         parts.append(told.rooms.format(rooms=told.between.join(_placed(home, told))))
-        parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance in home.plan.by_did else []
-    if home.plan.entrance in home.plan.by_room and not (
+        parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance in home.plan.devices_by_did else []
+    if home.plan.entrance in home.plan.rooms_by_id and not (
         style == "full" and given.told
     ):  # what is told so names the area itself
-        parts.append(told.here.format(room=home.plan.by_room[home.plan.entrance].name))
+        parts.append(told.here.format(room=home.plan.rooms_by_id[home.plan.entrance].name))
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
     if given.shown:
@@ -113,7 +115,7 @@ def _introduction(home: Home, style: str, toolset: str, language: str) -> str:
         return given.told(home)
     if given.listed:
         return f"{agent_prompts(language).brief}\n{given.listed(home)}"
-    return system_prompt(home.plan.devices, style, toolset, language)
+    return home_system_prompt(home.plan.devices, style, toolset, language)
 
 
 def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:
@@ -123,6 +125,10 @@ def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:
         yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
 
 
-def label(device: Device) -> str:
+def device_label(device: Device) -> str:
     """A device as agents see it listed: `kitchen wall light=1001`, or the id alone if the id is made of the names."""
-    return device.did if device.did == device.slug else tight(f"{device.room.name} {device.name}") + f"={device.did}"
+    return (
+        device.did
+        if device.did == device.slug_name
+        else normalise_spaces(f"{device.room.name} {device.name}") + f"={device.did}"
+    )

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.language.speaker import number_in_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
-from homerl.envs.homeenv.tasks.messages import label
-from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
+from homerl.envs.homeenv.tasks.messages import device_label
+from homerl.worlds.paraphrase import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NUMERALS = "零一二三四五六七八九十百千点"
@@ -52,30 +52,30 @@ class HomeParaphraser(Paraphraser):
         Raises `Rejected` if it fails one, or if the query's meaning depends on more than the sentence.
         """
         if intent.clarify or blueprint.history or not intent.plan:
-            raise Rejected("nothing to check it by")  # the sentence alone does not determine the calls
+            raise ParaphraseRejected("nothing to check it by")  # the sentence alone does not determine the calls
         paraphrase = await self.asked(query, blueprint)
-        check_words(query, paraphrase, intent, blueprint, home)
-        told = f"{inventory(home)}\n\nThe person says: {paraphrase}"
+        check_home_paraphrase(query, paraphrase, intent, blueprint, home)
+        told = f"{describe_inventory(home)}\n\nThe person says: {paraphrase}"
         understood = await self.client.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
-        if not same_calls(understood.calls, intent.plan):
-            raise Rejected("another meaning")
+        if not has_same_calls(understood.calls, intent.plan):
+            raise ParaphraseRejected("another meaning")
         return paraphrase
 
 
-def check_words(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
+def check_home_paraphrase(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
     """Check names, ids and values of a paraphrase. Raises `Rejected` with the first rule that it breaks."""
-    check_form(query, paraphrase, blueprint.split)
+    refuse_bad_paraphrase(query, paraphrase, blueprint.split)
     said, new = query.lower(), paraphrase.lower()
     if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
-        raise Rejected("names an id")
-    if names_in(said, home) != names_in(new, home):
-        raise Rejected("other names")
+        raise ParaphraseRejected("names an id")
+    if count_home_names(said, home) != count_home_names(new, home):
+        raise ParaphraseRejected("other names")
     values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
     if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
-        raise Rejected("other values")
+        raise ParaphraseRejected("other values")
 
 
-def names_in(text: str, home: Home) -> Counter[str]:
+def count_home_names(text: str, home: Home) -> Counter[str]:
     """How often a text names each room and device. The longest name matches first, so `attic bedroom` is no `attic`."""
     names = {device.name for device in home.plan.devices} | {room.name for room in home.plan.rooms}
     counts: Counter[str] = Counter()
@@ -88,19 +88,19 @@ def names_in(text: str, home: Home) -> Counter[str]:
 
 def _says(text: str, value: Any, language: str) -> bool:
     """Whether a text contains the value in any of its forms."""
-    return any(_holds(text, way.lower()) for way in ways(value, language))
+    return any(_holds(text, way.lower()) for way in value_wordings(value, language))
 
 
-def ways(value: Any, language: str) -> Iterable[str]:
+def value_wordings(value: Any, language: str) -> Iterable[str]:
     """The forms of a value: digits or words for a number, any of its names for an option."""
     if isinstance(value, bool):
-        return grammar(language).plain_all("value.true" if value else "value.false")
+        return home_grammar(language).plain_texts("value.true" if value else "value.false")
     if isinstance(value, (int, float)):
         number = int(value) if float(value).is_integer() else value
         return (str(number), number_in_words(number, language))
-    known = grammar(language)
+    known = home_grammar(language)
     options = [key for key in known.keys("option.") if key.rpartition(".")[2] == value]
-    return [str(value).replace("_", " "), *(text for key in options for text in known.plain_all(key))]
+    return [str(value).replace("_", " "), *(text for key in options for text in known.plain_texts(key))]
 
 
 def _holds(text: str, phrase: str) -> bool:
@@ -113,19 +113,19 @@ def _pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
 
 
-def inventory(home: Home) -> str:
+def describe_inventory(home: Home) -> str:
     """The devices and their services, as text for the second request."""
     lines = []
     for device in home.plan.devices:
         services = (
-            f"{path}({', '.join(argument.describe() for argument in compiled.service.arguments)})"
+            f"{path}({', '.join(argument.describe_type() for argument in compiled.service.arguments)})"
             for path, compiled in device.spec.service_index.items()
         )
-        lines.append(f"- {label(device)}: {'; '.join(services) or 'a sensor'}")
+        lines.append(f"- {device_label(device)}: {'; '.join(services) or 'a sensor'}")
     return "\n".join(lines)
 
 
-def same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
+def has_same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
     """Whether an LLM's calls equal the plan; turning on a device that another call sets may be left out."""
     said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (heard, plan))
     return _core(said) == _core(meant)

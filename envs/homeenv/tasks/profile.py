@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from functools import lru_cache
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.language.known import language_path
 from homerl.envs.homeenv.tasks.blueprint import Profile
@@ -22,7 +22,7 @@ ILLS = (
 GENDERS = ("female", "male", "other")
 
 
-class People(Model):
+class PeopleWords(Model):
     """The words for people in a language: given names by split, the other words by key."""
 
     given: dict[str, tuple[str, ...]]
@@ -36,14 +36,14 @@ class People(Model):
 
 
 @lru_cache
-def people(language: str) -> People:
+def load_people_words(language: str) -> PeopleWords:
     """The words for people in this language."""
-    return validate(People, read_yaml(language_path(language, "people.yaml")))
+    return validate_document(PeopleWords, read_yaml(language_path(language, "people.yaml")))
 
 
 def sample_profile(rng: random.Random, split: str, language: str = "en") -> Profile:
     """A random profile whose attributes are consistent with each other."""
-    words = people(language)
+    words = load_people_words(language)
     age = rng.randint(18, 90)
     gender = rng.choice(GENDERS)
     height = round(rng.gauss(176 if gender == "male" else 165, 7))

@@ -20,12 +20,12 @@ from typing import Any
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
-from homerl.envs.homeenv.sim.state.clock import advance
+from homerl.envs.homeenv.sim.state.clock import advance_clock
 from homerl.envs.homeenv.sim.state.rules import Rule
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.cron import next_time
 from homerl.envs.homeenv.tasks.blueprint import Automation, Call
-from homerl.envs.homeenv.tasks.samples import counters_of, states
+from homerl.envs.homeenv.tasks.samples import counters_read_by, sample_home_states
 
 DAY = 86400
 FIRST = 16  # first times compared: they distinguish days of the week and of the month
@@ -37,28 +37,28 @@ SHUFFLES = 6  # number of random states of the devices that a rule acts on
 MOST_COURSES = 200
 
 
-def fulfils(home: Home, start: Home, wanted: Automation) -> bool:
+def has_wanted_automation(home: Home, start: Home, wanted: Automation) -> bool:
     """Whether rules made since the start do what is wanted."""
-    return bool(serving(home, start, wanted))
+    return bool(rules_serving_wish(home, start, wanted))
 
 
-def serving(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
+def rules_serving_wish(home: Home, start: Home, wanted: Automation) -> frozenset[str]:
     """Ids of the rules made since the start that do what is wanted; empty if they do not.
 
     Either one rule does everything, or several rules with the right trigger share the actions. The time of a one-shot
     rule may be late by as much as the clock has advanced since the start, because "in an hour" counts from when the
     rule is made.
     """
-    made = made_since(home, start)
+    made = rules_made_since(home, start)
     if not made:
         return frozenset()
-    task, late = AutomationTask.of(start, wanted), home.clock - start.clock
+    task, late = AutomationTask.for_home(start, wanted), home.clock - start.clock
     bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
     indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
     return frozenset(made[index].id for index in indices)
 
 
-def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
+def rules_made_since(home: Home, start: Home) -> tuple[Rule, ...]:
     """The enabled rules that did not exist at the start."""
     if not home.rules:
         return ()
@@ -66,21 +66,21 @@ def made_since(home: Home, start: Home) -> tuple[Rule, ...]:
     return tuple(rule for rule in home.rules if rule.enabled and rule.id not in known)
 
 
-def flaw(home: Home, wanted: Automation) -> str | None:
+def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
     """Why the automation is no valid goal in this home, or None."""
     try:
         rule = _rule(home, wanted)
     except Refused as refusal:
         return f"automation refused: {refusal.rule}"
-    if rule.timed and (rule.due is None or rule.due <= home.clock):
+    if rule.is_timed and (rule.due is None or rule.due <= home.clock):
         return "automation: its time is past"
-    if not rule.timed and rule.held:
+    if not rule.is_timed and rule.held:
         return "automation: its trigger holds already"
     task = AutomationTask("", home, wanted)
     after = home.fork()
-    if any(effect.holds(home) for effect in task.effects):
+    if any(effect.holds_in(home) for effect in task.effect_conditions):
         return "automation: an effect holds already"
-    if not _calls(after, wanted.actions) or not all(effect.holds(after) for effect in task.effects):
+    if not _calls(after, wanted.actions) or not all(effect.holds_in(after) for effect in task.effect_conditions):
         return "automation: its actions do not have the effects"
     return None if _does(task, (rule,)) else "automation: it does not do what it should"
 
@@ -97,48 +97,48 @@ class AutomationTask:
     wanted: Automation = field(compare=False, repr=False)
 
     @staticmethod
-    def of(start: Home, wanted: Automation) -> AutomationTask:
+    def for_home(start: Home, wanted: Automation) -> AutomationTask:
         """The task for this home and automation: a cached equal one if there is one."""
         task: AutomationTask = _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
         return task
 
     @cached_property
-    def rule(self) -> Rule:
+    def wanted_rule(self) -> Rule:
         """The wanted automation as a rule of the home."""
         return _rule(self.start, self.wanted)
 
     @cached_property
-    def effects(self) -> tuple[Condition, ...]:
+    def effect_conditions(self) -> tuple[Condition, ...]:
         """The compiled conditions that must hold after the rule has acted."""
         return tuple(compile_condition(text, self.start.plan) for text in self.wanted.effects)
 
     @cached_property
-    def acted(self) -> frozenset[str]:
+    def acted_devices(self) -> frozenset[str]:
         """Ids of the devices that the wanted actions touch."""
         return frozenset(call.did for call in self.wanted.actions)
 
     @cached_property
-    def still(self) -> Home:
+    def still_home(self) -> Home:
         """A copy of the home at the start in which only counters change by themselves."""
         plan = replace(self.start.plan, forecast=())
-        for moving in (plan.wiring.rooms, plan.wiring.readings, plan.wiring.reading_of):
+        for moving in (plan.time_wiring.rooms, plan.time_wiring.readings, plan.time_wiring.reading_of):
             moving.clear()
         return Home(plan, self.start.values, self.start.clock)
 
     @cached_property
-    def before(self) -> tuple[Home, ...]:
+    def homes_before_acting(self) -> tuple[Home, ...]:
         """States from which the rule may have to act.
 
         These are the start, a state in which its condition holds, the state after it has acted once, and `SHUFFLES`
         random states of its devices.
         """
         begun = self.start.fork()
-        if self.rule.condition is not None:
-            sampled = states(self.start, [self.rule.condition])
-            begun = next((state for state in sampled if self.rule.condition.holds(state)), begun)
+        if self.wanted_rule.condition is not None:
+            sampled = sample_home_states(self.start, [self.wanted_rule.condition])
+            begun = next((state for state in sampled if self.wanted_rule.condition.holds_in(state)), begun)
         again = begun.fork()
         _calls(again, self.wanted.actions)
-        return (self.start, begun, again, *(_shuffled(begun, self.acted, seed) for seed in range(SHUFFLES)))
+        return (self.start, begun, again, *(_shuffled(begun, self.acted_devices, seed) for seed in range(SHUFFLES)))
 
 
 _kept = lru_cache(maxsize=256)(lambda task: task)  # equal tasks share one instance, and so its cached properties
@@ -165,7 +165,7 @@ def _serving(question: RuleCheck) -> tuple[int, ...]:
     for index in right:
         if _does(task, (made[index],)):
             return (index,)
-    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted)
+    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted_devices)
     return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
 
 
@@ -173,11 +173,11 @@ def _serving(question: RuleCheck) -> tuple[int, ...]:
 
 
 def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
-    if task.rule.timed != made.timed:
+    if task.wanted_rule.is_timed != made.is_timed:
         return False
-    if made.timed:
-        return _same_times(task.rule, made, task.start.clock, late) and _same_truth(task, made)
-    if task.rule.hold or made.hold or counters_of(task.start, _conditions(task, made)):
+    if made.is_timed:
+        return _same_times(task.wanted_rule, made, task.start.clock, late) and _same_truth(task, made)
+    if task.wanted_rule.hold or made.hold or counters_read_by(task.start, _conditions(task, made)):
         return _same_beginnings(task, made)
     return _same_truth(task, made)
 
@@ -208,11 +208,11 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
 
 def _same_truth(task: AutomationTask, made: Rule) -> bool:
     """Whether both conditions hold in the same sampled states."""
-    ours, theirs = task.rule.condition, made.condition
+    ours, theirs = task.wanted_rule.condition, made.condition
     if ours is None and theirs is None:
         return True
-    sampled = states(task.start, _conditions(task, made))
-    return all((ours is None or ours.holds(s)) == (theirs is None or theirs.holds(s)) for s in sampled)
+    sampled = sample_home_states(task.start, _conditions(task, made))
+    return all((ours is None or ours.holds_in(s)) == (theirs is None or theirs.holds_in(s)) for s in sampled)
 
 
 def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
@@ -221,14 +221,14 @@ def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
     In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
     returns.
     """
-    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.rule), ("made", made)))
-    longest = max(_longest(task.rule), min(made.hold, 2 * DAY)) + 2 * REST
-    for state in _thinned(list(states(task.still, _conditions(task, made), counting=False)), MOST_COURSES):
-        home, fired = task.still.fork(), []
-        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds(home)) for w in watchers)
-        for seconds, other in ((REST, task.still), (longest, state), (REST, task.still)):
+    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.wanted_rule), ("made", made)))
+    longest = max(_longest(task.wanted_rule), min(made.hold, 2 * DAY)) + 2 * REST
+    for state in _thinned(list(sample_home_states(task.still_home, _conditions(task, made), counting=False)), MOST_COURSES):
+        home, fired = task.still_home.fork(), []
+        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds_in(home)) for w in watchers)
+        for seconds, other in ((REST, task.still_home), (longest, state), (REST, task.still_home)):
             _become(home, other)
-            fired += advance(home, seconds)
+            fired += advance_clock(home, seconds)
         ours, theirs = ([f.clock for f in fired if f.rule == id] for id in ("wanted", "made"))
         if len(ours) != len(theirs) or any(abs(a - b) > JITTER for a, b in zip(ours, theirs)):
             return False
@@ -238,20 +238,20 @@ def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
 def _become(home: Home, other: Home) -> None:
     """Set a home to another home's values, except for its counters, which keep counting."""
     for change in home.diff(other):
-        if change.slot not in home.plan.wiring.counter_of:
-            home.set(change.slot, change.after)
+        if change.slot not in home.plan.time_wiring.counter_of:
+            home.write_slot(change.slot, change.after)
 
 
 def _longest(rule: Rule) -> int:
     """The longest wait in seconds before the rule acts: its hold, or a number that its counters are compared with."""
     condition = rule.condition
-    counters = condition.plan.wiring.counter_of if condition else {}
-    numbers = [n for slot in counters if condition for n in condition.thresholds.get(slot) or ()]
+    counters = condition.plan.time_wiring.counter_of if condition else {}
+    numbers = [n for slot in counters if condition for n in condition.slot_thresholds.get(slot) or ()]
     return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
 
 
 def _conditions(task: AutomationTask, made: Rule) -> list[Condition]:
-    return [condition for condition in (task.rule.condition, made.condition) if condition is not None]
+    return [condition for condition in (task.wanted_rule.condition, made.condition) if condition is not None]
 
 
 def _thinned(items: list[Any], most: int) -> list[Any]:
@@ -263,14 +263,14 @@ def _thinned(items: list[Any], most: int) -> list[Any]:
 
 def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
     """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
-    if any(action.did not in task.acted for rule in rules for action in rule.actions):
+    if any(action.did not in task.acted_devices for rule in rules for action in rule.actions):
         return False
-    for state in task.before:
+    for state in task.homes_before_acting:
         model, home = state.fork(), state.fork()
-        possible = _calls(model, task.wanted.actions) and all(effect.holds(model) for effect in task.effects)
+        possible = _calls(model, task.wanted.actions) and all(effect.holds_in(model) for effect in task.effect_conditions)
         for rule in rules:
             _calls(home, rule.actions)
-        if possible and not all(effect.holds(home) for effect in task.effects):
+        if possible and not all(effect.holds_in(home) for effect in task.effect_conditions):
             return False
     return True
 
@@ -293,7 +293,7 @@ def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
     rng, shuffled = random.Random(seed), home.fork()
     for slot, place in enumerate(home.plan.slots):
         if place.owner in dids and not getattr(place.type, "read_only", False):
-            shuffled.set(slot, place.type.sample(rng))
+            shuffled.write_slot(slot, place.type.sample_value(rng))
     return shuffled
 
 
@@ -304,6 +304,6 @@ def _rule(home: Home, wanted: Automation) -> Rule:
 
 def _described(home: Home, wanted: Automation) -> Iterator[dict[str, Any]]:
     for call in wanted.actions:
-        service = home.plan.services.get((call.did, call.service))
+        service = home.plan.compiled_services.get((call.did, call.service))
         names = [argument.name for argument in service[0].service.arguments] if service else []
         yield {"did": call.did, "locator": call.service, "arguments": dict(zip(names, call.args))}

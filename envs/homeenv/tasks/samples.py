@@ -26,12 +26,12 @@ SELF = re.compile(r"self\.(\w+)")
 Values = dict[int, Any]  # by slot
 
 
-def counters_of(home: Home, conditions: Sequence[Condition]) -> list[int]:
+def counters_read_by(home: Home, conditions: Sequence[Condition]) -> list[int]:
     """The slots of counters that the conditions read."""
-    return [slot for slot in _slots(conditions) if slot in home.plan.wiring.counter_of]
+    return [slot for slot in _slots(conditions) if slot in home.plan.time_wiring.counter_of]
 
 
-def states(home: Home, conditions: Sequence[Condition], counting: bool = True) -> Iterator[Home]:
+def sample_home_states(home: Home, conditions: Sequence[Condition], counting: bool = True) -> Iterator[Home]:
     """Copies of the home that differ in what the conditions read.
 
     With `counting`, counters are set as well. Up to `MOST` combinations are all yielded; of more, `MOST` are drawn.
@@ -44,10 +44,10 @@ def states(home: Home, conditions: Sequence[Condition], counting: bool = True) -
         state = home.fork()
         for values in combination:
             for slot, value in values.items():
-                state.set(slot, value)
-        for slot in counters_of(home, conditions) if counting else ():
-            if not state.plan.wiring.counter_of[slot].counts(state.values):
-                state.set(slot, 0)
+                state.write_slot(slot, value)
+        for slot in counters_read_by(home, conditions) if counting else ():
+            if not state.plan.time_wiring.counter_of[slot].is_counting(state.values):
+                state.write_slot(slot, 0)
         yield state
 
 
@@ -71,8 +71,10 @@ def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
     """
     groups: dict[Any, list[int]] = {}
     read = _slots(conditions)
-    for slot in dict.fromkeys((*read, *(s for counter in counters_of(home, conditions) for s in _counted(home, counter)))):
-        view = home.plan.wiring.reading_of.get(slot)
+    for slot in dict.fromkeys(
+        (*read, *(s for counter in counters_read_by(home, conditions) for s in _counted(home, counter)))
+    ):
+        view = home.plan.time_wiring.reading_of.get(slot)
         groups.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
     return list(groups.values())
 
@@ -82,7 +84,7 @@ def _counted(home: Home, counter: int) -> list[int]:
     place = home.plan.slots[counter]
     prefix = place.path.rpartition(".")[0]
     prefix += "." if prefix else ""
-    attributes = home.plan.by_did[place.owner].spec.told
+    attributes = home.plan.devices_by_did[place.owner].spec.readable_attributes
     paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
     return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
 
@@ -92,7 +94,7 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
 
     If one is null in the home, the values that the slots have there are among them.
     """
-    wiring, slots = home.plan.wiring, home.plan.slots
+    wiring, slots = home.plan.time_wiring, home.plan.slots
     kinds = [slots[slot].type for slot in group]
     counter = group[0] in wiring.counter_of
     if counter and not counting:
@@ -104,7 +106,8 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
     by_shown: dict[tuple[Any, ...], Values] = {tuple(present.values()): present for present in unknown}
     for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
         shown = {
-            s: wiring.reading_of[s].shows(number) if s in wiring.reading_of else _fit(slots[s].type, number) for s in group
+            s: wiring.reading_of[s].value_of_quantity(number) if s in wiring.reading_of else _fit(slots[s].type, number)
+            for s in group
         }
         by_shown.setdefault(tuple(shown.values()), shown)
     return list(by_shown.values())
@@ -131,7 +134,7 @@ def _compared(group: list[int], conditions: Sequence[Condition]) -> set[float]:
     numbers: set[float] = set()
     for condition in conditions:
         for slot in condition.slots.intersection(group):
-            plain = condition.thresholds[slot]
+            plain = condition.slot_thresholds[slot]
             numbers |= plain if plain is not None else _constants(condition)
     return {number for number in numbers if math.isfinite(number)}
 
@@ -156,7 +159,7 @@ def _options(home: Home, slot: int, conditions: Sequence[Condition]) -> list[Any
 
 def _fits(kind: ValueType, value: Any) -> bool:
     try:
-        return bool(kind.check(value) == value)
+        return bool(kind.check_value(value) == value)
     except Refused:
         return False
 
@@ -167,4 +170,4 @@ def _fit(kind: ValueType, number: float) -> Any:
     if kind.options is not None:
         return min(cast(tuple[float, ...], kind.options), key=lambda option: abs(option - number))
     number = min(max(number, low), high)
-    return kind.check(round(number) if kind.type == "int" else float(number))
+    return kind.check_value(round(number) if kind.type == "int" else float(number))

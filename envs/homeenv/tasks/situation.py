@@ -15,14 +15,14 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.sim.world import HomeWorld, changes
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by, turns_needed
-from homerl.envs.homeenv.tasks.goals import Goal, Heard, goals, keeps
-from homerl.envs.homeenv.tasks.messages import briefing
-from homerl.envs.homeenv.tasks.rules import serving
-from homerl.play.course import Added, Course
+from homerl.envs.homeenv.sim.world import HomeWorld, name_state_changes
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
+from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps
+from homerl.envs.homeenv.tasks.messages import episode_system_prompt
+from homerl.envs.homeenv.tasks.rules import rules_serving_wish
+from homerl.play.course import AddedLimits, Course
 from homerl.play.episode import Episode
-from homerl.play.messages import json_answer, words_of
+from homerl.play.messages import parse_json_answer, spoken_words_of
 from homerl.play.situation import Reply, Situation
 
 
@@ -40,13 +40,13 @@ class HomeSituation(Situation):
     start: Home
     goals: tuple[Goal, ...]
     keeps: tuple[Condition, ...] = ()
-    heard: Heard = field(default_factory=Heard)
+    heard: HeardReplies = field(default_factory=HeardReplies)
 
     @classmethod
-    def begin(cls, blueprint: Blueprint) -> HomeSituation:
+    def from_blueprint(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeWorld(home, blueprint.conditions, blueprint.toolset), home)
+        return _situation(blueprint, HomeWorld(home, blueprint.all_conditions, blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _situation, (self.blueprint, self.world, self.start, self.heard)
@@ -54,7 +54,7 @@ class HomeSituation(Situation):
     def opening(self) -> list[Message]:
         """The system prompt, and the blueprint's history of earlier messages."""
         b = self.blueprint
-        told = briefing(self.start, b.prompt, b.toolset, b.memory, b.language)
+        told = episode_system_prompt(self.start, b.prompt, b.toolset, b.memory, b.language)
         past = [{"role": message.role, "content": message.content} for message in b.history]
         return [{"role": "system", "content": told}, *past]
 
@@ -86,9 +86,11 @@ class HomeSituation(Situation):
             return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # measurements may change
-        broken = sum(not keep.holds(self.home) for keep in self.keeps)
+        broken = sum(not keep.holds_in(self.home) for keep in self.keeps)
         return (
-            len(moved - self.blueprint.devices - self._devices_moved_by_automations()) + broken + self._changed_automations()
+            len(moved - self.blueprint.changeable_devices - self._devices_moved_by_automations())
+            + broken
+            + self._changed_automations()
         )
 
     def _devices_moved_by_automations(self) -> set[str]:
@@ -104,10 +106,10 @@ class HomeSituation(Situation):
         """
         if not self.home.rules and not self.start.rules:
             return 0
-        before = {rule.id: rule.describe() for rule in self.start.rules}
-        now = {rule.id: rule.describe() for rule in self.home.rules}
+        before = {rule.id: rule.describe_rule() for rule in self.start.rules}
+        now = {rule.id: rule.describe_rule() for rule in self.home.rules}
         wanted = [intent.automation for intent in self.blueprint.intents if intent.automation]
-        serving_each = [serving(self.home, self.start, automation) for automation in wanted]
+        serving_each = [rules_serving_wish(self.home, self.start, automation) for automation in wanted]
         touched = sum(now.get(id) != rule for id, rule in before.items())
         idle = now.keys() - before.keys() - frozenset().union(*serving_each)
         return touched + max(0, len(idle) - sum(not serving for serving in serving_each))
@@ -119,7 +121,7 @@ class HomeSituation(Situation):
         """
         if not self.blueprint.one_answer:
             return None
-        answer, malformed = json_answer(reply.message.get("content") or "")
+        answer, malformed = parse_json_answer(reply.message.get("content") or "")
         (tool,) = TOOLSETS[self.blueprint.toolset].tools
         return reply.malformed or malformed or {**(answer or {}), "name": tool.name}
 
@@ -131,8 +133,8 @@ class HomeSituation(Situation):
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""
         spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and spoken_of is not None:
-            said = words_of(message, one_answer=self.blueprint.one_answer)
-            self.heard = self.heard.after(spoken_of, said.claims, said.question, self._untouched(spoken_of))
+            said = spoken_words_of(message, one_answer=self.blueprint.one_answer)
+            self.heard = self.heard.after_message(spoken_of, said.claims, said.question, self._untouched(spoken_of))
 
     def _untouched(self, intent: Intent) -> bool:
         """Whether the home has no change yet to the devices and automations of this intent."""
@@ -145,9 +147,9 @@ class HomeSituation(Situation):
         return turns_needed(self.blueprint)
 
     @property
-    def added(self) -> Added:
+    def added(self) -> AddedLimits:
         """What the courses of the wishes add."""
-        return added_by(self.blueprint)
+        return added_by_courses(self.blueprint)
 
     def course_of(self, intent: int) -> Course:
         """The course of the intent."""
@@ -160,7 +162,7 @@ class HomeSituation(Situation):
 
     def changed_since(self, mark: Home) -> tuple[str, ...]:
         """The names of the slots that differ from a marked home."""
-        return changes(mark, self.home)
+        return name_state_changes(mark, self.home)
 
     def wait(self, seconds: int) -> None:
         """Advance the home's clock, and everything that depends on it."""
@@ -174,15 +176,15 @@ class HomeSituation(Situation):
         """The state of the devices that the open intents may change, and the automations if one of these asks for one."""
         wishes = self.open_intents()
         devices = sorted({did for intent in wishes for did in intent.devices})
-        rules = [rule.describe() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
+        rules = [rule.describe_rule() for rule in self.home.rules] if any(intent.automation for intent in wishes) else []
         return [[did, self.home.state_of(did)] for did in devices] + rules
 
 
-def situation_of(episode: Episode) -> HomeSituation:
+def home_situation_of(episode: Episode) -> HomeSituation:
     """The situation of an episode of this world."""
     return cast(HomeSituation, episode.situation)
 
 
-def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: Heard = Heard()) -> HomeSituation:
+def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()) -> HomeSituation:
     """The situation of these parts, with the goals of its blueprint."""
-    return HomeSituation(blueprint, world, start, goals(blueprint, start), keeps(blueprint, start), heard)
+    return HomeSituation(blueprint, world, start, compile_goals(blueprint, start), compile_keeps(blueprint, start), heard)

@@ -13,7 +13,7 @@ from typing import Any
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.spelling import means
+from homerl.envs.homeenv.sim.values.spelling import value_means_word
 
 Read = tuple[str, str]  # did, attribute path
 ALIKE = {"ceiling_fan": "fan", "range_hood": "fan", "ac_gateway": "air_conditioner", "thermostat": "heater"}
@@ -31,18 +31,18 @@ class Trait:
     test: Callable[[Any], bool]
     value: Any = None  # the bound or option that the sentence names
 
-    def met_by(self, value: Any) -> bool:
+    def is_met_by(self, value: Any) -> bool:
         """Whether a value has the property. Null has none."""
         return value is not None and self.test(value)
 
-    def path(self, device: Device, part: str) -> str | None:
+    def attribute_path(self, device: Device, part: str) -> str | None:
         """The dotted path of the tested attribute, or None if the device or part has none of them."""
         paths = (f"{part}.{name}" if part else name for name in self.attributes)
         return next((path for path in paths if path in device.spec.attribute_index), None)
 
 
 def _is(name: str, attribute: str, value: Any) -> Trait:
-    return Trait(name, (attribute,), lambda now: means(now, value))
+    return Trait(name, (attribute,), lambda now: value_means_word(now, value))
 
 
 ON, OFF = _is("on", "state", "on"), _is("off", "state", "off")
@@ -50,11 +50,11 @@ LOCKED, UNLOCKED = _is("locked", "state", "locked"), _is("unlocked", "state", "u
 
 
 def _opened(now: Any) -> bool:
-    return means(now, "open") if isinstance(now, str) else now > 0
+    return value_means_word(now, "open") if isinstance(now, str) else now > 0
 
 
 OPEN = Trait("open", ("position", "state"), _opened)
-CLOSED = Trait("closed", ("position", "state"), lambda now: means(now, "closed") or now == 0)
+CLOSED = Trait("closed", ("position", "state"), lambda now: value_means_word(now, "closed") or now == 0)
 PLAYING = Trait("playing", ("playing", "work_state"), lambda now: now in (True, "playing"))
 TRAITS: dict[str, tuple[Trait, ...]] = {
     "light": (ON, OFF),
@@ -81,25 +81,25 @@ LEVELS = {  # attributes that people compare, with the bounds that they name
 NARROW = {"curtain": ("curtain",), "tv": ("tv",)}  # kinds that include only some subcategories of their category
 
 
-def above(attribute: str, bound: float) -> Trait:
+def above_trait(attribute: str, bound: float) -> Trait:
     """The trait that a numeric attribute is above a bound."""
     return Trait(f"above.{attribute}", (attribute,), lambda now: now > bound, bound)
 
 
 def device_kind(device: Device, part: str = "") -> str:
     """The short everyday name of a device or of its part."""
-    kind = dict(device.spec.kinds).get(f"{part}." if part else "", device.spec.category)
+    kind = dict(device.spec.part_kinds).get(f"{part}." if part else "", device.spec.category)
     kind = part if part in ("fan", "light") and kind == device.spec.category else kind
     return ALIKE.get(kind, kind)
 
 
-def members(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
+def members_of_kind(home: Home, kind: str, room: Room | None = None) -> list[tuple[Device, str]]:
     """The (device, part) pairs of this kind."""
     return [
         (device, prefix[:-1])
         for device in home.plan.devices
         if room in (None, device.room)
-        for prefix, _ in device.spec.kinds
+        for prefix, _ in device.spec.part_kinds
         if device_kind(device, prefix[:-1]) == kind
     ]
 
@@ -128,14 +128,14 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
     holding: list[Device] = []
     lacking: set[str] = set()
     for device, part in _possible_parts(home, kind, strict, room):
-        paths = [trait.path(device, part) for trait in traits]
+        paths = [trait.attribute_path(device, part) for trait in traits]
         known = [path for path in paths if path]
         if len(known) == len(paths):
             reads |= {(device.did, path): None for path in known}
-            values = [home.get(device.did, path) for path in known]
+            values = [home.read_value(device.did, path) for path in known]
             if None in values and not _known_to_lack(home, device, part, traits, values):
                 return None
-            holds = all(trait.met_by(value) for trait, value in zip(traits, values, strict=True))
+            holds = all(trait.is_met_by(value) for trait, value in zip(traits, values, strict=True))
             holding += [device] if holds else []
             lacking |= set() if holds else {device.did}
     met = tuple(device for device in strict if device in holding)
@@ -145,16 +145,16 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
 
 def _known_to_lack(home: Home, device: Device, part: str, traits: Sequence[Trait], values: Sequence[Any]) -> bool:
     """Whether a part lacks one of the traits whatever the null values may be: by a known value, or because it is off."""
-    known = (trait for trait, value in zip(traits, values, strict=True) if value is not None and not trait.met_by(value))
-    path = OFF.path(device, part)
-    return next(known, None) is not None or (path is not None and OFF.met_by(home.get(device.did, path)))
+    known = (trait for trait, value in zip(traits, values, strict=True) if value is not None and not trait.is_met_by(value))
+    path = OFF.attribute_path(device, part)
+    return next(known, None) is not None or (path is not None and OFF.is_met_by(home.read_value(device.did, path)))
 
 
 def _possible_parts(home: Home, kind: str, strict: list[Device], room: Room | None) -> list[tuple[Device, str]]:
     """The (device, part) pairs that somebody might count as the kind."""
-    wide = [device for device in home.devices(category=kind) if room in (None, device.room)]
-    parts = [(device, prefix[:-1]) for device in dict.fromkeys([*strict, *wide]) for prefix, _ in device.spec.kinds]
-    return list(dict.fromkeys([*members(home, kind, room), *parts]))
+    wide = [device for device in home.find_devices(category=kind) if room in (None, device.room)]
+    parts = [(device, prefix[:-1]) for device in dict.fromkeys([*strict, *wide]) for prefix, _ in device.spec.part_kinds]
+    return list(dict.fromkeys([*members_of_kind(home, kind, room), *parts]))
 
 
 def possible_members(home: Home, kind: str) -> list[Device]:
@@ -168,7 +168,7 @@ def _goes_by(device: Device, kind: str) -> bool:
     return device.spec.category == kind and (kind not in NARROW or subcategory in NARROW[kind])
 
 
-def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
+def room_thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
     """For each room with a sensor of its temperature (or humidity), the attribute to read.
 
     A sensor counts only if it shows the value of the room; null shows nothing.
@@ -183,5 +183,5 @@ def thermometers(home: Home, quantity: str = "temperature") -> dict[Room, Read]:
 
 
 def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
-    shown = home.get(device.did, name)
-    return shown is not None and shown == home.get(device.room.id, quantity)
+    shown = home.read_value(device.did, name)
+    return shown is not None and shown == home.read_value(device.room.id, quantity)

@@ -12,14 +12,14 @@ from typing import Any
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import SPOKEN_TYPES, after, literal
+from homerl.envs.homeenv.tasks.actions import SPOKEN_TYPES, code_literal, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call
 
 LONGEST = 3  # calls
 RUNS = ("start_", "brew", "cook", "feed", "sound", "arm")  # services that start a process; calling one undoes nothing
 
 
-def changed(earlier: Home, now: Home, device: Device) -> list[str]:
+def changed_paths(earlier: Home, now: Home, device: Device) -> list[str]:
     """Paths of the device's attributes whose values differ between the two homes."""
     before, later = earlier.state_of(device.did), now.state_of(device.did)
     return [path for path in before if before[path] != later[path]]
@@ -31,12 +31,14 @@ def can_be_told(device: Device, paths: Sequence[str]) -> bool:
     return all(kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options) for kind in types)
 
 
-def as_it_was(earlier: Home, device: Device, paths: Sequence[str]) -> str:
+def earlier_values_condition(earlier: Home, device: Device, paths: Sequence[str]) -> str:
     """The condition that these attributes have their earlier values."""
-    return " and ".join(f'device("{device.did}").{path} == {literal(earlier.get(device.did, path))}' for path in paths)
+    return " and ".join(
+        f'device("{device.did}").{path} == {code_literal(earlier.read_value(device.did, path))}' for path in paths
+    )
 
 
-def restore(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None:
+def find_restoring_calls(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None:
     """The shortest series of calls that restores all of the device's attributes, or None."""
     wanted = earlier.state_of(device.did)
     front: list[tuple[Home, tuple[Call, ...]]] = [(now, ())]
@@ -47,7 +49,7 @@ def restore(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None
         for home, made in front:
             for call in calls:
                 try:
-                    later = after(home, (call,))
+                    later = home_after_calls(home, (call,))
                 except Refused:
                     continue
                 state = later.state_of(device.did)
@@ -65,7 +67,7 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
 
     These write earlier values, or turn a changed part on or off on the way.
     """
-    paths = changed(earlier, now, device)
+    paths = changed_paths(earlier, now, device)
     parts = {path.rpartition(".")[0] for path in paths}
     for path, compiled in device.spec.service_index.items():
         part, _, name = path.rpartition(".")
@@ -77,7 +79,7 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
         if not any(argument.required for argument in compiled.service.arguments):
             yield Call(did=device.did, service=path)
         elif len(compiled.service.arguments) == 1:
-            yield from _with_values(device, path, dict.fromkeys(earlier.get(device.did, at) for at in written))
+            yield from _with_values(device, path, dict.fromkeys(earlier.read_value(device.did, at) for at in written))
 
 
 def _halts(service: str, written: Sequence[str]) -> bool:
@@ -89,6 +91,6 @@ def _with_values(device: Device, path: str, values: dict[Any, None]) -> Iterator
     (argument,) = device.spec.service_index[path].service.arguments
     for value in values:
         try:
-            yield Call(did=device.did, service=path, args=(argument.check(value),))
+            yield Call(did=device.did, service=path, args=(argument.check_value(value),))
         except (Refused, ValueError):  # the value is of another written attribute, or plans cannot hold it
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from homerl.envs.core.documents import Document, InputError, validate
+from homerl.envs.core.documents import Document, InputError, validate_document
 from homerl.envs.homeenv.agents.roster import BASELINES
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.pages.home import HomeView
@@ -18,11 +18,11 @@ from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
 from homerl.envs.homeenv.tasks.situation import HomeSituation
-from homerl.envs.homeenv.visits.changes import changes
-from homerl.envs.homeenv.visits.listing import listing
-from homerl.host.pages.templates import template
+from homerl.envs.homeenv.visits.changes import find_visit_changes
+from homerl.envs.homeenv.visits.listing import list_home_devices
+from homerl.host.pages.templates import load_template
 from homerl.play.loop import Agent
-from homerl.worlds.visits import Change, Look, Visits
+from homerl.worlds.visits import DrawingStyle, HomeChange, Visits
 
 PAGES = Path(__file__).parents[1] / "pages"
 NEEDS_TASK = ("expert",)  # baselines that hold the plan of a task, and understand no words
@@ -54,28 +54,28 @@ class HomeVisits(Visits):
 
     def listed(self, situation: HomeSituation) -> RenderableType:
         """The rooms and devices, see `listing`."""
-        return listing(_view(situation.home))
+        return list_home_devices(_view(situation.home))
 
     def drawn(self, situation: HomeSituation) -> str:
         """The home as its page draws it (`pages.home`)."""
         return str(_template("home_alone.html.jinja").render(view=_view(situation.home)))
 
     @property
-    def look(self) -> Look:
+    def look(self) -> DrawingStyle:
         """The style and the icons of the page of homes."""
         css, icons = ((PAGES / name).read_text(encoding="utf-8") for name in ("home.css", "icons.svg"))
-        return Look(css, icons)
+        return DrawingStyle(css, icons)
 
-    def changes(self, before: HomeSituation, after: HomeSituation) -> Iterator[Change]:
+    def changes(self, before: HomeSituation, after: HomeSituation) -> Iterator[HomeChange]:
         """The changes of devices and automations, see `changes`."""
-        return changes(before.home, after.home)
+        return find_visit_changes(before.home, after.home)
 
 
 def _home_of(told: Mapping[str, Any], seed: int) -> Home:
     """The home of a blueprint, or the home of a seed by a recipe of homes."""
     if "outdoors" in told:  # a home, and no recipe of homes
         return home_from_json(told, "the home of the run's first blueprint")
-    return make_home(seed, validate(HomeRecipe, Document("the recipe's homes", dict(told), {})))
+    return make_home(seed, validate_document(HomeRecipe, Document("the recipe's homes", dict(told), {})))
 
 
 def _view(home: Home) -> HomeView:
@@ -84,4 +84,4 @@ def _view(home: Home) -> HomeView:
 
 @cache
 def _template(name: str) -> Any:
-    return template(PAGES / name)
+    return load_template(PAGES / name)

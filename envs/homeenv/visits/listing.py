@@ -7,22 +7,22 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from homerl.envs.homeenv.pages.home import HomeView, Tile
+from homerl.envs.homeenv.pages.home import DeviceTile, HomeView
 
 STYLES = {"on": "bold cyan", "alert": "bold yellow", "off": "dim", "plain": ""}
 WIDTH = 38  # columns of a room
 INNER = WIDTH - 4  # without its frame
 
 
-def listing(view: HomeView) -> RenderableType:
+def list_home_devices(view: HomeView) -> RenderableType:
     """The rooms that have devices, and the names of the others in one line."""
-    rooms = [view.rooms[id] for id, tiles in view.tiles.items() if tiles]
-    empty = [room.name for room in view.rooms.values() if not view.tiles[room.id]]
-    date, time = view.when
-    head = Text.assemble((time, "bold"), f"  {date}, {view.sky}")
+    rooms = [view.rooms_by_id[id] for id, tiles in view.room_tiles.items() if tiles]
+    empty = [room.name for room in view.rooms_by_id.values() if not view.room_tiles[room.id]]
+    date, time = view.date_and_time
+    head = Text.assemble((time, "bold"), f"  {date}, {view.sky_phase}")
     panels = [
         Panel(
-            _devices(view.tiles[room.id]),
+            _devices(view.room_tiles[room.id]),
             title=Text(room.name, "bold"),
             title_align="left",
             width=WIDTH,
@@ -37,15 +37,15 @@ def listing(view: HomeView) -> RenderableType:
 
 
 def _air(view: HomeView, room: str) -> str:
-    air = view.air(room)
+    air = view.rounded_air(room)
     return f"{air['temperature']} · {air['humidity']}"
 
 
-def _devices(tiles: list[Tile]) -> Group:
+def _devices(tiles: list[DeviceTile]) -> Group:
     """A line a device, or two if its name and its state do not fit in one."""
     lines = []
     for tile in tiles:
-        name, state = Text(tile.device.name), Text(tile.summary.words, STYLES[tile.summary.tone], justify="right")
+        name, state = Text(tile.device.name), Text(tile.tile_summary.words, STYLES[tile.tile_summary.tone], justify="right")
         if (gap := INNER - name.cell_len - state.cell_len) > 0:
             lines.append(Text.assemble(name, " " * gap, state))
         else:

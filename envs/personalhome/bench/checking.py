@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.envs.personalhome.bench.judged import FILE, judge_in, programs_of, rating
-from homerl.envs.personalhome.bench.stored import Played, read_results
+from homerl.envs.personalhome.bench.judged import FILE, choose_judge, plan_programs, plan_rating_question
+from homerl.envs.personalhome.bench.stored import PlayedTask, read_named_results
 from homerl.envs.personalhome.judge.check_page import render_check
-from homerl.envs.personalhome.judge.hearing import Verdicts
+from homerl.envs.personalhome.judge.hearing import VerdictStore
 from homerl.envs.personalhome.judge.human import Item, checked, csv_template, read_marks
-from homerl.envs.personalhome.sim.shown import shown
+from homerl.envs.personalhome.sim.shown import household_shown
 
 PAGE, SHEET = "judge_check.html", "marks.csv"
 
@@ -26,12 +26,14 @@ def sample(folder: Path, judge: str | None, size: int, seed: int) -> tuple[list[
 
     Raises `InputError` if no plan was rated.
     """
-    (run,), verdicts = read_results([folder]), Verdicts(folder / FILE)
-    by = judge_in(verdicts, judge)
+    (run,), verdicts = read_named_results([folder]), VerdictStore(folder / FILE)
+    by = choose_judge(verdicts, judge)
     rated = [
         (played, verdict)
-        for played in run.played(("plans",))
-        if by and (asked := rating(played, programs_of(played))) and (verdict := verdicts.verdict(asked, by))
+        for played in run.played_tasks(("plans",))
+        if by
+        and (asked := plan_rating_question(played, plan_programs(played)))
+        and (verdict := verdicts.stored_verdict(asked, by))
     ]
     if not rated:
         raise InputError("no plan was rated", str(folder), "ask the judge first: homerl personalhome judge")
@@ -39,8 +41,8 @@ def sample(folder: Path, judge: str | None, size: int, seed: int) -> tuple[list[
     return [_item(*rated[at]) for at in chosen], rated[0][0].blueprint.language
 
 
-def _item(played: Played, verdict: dict[str, Any]) -> Item:
-    household = shown(played.blueprint.household)
+def _item(played: PlayedTask, verdict: dict[str, Any]) -> Item:
+    household = household_shown(played.blueprint.household)
     context = household["context"]
     name = played.key[0] if not played.key[1] else f"{played.key[0]}-{played.key[1]}"
     return Item(
@@ -48,12 +50,12 @@ def _item(played: Played, verdict: dict[str, Any]) -> Item:
         household=household,
         scene=_scene(played, context["weather"]),
         events=tuple(f"{event['time'].replace('T', ' ')} {event['description']}" for event in context["events"]),
-        programs=programs_of(played),
+        programs=plan_programs(played),
         verdict=verdict,
     )
 
 
-def _scene(played: Played, weather: dict[str, dict[str, str]]) -> str:
+def _scene(played: PlayedTask, weather: dict[str, dict[str, str]]) -> str:
     """The time, and the weather outside and inside."""
     parts = [f"{place}: {', '.join(f'{name} {value}' for name, value in air.items())}" for place, air in weather.items()]
     return "; ".join([f"{played.blueprint.household.now:%Y-%m-%d %H:%M}", *parts])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim.generate.make import id_of
-from homerl.envs.personalhome.sim.scene.videos import Videos, frames_in
+from homerl.envs.personalhome.sim.generate.make import household_id_of_seed
+from homerl.envs.personalhome.sim.scene.videos import ClipFolder, frame_handles_in
 
 Film = Mapping[str, str]  # its `video_path`, which is a name in the folder, and `video`, a hash of it
 
@@ -23,32 +23,32 @@ Film = Mapping[str, str]  # its `video_path`, which is a name in the folder, and
 class TaskClips:
     """The clips of a folder, and the seed of the household of each task, by the task's id."""
 
-    videos: Videos
+    videos: ClipFolder
     households: Mapping[str, int]
     found: str  # as `2 of 100 households`
 
     def frames_in(self, task: str, result: str) -> list[str]:
         """The handles of the frames that a tool's result shows of the task's own clip."""
-        return frames_in(result, id_of(self.households[task]))
+        return frame_handles_in(result, household_id_of_seed(self.households[task]))
 
-    def parts(self, handle: str) -> list[dict[str, Any]]:
+    def image_parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
-        return self.videos.parts(handle)
+        return self.videos.content_parts(handle)
 
 
-def films_of(households: Mapping[str, int], folder: Path) -> tuple[dict[int, Film], TaskClips]:
+def find_household_clips(households: Mapping[str, int], folder: Path) -> tuple[dict[int, Film], TaskClips]:
     """The film of each household that has a clip in the folder, by its seed, and the clips of the tasks.
 
     `households` are the seeds of the tasks' households. Raises `InputError` if none of them has a clip, or if a clip cannot
     be read.
     """
-    videos, seeds = Videos(folder), dict.fromkeys(households.values())
-    paths = {seed: path for seed in seeds if (path := videos.path(id_of(seed)))}
+    videos, seeds = ClipFolder(folder), dict.fromkeys(households.values())
+    paths = {seed: path for seed in seeds if (path := videos.clip_path(household_id_of_seed(seed)))}
     if seeds and not paths:
-        remedy = f"name clips by their households, such as {id_of(next(iter(seeds)))}.mp4"
+        remedy = f"name clips by their households, such as {household_id_of_seed(next(iter(seeds)))}.mp4"
         raise InputError("no clip is of a household that is played", str(folder), remedy)
     for seed in paths:
-        videos.check(id_of(seed))
+        videos.check_clip(household_id_of_seed(seed))
     films: dict[int, Mapping[str, str]] = {
         seed: {"video_path": path.name, "video": _digest(path)} for seed, path in paths.items()
     }

@@ -36,7 +36,7 @@ RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `
 
 
 @dataclass(frozen=True)
-class Figure:
+class ScoreFigure:
     """The mean of `n` cases, and its 95 % interval."""
 
     n: int
@@ -45,11 +45,11 @@ class Figure:
     high: float
 
 
-Figures = dict[str, Figure]
+Figures = dict[str, ScoreFigure]
 
 
 @dataclass(frozen=True)
-class Scores:
+class RunScores:
     """All figures of a run.
 
     `tasks` has the figures of each task by name, `levels` those of questions by difficulty, and `naming` those of questions
@@ -66,84 +66,90 @@ class Scores:
     calls: Mapping[str, Mapping[str, int]]
 
 
-def scores(rows: Iterable[Row]) -> Scores:
+def compute_run_scores(rows: Iterable[Row]) -> RunScores:
     """The scores of a run's results (`results.jsonl`)."""
     rows = list(rows)
-    counted = [row for row in rows if Outcome(row["outcome"]).counts]
-    return Scores(
-        episodes={task: len(part) for task in TASKS if (part := of_task(counted, task))},
+    counted = [row for row in rows if Outcome(row["outcome"]).is_counted]
+    return RunScores(
+        episodes={task: len(part) for task in TASKS if (part := select_task_rows(counted, task))},
         left_out=len(rows) - len(counted),
-        tasks={**questions(counted), **rankings(of_task(counted, "FR")), **plans(of_task(counted, "PG"))},
-        levels={level: of for level in LEVELS if (of := questions([row for row in counted if row["difficulty"] == level]))},
+        tasks={
+            **question_figures(counted),
+            **ranking_figures(select_task_rows(counted, "FR")),
+            **plan_figures(select_task_rows(counted, "PG")),
+        },
+        levels={
+            level: of for level in LEVELS if (of := question_figures([row for row in counted if row["difficulty"] == level]))
+        },
         naming=_naming(counted),
-        errors={task: _errors(part) for task in TASKS if (part := of_task(counted, task))},
-        calls={task: _calls(part) for task in TASKS if (part := of_task(counted, task))},
+        errors={task: _errors(part) for task in TASKS if (part := select_task_rows(counted, task))},
+        calls={task: _calls(part) for task in TASKS if (part := select_task_rows(counted, task))},
     )
 
 
-def of_task(rows: Sequence[Row], task: str) -> list[Row]:
+def select_task_rows(rows: Sequence[Row], task: str) -> list[Row]:
     """The results of a task: IG, MC, FR or PG."""
     return [row for row in rows if row["category"] == task]
 
 
-def figures(**named: Figure | None) -> Figures:
+def drop_missing_figures(**named: ScoreFigure | None) -> Figures:
     """The figures that there are."""
     return {name: figure for name, figure in named.items() if figure is not None}
 
 
-def share(cases: Iterable[float]) -> Figure | None:
+def share_figure(cases: Iterable[float]) -> ScoreFigure | None:
     """The share of cases that hold (1, otherwise 0); None for no cases."""
     return _figure(list(map(float, cases)), share_interval)
 
 
-def average(values: Iterable[float], ends: tuple[float, float] = SHARES) -> Figure | None:
+def mean_figure(values: Iterable[float], ends: tuple[float, float] = SHARES) -> ScoreFigure | None:
     """The mean of values between `ends`; None for no values."""
     return _figure(list(values), partial(mean_interval, ends=ends))
 
 
-def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, float]]) -> Figure | None:
+def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, float]]) -> ScoreFigure | None:
     if not values:
         return None
     array = np.array(values, dtype=float)
     mean, (low, high) = float(array.mean()), interval(array)
-    return Figure(len(values), mean, min(low, mean), max(high, mean))  # a mean of equal values may round past its end
+    return ScoreFigure(len(values), mean, min(low, mean), max(high, mean))  # a mean of equal values may round past its end
 
 
-def difference(ours: Figure | None, theirs: Figure | None) -> Figure | None:
+def difference_figure(ours: ScoreFigure | None, theirs: ScoreFigure | None) -> ScoreFigure | None:
     """A mean less another one, of other episodes; None without either."""
     if ours is None or theirs is None:
         return None
     low, high = difference_interval((ours.mean, ours.low, ours.high), (theirs.mean, theirs.low, theirs.high))
-    return Figure(ours.n + theirs.n, ours.mean - theirs.mean, low, high)
+    return ScoreFigure(ours.n + theirs.n, ours.mean - theirs.mean, low, high)
 
 
 # Questions
 
 
-def questions(rows: Sequence[Row]) -> Figures:
+def question_figures(rows: Sequence[Row]) -> Figures:
     """The accuracies of IG (its original question), CF (macro, and where the answer changes or not) and MC (eq. 3-6)."""
-    asked = cases(rows)
+    asked = accuracy_cases(rows)
     sides = {True: "CF ACC changed", False: "CF ACC unchanged"}
     parts: dict[str, list[bool]] = {name: [] for name in sides.values()}
-    for row in of_task(rows, "IG"):
+    for row in select_task_rows(rows, "IG"):
         for key, moved in row["changed"].items():
             parts[sides[moved]].append(row["right"][key])
-    return figures(
+    return drop_missing_figures(
         **{
-            "IG ACC": share(asked["IG ACC"]),
-            "CF ACC": average(asked["CF ACC"]),
-            **{name: share(right) for name, right in parts.items()},
-            "MC ACC": share(asked["MC ACC"]),
+            "IG ACC": share_figure(asked["IG ACC"]),
+            "CF ACC": mean_figure(asked["CF ACC"]),
+            **{name: share_figure(right) for name, right in parts.items()},
+            "MC ACC": share_figure(asked["MC ACC"]),
         }
     )
 
 
-def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
+def accuracy_cases(rows: Sequence[Row]) -> dict[str, list[float]]:
     """For each accuracy its cases, one for each episode: 0 or 1, and for CF the macro accuracy of its counterfactuals.
 
     An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
     """
-    grounding = of_task(rows, "IG")
+    grounding = select_task_rows(rows, "IG")
     both = [
         counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
         for row in grounding
@@ -151,44 +157,44 @@ def cases(rows: Sequence[Row]) -> dict[str, list[float]]:
     return {
         "IG ACC": [float(row["right"]["original"]) for row in grounding],
         "CF ACC": [accuracy["macro"] for accuracy in both if "macro" in accuracy],
-        "MC ACC": [float(row["right"]["original"]) for row in of_task(rows, "MC")],
+        "MC ACC": [float(row["right"]["original"]) for row in select_task_rows(rows, "MC")],
     }
 
 
 def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
     """The accuracies with names and with ids, and what names gain; only of what was asked in both ways."""
     named, generic = ([row for row in rows if row["personal"] is way] for way in (True, False))
-    found, theirs = {}, cases(generic)
-    for name, ours in cases(named).items():
-        of = average if name == "CF ACC" else share
+    found, theirs = {}, accuracy_cases(generic)
+    for name, ours in accuracy_cases(named).items():
+        of = mean_figure if name == "CF ACC" else share_figure
         one, other = of(ours), of(theirs[name])
-        if (gain := difference(one, other)) is not None:
-            found[name] = figures(personal=one, generic=other, difference=gain)
+        if (gain := difference_figure(one, other)) is not None:
+            found[name] = drop_missing_figures(personal=one, generic=other, difference=gain)
     return found
 
 
 # Proactive tasks
 
 
-def rankings(rows: Sequence[Row]) -> Figures:
+def ranking_figures(rows: Sequence[Row]) -> Figures:
     """MAP@k (eq. 9) and RRS (eq. 13)."""
-    found = {f"MAP@{k}": average(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
-    sums = average((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
-    return figures(**found, RRS=sums)
+    found = {f"MAP@{k}": mean_figure(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
+    sums = mean_figure((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
+    return drop_missing_figures(**found, RRS=sums)
 
 
-def plans(rows: Sequence[Row]) -> Figures:
+def plan_figures(rows: Sequence[Row]) -> Figures:
     """Validity (eq. 11) static and executed, the share of situations that are settled, and of plans that keep each rule.
 
     A plan that settles nothing keeps no rule, as in `plan_rules.Verdict.goals`.
     """
     settled = [sum(row["settled"].values()) / len(row["settled"]) for row in rows]
-    return figures(
+    return drop_missing_figures(
         **{
-            "validity": average(row["validity"] for row in rows),
-            "executed": average(row["executed"] for row in rows),
-            "settled": average(settled),
-            **{rule: share(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
+            "validity": mean_figure(row["validity"] for row in rows),
+            "executed": mean_figure(row["executed"] for row in rows),
+            "settled": mean_figure(settled),
+            **{rule: share_figure(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
         }
     )
 

@@ -16,11 +16,11 @@ from rich.progress import Progress, TaskID
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench import judged, reflecting
-from homerl.envs.personalhome.bench.stored import Results, read_results
-from homerl.envs.personalhome.judge.hearing import Question, Verdicts, hear, judge_client
+from homerl.envs.personalhome.bench.stored import RunResults, read_named_results
+from homerl.envs.personalhome.judge.hearing import JudgeQuestion, VerdictStore, ask_judge, make_judge_client
 from homerl.host.terminal.progress import progress_bar
 from homerl.models.endpoint.agent import LLMAgent
-from homerl.models.endpoint.endpoint import Endpoint, endpoint_of
+from homerl.models.endpoint.endpoint import Endpoint, make_endpoint
 from homerl.models.endpoint.settings import EndpointSettings
 
 T = TypeVar("T")
@@ -28,62 +28,65 @@ MOST_TOKENS = 2048  # of an agent's message
 
 
 @dataclass(frozen=True)
-class Heard:
+class VerdictCount:
     """How many questions there are, and how many of them have a verdict now."""
 
     asked: int
     answered: int
 
 
-def judge_runs(folders: Sequence[Path], url: str, model: str, relative: bool) -> Heard:
+def judge_runs(folders: Sequence[Path], url: str, model: str, relative: bool) -> VerdictCount:
     """Ask about each run; with `relative` also about all runs together.
 
     Raises `InputError` for a single run with `relative`.
     """
-    runs, judge = read_results(folders), (url, model)
+    runs, judge = read_named_results(folders), (url, model)
     if relative and len(runs) < 2:
         raise InputError("the plans of one run cannot be compared", "--relative", "name the results of several runs")
-    heard = [_ask(judge, list(judged.questions_of(run)), Verdicts(run.folder / judged.FILE), run.name) for run in runs]
+    heard = [
+        _ask(judge, list(judged.judge_questions_of_run(run)), VerdictStore(run.folder / judged.FILE), run.name)
+        for run in runs
+    ]
     if relative:
-        pairs = [question for _, _, both in judged.orderings(runs) for question in both]
-        heard.append(_ask(judge, pairs, judged.together(runs), "all together"))
-    return Heard(sum(one.asked for one in heard), sum(one.answered for one in heard))
+        pairs = [question for _, _, both in judged.plan_ordering_questions(runs) for question in both]
+        heard.append(_ask(judge, pairs, judged.merge_verdicts(runs), "all together"))
+    return VerdictCount(sum(one.asked for one in heard), sum(one.answered for one in heard))
 
 
-def _ask(judge: tuple[str, str], questions: Sequence[Question], verdicts: Verdicts, note: str) -> Heard:
+def _ask(judge: tuple[str, str], questions: Sequence[JudgeQuestion], verdicts: VerdictStore, note: str) -> VerdictCount:
     """Ask the judge of a URL and a name what has no verdict yet."""
-    client = judge_client(*judge)
+    client = make_judge_client(*judge)
     with progress_bar() as bar:
         task = bar.add_task("judge", total=None, note=note)
         progress = partial(_show, bar, task)
-        asyncio.run(_closing(client.endpoint, hear(client, questions, verdicts, progress)))
+        asyncio.run(_closing(client.endpoint, ask_judge(client, questions, verdicts, progress)))
     by = client.endpoint.model
-    return Heard(len(questions), sum(verdicts.verdict(question, by) is not None for question in questions))
+    return VerdictCount(len(questions), sum(verdicts.stored_verdict(question, by) is not None for question in questions))
 
 
-def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model: str) -> tuple[Heard, int]:
+def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model: str) -> tuple[VerdictCount, int]:
     """Rate the plans of a run, let the agent revise each once, and rate the revisions.
 
     Return what the judge was asked at last, and how many revisions a server spoiled.
     """
-    (run,), judge = read_results([folder]), (judge_url, judge_model)
-    verdicts, kept = Verdicts(folder / judged.FILE), Verdicts(folder / reflecting.FILE)
-    before = (judged.rating(played, judged.programs_of(played)) for played in run.played(("plans",)))
+    (run,), judge = read_named_results([folder]), (judge_url, judge_model)
+    verdicts, kept = VerdictStore(folder / judged.FILE), VerdictStore(folder / reflecting.FILE)
+    before = (judged.plan_rating_question(played, judged.plan_programs(played)) for played in run.played_tasks(("plans",)))
     _ask(judge, [question for question in before if question], verdicts, run.name)
     missing = _revise(run, _agent(url, model), verdicts, judge_model, kept)
-    after = reflecting.questions_after(run, verdicts, judge_model, kept)
+    after = reflecting.revision_rating_questions(run, verdicts, judge_model, kept)
     return _ask(judge, after, verdicts, "revised plans"), missing
 
 
 def _agent(url: str, model: str) -> LLMAgent:
     settings = EndpointSettings(url=tuple(url.split(",")), model=model, temperature=0.0, max_tokens=MOST_TOKENS)
-    return LLMAgent(endpoint_of(settings), max_tokens=MOST_TOKENS)
+    return LLMAgent(make_endpoint(settings), max_tokens=MOST_TOKENS)
 
 
-def _revise(run: Results, agent: LLMAgent, verdicts: Verdicts, by: str, kept: Verdicts) -> int:
+def _revise(run: RunResults, agent: LLMAgent, verdicts: VerdictStore, by: str, kept: VerdictStore) -> int:
     with progress_bar() as bar:
         task = bar.add_task("revise", total=None, note=agent.name)
-        asked = reflecting.revise_all(run, agent, verdicts, by, kept, partial(_show, bar, task))
+        asked = reflecting.revise_run_plans(run, agent, verdicts, by, kept, partial(_show, bar, task))
         return asyncio.run(_closing(agent.endpoint, asked))
 
 

@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.tasks.answers import FORMAT_ERROR, read_answer, read_ranking, read_three, verdict_of_rules
+from homerl.envs.personalhome.tasks.answers import (
+    FORMAT_ERROR,
+    decide_by_rules,
+    parse_counterfactual_answers,
+    parse_final_answer,
+    parse_ranking,
+)
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint, Plans
-from homerl.envs.personalhome.tasks.metrics import CUTS, average_precision, call_class, error_counts, rank_deviation
-from homerl.envs.personalhome.tasks.plan_rules import judge, static_validity
-from homerl.envs.personalhome.tasks.plans import read_plan
-from homerl.envs.personalhome.tasks.verdicts import choice_right, parts_right, said_to
+from homerl.envs.personalhome.tasks.metrics import CUTS, average_precision, call_class, count_error_types, rank_deviation
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
+from homerl.envs.personalhome.tasks.plans import parse_plan
+from homerl.envs.personalhome.tasks.verdicts import answer_to_part, are_parts_right, is_choice_right
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import Case, Failure
+from homerl.worlds.contract import EpisodeFailure, JudgeCase
 
 DIMENSIONS = {
     "FORMAT": "the answer has no readable form, or there is none (UPSTREAM_FORMAT_ERROR, EMPTY_OUTPUT)",
@@ -30,7 +36,7 @@ RUBRIC = (
 )
 
 
-def blueprint_of(trajectory: Trajectory) -> PersonalHomeBlueprint:
+def blueprint_of_trajectory(trajectory: Trajectory) -> PersonalHomeBlueprint:
     """The blueprint of a trajectory."""
     return PersonalHomeBlueprint.model_validate(trajectory.blueprint)
 
@@ -45,12 +51,12 @@ def final_words(trajectory: Trajectory) -> str:
 
 def extra_results(trajectory: Trajectory) -> dict[str, Any]:
     """Metrics of the task by name, `errors` by type, and the class of the number of calls."""
-    blueprint, text = blueprint_of(trajectory), final_words(trajectory)
+    blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
     rules = [rule for step in trajectory.steps for rule in step.facts.blocked]
     return {
-        **metrics_of(blueprint, text),
+        **answer_metrics(blueprint, text),
         "personal": getattr(blueprint.task, "personal", None),
-        "errors": error_counts(rules, [_form(blueprint, text)]),
+        "errors": count_error_types(rules, [_form(blueprint, text)]),
         "calls": call_class(trajectory.tool_calls),
     }
 
@@ -59,25 +65,25 @@ def _form(blueprint: PersonalHomeBlueprint, text: str) -> str | None:
     """The error of the answer's form, if it has one."""
     task = blueprint.task
     if isinstance(task, Grounding):
-        return read_three(text).error if len(task.parts) > 1 else read_answer(text).error
+        return parse_counterfactual_answers(text).error if len(task.parts) > 1 else parse_final_answer(text).error
     if isinstance(task, Choice):
-        return read_answer(text).error
-    return (read_ranking if isinstance(task, Features) else read_plan)(text).error
+        return parse_final_answer(text).error
+    return (parse_ranking if isinstance(task, Features) else parse_plan)(text).error
 
 
-def metrics_of(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
+def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
     """The metrics of a task for an answer, by name."""
     task = blueprint.task
     if isinstance(task, Grounding):
-        right = parts_right(task, text)
+        right = are_parts_right(task, text)
         return {
             "right": {part.key: ok for part, ok in zip(task.parts, right, strict=True)},
             "changed": {part.key: part.changed for part in task.parts if part.changed is not None},
         }
     if isinstance(task, Choice):
-        return {"right": {"original": choice_right(task, text)}}
+        return {"right": {"original": is_choice_right(task, text)}}
     if isinstance(task, Features):
-        ranking = read_ranking(text).value or ()
+        ranking = parse_ranking(text).value or ()
         return {
             "average_precision": [average_precision(ranking, task.ranking[:3], k) for k in CUTS],
             "rank_deviation": rank_deviation(ranking, task.ranking[:3]),
@@ -86,8 +92,8 @@ def metrics_of(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
 
 
 def _of_plan(blueprint: PersonalHomeBlueprint, task: Plans, text: str) -> dict[str, Any]:
-    programs = read_plan(text).value or ()
-    verdict = judge(blueprint.household, task.situations, programs)
+    programs = parse_plan(text).value or ()
+    verdict = judge_plan(blueprint.household, task.situations, programs)
     start = HouseholdState(blueprint.household)
     static = [ok for program in programs for ok in static_validity(start, program["steps"])]
     rules = ("kept", "ordered", "compatible", "reasoned", "sized")
@@ -99,18 +105,22 @@ def _of_plan(blueprint: PersonalHomeBlueprint, task: Plans, text: str) -> dict[s
     }
 
 
-def failure_of(trajectory: Trajectory) -> Failure | None:
+def personalhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     """Why an episode failed: the form of its answer, refused calls, what was not read, or the reasoning."""
-    if trajectory.success or not trajectory.outcome.counts:
+    if trajectory.success or not trajectory.outcome.is_counted:
         return None
-    blueprint, text = blueprint_of(trajectory), final_words(trajectory)
+    blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
     if (form := _form(blueprint, text)) and (form != FORMAT_ERROR or not text):
-        return Failure("FORMAT", form)
-    errors = error_counts([rule for step in trajectory.steps for rule in step.facts.blocked], [])
+        return EpisodeFailure("FORMAT", form)
+    errors = count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
     if any(errors.values()) and not text:
-        return Failure("TOOLS", max(errors, key=lambda name: errors[name]))
+        return EpisodeFailure("TOOLS", max(errors, key=lambda name: errors[name]))
     read = _evidence_read(trajectory, blueprint)
-    return Failure("REASONING", "a wrong answer") if read else Failure("READING", "evidence not read, or not sparingly")
+    return (
+        EpisodeFailure("REASONING", "a wrong answer")
+        if read
+        else EpisodeFailure("READING", "evidence not read, or not sparingly")
+    )
 
 
 def _evidence_read(trajectory: Trajectory, blueprint: PersonalHomeBlueprint) -> bool:
@@ -121,32 +131,32 @@ def _evidence_read(trajectory: Trajectory, blueprint: PersonalHomeBlueprint) -> 
     return met >= set(range(len(blueprint.task.evidence)))
 
 
-def cases(trajectory: Trajectory) -> list[Case]:
+def grounding_cases(trajectory: Trajectory) -> list[JudgeCase]:
     """A case for each part of a grounding task. `step` is the last one, and `intent` the number of the part."""
-    blueprint, text = blueprint_of(trajectory), final_words(trajectory)
+    blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
     task = blueprint.task
     if not isinstance(task, Grounding) or not text:
         return []
     return [
-        Case(
+        JudgeCase(
             len(trajectory.steps) - 1,
             number,
             "meaning",
             f"{task.question} {part.condition}".strip(),
             " / ".join(part.variants),
             str(said),
-            verdict_of_rules(said, part.variants),
+            decide_by_rules(said, part.variants),
             RUBRIC,
         )
         for number, part in enumerate(task.parts)
-        if (said := said_to(task, part.key, text)) is not None
+        if (said := answer_to_part(task, part.key, text)) is not None
     ]
 
 
-def holds_with(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
+def is_grounding_right(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
     """Whether every part is right, by rule or by the judge."""
-    task = blueprint_of(trajectory).task
+    task = blueprint_of_trajectory(trajectory).task
     if not isinstance(task, Grounding):
         return trajectory.success
-    by_rule = parts_right(task, final_words(trajectory))
+    by_rule = are_parts_right(task, final_words(trajectory))
     return all(ok or number in right for number, ok in enumerate(by_rule))

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.clips import TaskClips, films_of
-from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, digest_of, flaws
+from homerl.envs.personalhome.bench.clips import TaskClips, find_household_clips
+from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, find_task_flaws, household_digest
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.playbook import domains
+from homerl.envs.personalhome.sim.scene.playbook import domain_counts
 from homerl.envs.personalhome.sim.scene.transcript import Domain
-from homerl.envs.personalhome.tasks.author import asked, features_task, plans_task, question_task
+from homerl.envs.personalhome.tasks.author import make_features_task, make_plans_task, make_question_task, question_in_words
 from homerl.envs.personalhome.tasks.blueprint import (
     CATEGORIES,
     Difficulty,
@@ -32,15 +32,15 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Setting,
     Task,
 )
-from homerl.envs.personalhome.tasks.filmed import filmed
-from homerl.envs.personalhome.tasks.questions.make import questions
-from homerl.envs.personalhome.tasks.questions.wording import Wording, phrases
+from homerl.envs.personalhome.tasks.filmed import film_household
+from homerl.envs.personalhome.tasks.questions.make import draw_questions
+from homerl.envs.personalhome.tasks.questions.wording import QuestionWording, load_phrases
 from homerl.worlds import contract
 
 NAME = "personalhome-scenes"
 HOUSEHOLDS = 100
 QUESTIONS = 742  # of grounding tasks, and of choices
-FAMILIES = tuple(phrases("en")["scenes"]["questions"])
+FAMILIES = tuple(load_phrases("en")["scenes"]["questions"])
 RECIPE = PersonalHomeRecipe(world="personalhome", families=FAMILIES)
 
 
@@ -51,11 +51,11 @@ class SceneInstance(PersonalHomeInstance):
 
     suite: ClassVar[str] = NAME
 
-    def made(self) -> Household:
+    def remake_household(self) -> Household:
         """The household with its transcript, made again."""
-        household = filmed_household(self.household, self.language, self.domain)
+        household = make_filmed_household(self.household, self.language, self.domain)
         if household is None:
-            raise self.outdated()
+            raise self.outdated_error()
         return household
 
 
@@ -89,14 +89,14 @@ class ScenesSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SceneInstance]]:
         """The number of instances, and the instances household by household."""
-        return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_instances(seed, language, dropped, progress)
+        return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_scene_instances(seed, language, dropped, progress)
 
     def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], TaskClips]:
         """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
         if setting != "agentic":
             what = f"in the setting '{setting}' there are no tools that show frames"
             raise InputError(what, "--videos", "leave it out, or add --setting agentic")
-        films, clips = films_of({one.id: one.household for one in instances}, folder)
+        films, clips = find_household_clips({one.id: one.household for one in instances}, folder)
         return [
             FilmedInstance(**one.model_dump(), **films[one.household]) if one.household in films else one
             for one in instances
@@ -104,35 +104,37 @@ class ScenesSuite(contract.Suite):
 
 
 @lru_cache(maxsize=8)
-def filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
+def make_filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
     """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
     household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
-    return filmed(household, seed, domain)
+    return film_household(household, seed, domain)
 
 
-def build_instances(
+def build_scene_instances(
     seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
 ) -> Iterator[SceneInstance]:
     """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
-    wanted = [domain for domain, count in domains(households).items() for _ in range(count)]
+    wanted = [domain for domain, count in domain_counts(households).items() for _ in range(count)]
     candidate, done = seed * 1_000_000, 0
     for number, domain in enumerate(wanted):
         made: list[SceneInstance] = []
         while not made:
-            made = instances_of(candidate, language, domain, number, dropped)
+            made = household_scene_instances(candidate, language, domain, number, dropped)
             candidate += 1
         yield from made
         done += len(made)
         progress(done, 2 * QUESTIONS + 2 * HOUSEHOLDS)
 
 
-def instances_of(seed: int, language: str, domain: Domain, number: int, dropped: Counter[str]) -> list[SceneInstance]:
+def household_scene_instances(
+    seed: int, language: str, domain: Domain, number: int, dropped: Counter[str]
+) -> list[SceneInstance]:
     """All tasks of a household as instances; none if the household lacks one. `number` is that of the household."""
-    household = filmed_household(seed, language, domain)
+    household = make_filmed_household(seed, language, domain)
     if household is None:
         dropped["validity: nothing to film"] += 1
         return []
-    digest = digest_of(household)
+    digest = household_digest(household)
     return [
         SceneInstance(
             id=f"{NAME}-{task.kind}-{seed}-{at}",
@@ -144,29 +146,29 @@ def instances_of(seed: int, language: str, domain: Domain, number: int, dropped:
             digest=digest,
             task=task,
         )
-        for at, task in enumerate(tasks_of(household, number, dropped))
+        for at, task in enumerate(household_scene_tasks(household, number, dropped))
     ]
 
 
-def levels_of(number: int) -> list[Difficulty]:
+def question_difficulties(number: int) -> list[Difficulty]:
     """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
     count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
     return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
 
 
-def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
+def household_scene_tasks(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
     """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
     rng = random.Random(f"{NAME} {household.language} {household.household_id}")
     proactive: list[Task] = []
-    for name, task in (("features", features_task(household, rng)), ("plans", plans_task(household))):
-        flaw = f"no task '{name}'" if task is None else next(flaws(household, task, RECIPE), None)
+    for name, task in (("features", make_features_task(household, rng)), ("plans", make_plans_task(household))):
+        flaw = f"no task '{name}'" if task is None else next(find_task_flaws(household, task, RECIPE), None)
         if task is None or flaw is not None:
             dropped[f"validity: {flaw}"] += 1
             return []
         proactive.append(task)
     tasks: list[Task] = []
     for kind in ("grounding", "choice"):
-        found = question_tasks(kind, levels_of(number), household, rng)
+        found = draw_question_tasks(kind, question_difficulties(number), household, rng)
         if found is None:
             dropped[f"validity: too few tasks '{kind}'"] += 1
             return []
@@ -174,20 +176,22 @@ def tasks_of(household: Household, number: int, dropped: Counter[str]) -> list[T
     return tasks + proactive
 
 
-def question_tasks(kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random) -> list[Task] | None:
+def draw_question_tasks(
+    kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random
+) -> list[Task] | None:
     """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
     left = Counter(levels)
     texts: set[str] = set()
     tasks: list[Task] = []
-    for question in questions(household, rng, FAMILIES):
+    for question in draw_questions(household, rng, FAMILIES):
         if not left[question.difficulty]:
             continue
-        wording = Wording(household, rng.random() < RECIPE.personal)
-        text = asked(question, wording, "heldout", rng)
+        wording = QuestionWording(household, rng.random() < RECIPE.personal)
+        text = question_in_words(question, wording, "heldout", rng)
         if text is None or text in texts:
             continue
-        task = question_task(kind, question, text, wording, RECIPE, rng)
-        if task is None or next(flaws(household, task, RECIPE), None) is not None:
+        task = make_question_task(kind, question, text, wording, RECIPE, rng)
+        if task is None or next(find_task_flaws(household, task, RECIPE), None) is not None:
             continue
         tasks.append(task)
         texts.add(text)

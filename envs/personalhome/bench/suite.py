@@ -23,7 +23,7 @@ from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.model import Model
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.tasks.author import blueprint_of, draw_task
+from homerl.envs.personalhome.tasks.author import draw_task, task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import (
     CATEGORIES,
     KINDS,
@@ -37,7 +37,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.expert import right_answer, wrong_answer
-from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.envs.personalhome.tasks.verdicts import answer_goals
 from homerl.play.episode import EpisodeLimits
 from homerl.worlds import contract
 
@@ -68,20 +68,20 @@ class PersonalHomeInstance(Model):
 
     def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
         """The blueprint in a setting."""
-        household = self.made()
-        if digest_of(household) != self.digest:
-            raise self.outdated()
+        household = self.remake_household()
+        if household_digest(household) != self.digest:
+            raise self.outdated_error()
         recipe = PersonalHomeRecipe(world="personalhome", setting=setting)
-        return blueprint_of(household, self.task, self.id, self.household, "heldout", recipe)
+        return task_to_blueprint(household, self.task, self.id, self.household, "heldout", recipe)
 
-    def outdated(self) -> InputError:
+    def outdated_error(self) -> InputError:
         """The error of an instance whose household is made otherwise than it was."""
         what = f"household {self.household} came out otherwise than when the suite was built"
         return InputError(what, self.id, f"build the suite again: homerl bench build {self.suite}")
 
-    def made(self) -> Household:
+    def remake_household(self) -> Household:
         """The household, made again."""
-        return household_of(self.household, self.language)
+        return make_suite_household(self.household, self.language)
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
         """One message of the user, and 15 turns of the agent before its answer."""
@@ -100,36 +100,36 @@ class PersonalHomeSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[PersonalHomeInstance]]:
         """The number of instances, and the instances household by household."""
-        return HOUSEHOLDS * len(KINDS), build_instances(seed, language, dropped, progress)
+        return HOUSEHOLDS * len(KINDS), build_household_instances(seed, language, dropped, progress)
 
 
 @lru_cache(maxsize=8)
-def household_of(seed: int, language: str) -> Household:
+def make_suite_household(seed: int, language: str) -> Household:
     """The household of a seed, in held-out words."""
     return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout"))
 
 
-def digest_of(household: Household) -> str:
+def household_digest(household: Household) -> str:
     """A 64-bit hash of a household, in hex."""
     return f"{text_hash(household.model_dump_json()):032x}"[:16]
 
 
-def build_instances(
+def build_household_instances(
     seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
 ) -> Iterator[PersonalHomeInstance]:
     """The instances of as many households as have all four tasks, in the order of their seeds."""
     made, candidate = 0, seed * 1_000_000
     while made < households:
-        tasks = tasks_of(candidate, language, LEVELS[made % len(LEVELS)], dropped)
+        tasks = draw_household_tasks(candidate, language, LEVELS[made % len(LEVELS)], dropped)
         if tasks is not None:
             for task in tasks:
-                yield instance_of(candidate, language, task)
+                yield task_to_instance(candidate, language, task)
             made += 1
             progress(made * len(KINDS), households * len(KINDS))
         candidate += 1
 
 
-def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstance:
+def task_to_instance(household: int, language: str, task: Task) -> PersonalHomeInstance:
     """A task as an instance."""
     return PersonalHomeInstance(
         id=f"{NAME}-{task.kind}-{household}",
@@ -137,20 +137,20 @@ def instance_of(household: int, language: str, task: Task) -> PersonalHomeInstan
         difficulty=getattr(task, "difficulty", "unrated"),
         language=language,
         household=household,
-        digest=digest_of(household_of(household, language)),
+        digest=household_digest(make_suite_household(household, language)),
         task=task,
     )
 
 
-def tasks_of(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task] | None:
+def draw_household_tasks(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task] | None:
     """One task of each kind; None, counted by reason, if the household lacks one or a task is not valid."""
-    household = household_of(seed, language)
+    household = make_suite_household(seed, language)
     rng = random.Random(f"{NAME} {language} {seed}")
     recipe = PersonalHomeRecipe(world="personalhome", personal=1.0 if rng.random() < 0.5 else 0.0)
     tasks = []
     for kind in KINDS:
         task = draw_task(kind, level, household, recipe, "heldout", rng)
-        flaw = f"no task '{kind}'" if task is None else next(flaws(household, task, recipe), None)
+        flaw = f"no task '{kind}'" if task is None else next(find_task_flaws(household, task, recipe), None)
         if task is None or flaw is not None:
             dropped[f"validity: {flaw}"] += 1
             return None
@@ -158,14 +158,14 @@ def tasks_of(seed: int, language: str, level: Difficulty, dropped: Counter[str])
     return tasks
 
 
-def flaws(household: Household, task: Task, recipe: PersonalHomeRecipe) -> Iterator[str]:
+def find_task_flaws(household: Household, task: Task, recipe: PersonalHomeRecipe) -> Iterator[str]:
     """All that makes a task invalid: a right answer that fails, or a lazy or wrong one that succeeds."""
-    blueprint = blueprint_of(household, task, "candidate", 0, "heldout", recipe)
-    if not all(goals_of(blueprint, right_answer(blueprint))):
+    blueprint = task_to_blueprint(household, task, "candidate", 0, "heldout", recipe)
+    if not all(answer_goals(blueprint, right_answer(blueprint))):
         yield f"{task.kind}: the right answer fails"
     wrong = {"nothing": "", "a near miss": wrong_answer(blueprint, random.Random(0))}
     if isinstance(task, Grounding | Choice | Features):
         wrong["'unknown'"] = '{"answer": "unknown"}'
     for name, text in wrong.items():
-        if all(goals_of(blueprint, text)):
+        if all(answer_goals(blueprint, text)):
             yield f"{task.kind}: {name} succeeds"

@@ -9,7 +9,7 @@ import typer
 
 from homerl.envs.personalhome.commands._words import Folder, Judge
 from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def check_judge(
@@ -28,7 +28,7 @@ def check_judge(
         console.print(marks_tables(read_check(results, marks, judge_model, size, seed)))
         return
     count = write_check(results, out, judge_model, size, seed)
-    console.print(f"{out / PAGE}: {counted(count, 'plan')} to check; marks go to a copy of {out / SHEET}")
+    console.print(f"{out / PAGE}: {count_with_noun(count, 'plan')} to check; marks go to a copy of {out / SHEET}")
 
 
 COMMAND = Command(

@@ -11,7 +11,7 @@ from homerl.host.terminal.commands import Command
 from homerl.host.terminal.console import console
 
 
-def judge(
+def judge_personalhome_runs(
     results: Folders,
     judge_url: JudgeUrl,
     judge_model: JudgeModel,
@@ -28,6 +28,6 @@ def judge(
 COMMAND = Command(
     "personalhome judge",
     "measure",
-    judge,
+    judge_personalhome_runs,
     "homerl personalhome judge runs/bench --judge-url http://localhost:8000/v1 --judge-model name",
 )

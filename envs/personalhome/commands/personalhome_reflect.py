@@ -11,7 +11,7 @@ from homerl.host.terminal.commands import Command
 from homerl.host.terminal.console import console
 
 
-def reflect(
+def reflect_personalhome_run(
     results: Folder,
     url: Annotated[str, typer.Option(help="URL of the agent, http://host/v1 (several with commas)")],
     model: Annotated[str, typer.Option(help="the agent's model")],
@@ -29,7 +29,7 @@ def reflect(
 COMMAND = Command(
     "personalhome reflect",
     "measure",
-    reflect,
+    reflect_personalhome_run,
     "homerl personalhome reflect runs/bench --url http://localhost:8000/v1 --model name "
     "--judge-url http://localhost:8001/v1 --judge-model other",
 )

@@ -13,21 +13,23 @@ from homerl.host.terminal.commands import Command
 from homerl.host.terminal.console import console
 
 
-def scores(
+def show_personalhome_scores(
     results: Folders,
     out: Annotated[Path | None, typer.Option(help="also write this HTML page")] = None,
     judge_model: Judge = None,
 ) -> None:
     """Show the paper's figures of one or several runs. Nobody is asked."""
-    from homerl.envs.personalhome.bench.report import report
+    from homerl.envs.personalhome.bench.report import build_scores_report
     from homerl.envs.personalhome.pages.scores import render_scores
-    from homerl.envs.personalhome.pages.scores_terminal import tables
+    from homerl.envs.personalhome.pages.scores_terminal import scores_terminal_tables
 
-    found = report(results, judge_model)
-    console.print(tables(found, console.width))
+    found = build_scores_report(results, judge_model)
+    console.print(scores_terminal_tables(found, console.width))
     if out is not None:
         write_atomic(out, render_scores(found))
         console.print(f"page: {out}")
 
 
-COMMAND = Command("personalhome scores", "measure", scores, "homerl personalhome scores runs/bench --out scores.html")
+COMMAND = Command(
+    "personalhome scores", "measure", show_personalhome_scores, "homerl personalhome scores runs/bench --out scores.html"
+)

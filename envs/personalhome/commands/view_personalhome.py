@@ -9,7 +9,7 @@ import typer
 
 from homerl.envs.core.documents import write_atomic
 from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import console, one_of
+from homerl.host.terminal.console import check_option_value, console
 
 
 def view_personalhome(
@@ -22,7 +22,7 @@ def view_personalhome(
     from homerl.envs.personalhome.pages.household_page import render_household
     from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 
-    one_of("--language", language, ("en", "zh"))
+    check_option_value("--language", language, ("en", "zh"))
     household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout" if heldout else "train"))
     page = out or Path(f"household_{seed}.html")
     write_atomic(page, render_household(household).encode("utf-8", "replace"))

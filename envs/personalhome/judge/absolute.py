@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import Field, create_model
 
 from homerl.envs.core.model import Model
-from homerl.envs.personalhome.judge.hearing import Question
-from homerl.envs.personalhome.judge.household import matter, personas, without_ids
-from homerl.envs.personalhome.judge.words import judge_words
+from homerl.envs.personalhome.judge.hearing import JudgeQuestion
+from homerl.envs.personalhome.judge.household import household_matter_json, judge_personas, strip_program_ids
+from homerl.envs.personalhome.judge.words import load_judge_words
 from homerl.envs.personalhome.tasks.metrics import HIGHEST_SCORE, LOWEST_SCORE
 
 
@@ -33,36 +33,36 @@ def absolute_question(
     programs: Sequence[Mapping[str, Any]],
     language: str = "en",
     about: Mapping[str, Any] | None = None,
-) -> Question:
+) -> JudgeQuestion:
     """The question that rates a plan. Raises `ValueError` for a plan without programs, of which nothing can be asked."""
     if not programs:
         raise ValueError("a plan without programs cannot be rated")
-    said, parts = judge_words(language), personas(household)
+    said, parts = load_judge_words(language), judge_personas(household)
     numbers = [str(number) for number in range(1, len(programs) + 1)]
     opinion = {"feedback": said.feedback, "score": 3}
     one = {"personas": dict.fromkeys(parts, opinion), "rationale": said.rationale, "overall_score": 3}
-    numbered = dict(zip(numbers, without_ids(programs), strict=True))
-    return Question(
+    numbered = dict(zip(numbers, strip_program_ids(programs), strict=True))
+    return JudgeQuestion(
         "absolute",
-        said.system("absolute", dict.fromkeys(numbers, one)),
-        matter(household, situation, programs=numbered),
-        plan_shape(numbers, parts),
+        said.mode_instruction("absolute", dict.fromkeys(numbers, one)),
+        household_matter_json(household, situation, programs=numbered),
+        plan_verdict_model(numbers, parts),
         about=about or {},
     )
 
 
-def plan_shape(numbers: Sequence[str], parts: Sequence[str]) -> type[Model]:
+def plan_verdict_model(numbers: Sequence[str], parts: Sequence[str]) -> type[Model]:
     """The model of a complete verdict: programs by number, in each the opinions of all parts."""
-    opinions = shape_of("Opinions", parts, Opinion)
+    opinions = model_with_keys("Opinions", parts, Opinion)
     fields: dict[str, Any] = {
         "personas": (opinions, ...),
         "rationale": (str, Field(min_length=1)),
         "overall_score": (int, Field(strict=True, ge=LOWEST_SCORE, le=HIGHEST_SCORE)),
     }
-    return shape_of("PlanVerdict", numbers, create_model("ProgramVerdict", __base__=Model, **fields))
+    return model_with_keys("PlanVerdict", numbers, create_model("ProgramVerdict", __base__=Model, **fields))
 
 
-def shape_of(name: str, keys: Sequence[str], kind: Any) -> type[Model]:
+def model_with_keys(name: str, keys: Sequence[str], kind: Any) -> type[Model]:
     """A model with exactly these keys, all of one kind."""
     fields: dict[str, Any] = {f"key_{at}": (kind, Field(alias=key)) for at, key in enumerate(keys)}
     return create_model(name, __base__=Model, **fields)

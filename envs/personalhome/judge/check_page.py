@@ -13,8 +13,8 @@ from typing import Any
 
 from homerl.envs.personalhome.judge.household import HOME
 from homerl.envs.personalhome.judge.human import COLUMNS, Item
-from homerl.envs.personalhome.judge.words import judge_words
-from homerl.host.pages.templates import template
+from homerl.envs.personalhome.judge.words import load_judge_words
+from homerl.host.pages.templates import load_template
 
 TRAITS = ("role", "age", "gender", "occupation")
 TEXTS = ("persona", "lifestyle", "preference")
@@ -25,9 +25,9 @@ def render_check(items: Sequence[Item], language: str = "en") -> str:
     ids = [item.item_id for item in items]
     if len(set(ids)) != len(ids):
         raise ValueError("the items of a page need ids that differ")
-    return template(Path(__file__).with_name("check_page.html.jinja")).render(
+    return load_template(Path(__file__).with_name("check_page.html.jinja")).render(
         items=items,
-        said=judge_words(language).check,
+        said=load_judge_words(language).check,
         language=language,
         columns=COLUMNS,
         page=_key(ids),

@@ -15,16 +15,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from homerl.envs.personalhome.judge.absolute import shape_of
-from homerl.envs.personalhome.judge.hearing import Question
-from homerl.envs.personalhome.judge.words import judge_words
-from homerl.envs.personalhome.tasks.answers import Variant, verdict_of_rules
+from homerl.envs.personalhome.judge.absolute import model_with_keys
+from homerl.envs.personalhome.judge.hearing import JudgeQuestion
+from homerl.envs.personalhome.judge.words import load_judge_words
+from homerl.envs.personalhome.tasks.answers import Variant, decide_by_rules
 
 KEYS = ("o", "f1", "f2")
 
 
 @dataclass(frozen=True)
-class Decision:
+class MeaningDecision:
     """What is right of the answers by key, of which of them the judge was unsure, and which lack a verdict."""
 
     correct: Mapping[str, bool]
@@ -38,7 +38,7 @@ def equivalence_question(
     variants: Mapping[str, Sequence[Variant]],
     language: str = "en",
     about: Mapping[str, Any] | None = None,
-) -> Question | None:
+) -> JudgeQuestion | None:
     """The question about the answers that no rule decides, None if rules decide them all.
 
     `asked` has the questions, `said` what was answered and `variants` the right answers in all wordings, by key.
@@ -47,27 +47,27 @@ def equivalence_question(
     if not undecided:
         return None
     told = {key: {"question": asked[key], "true": list(variants[key]), "answered": said[key]} for key in undecided}
-    system = judge_words(language).system("equivalence", dict.fromkeys(undecided, 1))
-    shape = shape_of("Equivalence", undecided, Annotated[int, Field(strict=True, ge=-1, le=1)])
+    system = load_judge_words(language).mode_instruction("equivalence", dict.fromkeys(undecided, 1))
+    shape = model_with_keys("Equivalence", undecided, Annotated[int, Field(strict=True, ge=-1, le=1)])
     text = json.dumps(told, ensure_ascii=False, indent=1)
-    return Question("equivalence", system, text, shape, about=about or {})
+    return JudgeQuestion("equivalence", system, text, shape, about=about or {})
 
 
-def decide(
+def decide_answers(
     said: Mapping[str, Any], variants: Mapping[str, Sequence[Variant]], verdict: Mapping[str, int] | None = None
-) -> Decision:
+) -> MeaningDecision:
     """Which answers are right: by rules, and by the judge's verdict where rules do not decide (eq. 3).
 
     Without a verdict, undecided answers count as wrong and are listed in `open`.
     """
     undecided, given = _undecided(said, variants), verdict or {}
     correct = {
-        key: given.get(key) == 1 if key in undecided else verdict_of_rules(said.get(key), wanted) == "right"
+        key: given.get(key) == 1 if key in undecided else decide_by_rules(said.get(key), wanted) == "right"
         for key, wanted in variants.items()
     }
     unsure = tuple(key for key in undecided if given.get(key) == -1)
-    return Decision(correct, unsure, tuple(key for key in undecided if key not in given))
+    return MeaningDecision(correct, unsure, tuple(key for key in undecided if key not in given))
 
 
 def _undecided(said: Mapping[str, Any], variants: Mapping[str, Sequence[Variant]]) -> list[str]:
-    return [key for key, wanted in variants.items() if verdict_of_rules(said.get(key), wanted) == "undecided"]
+    return [key for key, wanted in variants.items() if decide_by_rules(said.get(key), wanted) == "undecided"]

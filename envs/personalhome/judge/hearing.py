@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.models.endpoint.endpoint import endpoint_of
+from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.structured import StructuredClient, Unreadable, judge_fault
+from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer, judge_fault
 from homerl.play.faults import Boundary, Fault, InfraError
 
 AT_ONCE = 16
@@ -30,7 +30,7 @@ MOST_TOKENS = 4096  # of an answer: several programs, each from the view of ever
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgeQuestion:
     """What a judge is asked: instructions, the matter as JSON, and the pydantic shape of the answer.
 
     `shape` follows from `system`, so it is not hashed. `about` is kept beside the verdict, and the judge never sees it.
@@ -43,13 +43,13 @@ class Question:
     seed: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def key(self, judge: str) -> str:
+    def verdict_key(self, judge: str) -> str:
         """A key that is equal for questions that the judge of this name cannot tell apart."""
         told = json.dumps([judge, self.mode, self.system, self.text, self.seed], ensure_ascii=False)
         return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-class Verdicts:
+class VerdictStore:
     """The verdicts of a JSON Lines file; of two rows with one key the later counts.
 
     A line that was cut off at the end of the file, by a process that was killed, is removed.
@@ -75,61 +75,61 @@ class Verdicts:
                 whole = file.tell()
             file.truncate(whole)
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add_row(self, row: Mapping[str, Any]) -> None:
         """Append a row, which has `key` and either `verdict` or `fault`."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab") as file:
             file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         self.rows[row["key"]] = dict(row)
 
-    def verdict(self, question: Question, judge: str) -> dict[str, Any] | None:
+    def stored_verdict(self, question: JudgeQuestion, judge: str) -> dict[str, Any] | None:
         """The stored answer of a judge as plain data, None if there is none. Raises `InputError` if it was edited badly."""
-        key = question.key(judge)
+        key = question.verdict_key(judge)
         given = self.rows.get(key, {}).get("verdict")
         try:
-            return None if given is None else answer_data(question.shape.model_validate(given))
+            return None if given is None else answer_to_json(question.shape.model_validate(given))
         except ValidationError:
             raise InputError(f"the verdict {key} has another form", str(self.path), "remove its line") from None
 
-    def fault(self, question: Question, judge: str) -> Fault | None:
+    def stored_fault(self, question: JudgeQuestion, judge: str) -> Fault | None:
         """Why the judge gave no verdict on this question; None if it gave one or was not asked."""
-        given = self.rows.get(question.key(judge), {}).get("fault")
+        given = self.rows.get(question.verdict_key(judge), {}).get("fault")
         return None if given is None else Fault(Boundary(given["boundary"]), given["reason"])
 
 
-def judge_client(urls: str, model: str) -> StructuredClient:
+def make_judge_client(urls: str, model: str) -> StructuredClient:
     """A judge of this model at these URLs, separated by commas. It answers at temperature 0; its name is the model's."""
     settings = EndpointSettings(url=tuple(urls.split(",")), model=model, temperature=0.0, max_tokens=MOST_TOKENS)
-    return StructuredClient(endpoint_of(settings), settings)
+    return StructuredClient(make_endpoint(settings), settings)
 
 
-async def hear(
+async def ask_judge(
     client: StructuredClient,
-    questions: Sequence[Question],
-    verdicts: Verdicts,
+    questions: Sequence[JudgeQuestion],
+    verdicts: VerdictStore,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Ask each question that has no stored verdict, and store the verdicts; a judge that fails leaves its fault there."""
     judge = client.endpoint.model
-    missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.key(judge), {})}
+    missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.verdict_key(judge), {})}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, question: Question) -> None:
+    async def one(key: str, question: JudgeQuestion) -> None:
         nonlocal heard
         row = {"key": key, "by": judge, "mode": question.mode, "about": dict(question.about)}
         async with gate:
             try:
                 answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
-                row |= {"verdict": answer_data(answer)}
-            except (InfraError, Unreadable) as error:
+                row |= {"verdict": answer_to_json(answer)}
+            except (InfraError, UnreadableAnswer) as error:
                 row |= {"fault": asdict(judge_fault(error))}
-        verdicts.add(row)
+        verdicts.add_row(row)
         heard += 1
         progress(heard, len(missing))
 
     await asyncio.gather(*(one(key, question) for key, question in missing.items()))
 
 
-def answer_data(answer: Model) -> dict[str, Any]:
+def answer_to_json(answer: Model) -> dict[str, Any]:
     """A judge's answer as plain data, under the keys that it was asked for."""
     return answer.model_dump(mode="json", by_alias=True)

@@ -14,7 +14,7 @@ HOME = "smart_home"  # the part of the home itself
 TOLD = ("occupancy_type", "layout", "members", "pets", "appliances")
 
 
-def personas(household: Mapping[str, Any]) -> tuple[str, ...]:
+def judge_personas(household: Mapping[str, Any]) -> tuple[str, ...]:
     """The parts that a judge plays: the ids of all members, and then the home. Raises `ValueError` if two are equal."""
     parts = (*(member["member_id"] for member in household["members"]), HOME)
     if len(set(parts)) != len(parts):
@@ -22,12 +22,12 @@ def personas(household: Mapping[str, Any]) -> tuple[str, ...]:
     return parts
 
 
-def matter(household: Mapping[str, Any], situation: Mapping[str, Any] | str, **plans: Any) -> str:
+def household_matter_json(household: Mapping[str, Any], situation: Mapping[str, Any] | str, **plans: Any) -> str:
     """The household, the situation and plans as the JSON text that a judge reads."""
     told = {key: household[key] for key in TOLD if key in household}
     return json.dumps({"household": told, "situation": situation, **plans}, ensure_ascii=False, indent=1)
 
 
-def without_ids(programs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def strip_program_ids(programs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Programs without their ids, which agents choose and could praise themselves with."""
     return [{"steps": [dict(step) for step in program["steps"]]} for program in programs]

@@ -111,8 +111,8 @@ def _checked(people: Mapping[str, Mapping[str, Marks]], kind: str) -> dict[str, 
     shared = [pair for found in pairs.values() for pair in found]
     return {
         "shares": {person: _shares(marks) for person, marks in sorted(given.items()) if marks},
-        "pairs": {names: metrics.agreement(found) for names, found in pairs.items() if found},
-        **({"all": metrics.agreement(shared)} if shared else {}),
+        "pairs": {names: metrics.mark_agreement(found) for names, found in pairs.items() if found},
+        **({"all": metrics.mark_agreement(shared)} if shared else {}),
     }
 
 

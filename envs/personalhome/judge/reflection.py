@@ -14,7 +14,7 @@ from typing import Any
 
 from homerl.envs.core.messages import Message
 from homerl.envs.personalhome.judge.household import HOME
-from homerl.envs.personalhome.judge.words import judge_words
+from homerl.envs.personalhome.judge.words import load_judge_words
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def revision_message(
 
     `verdict` is that of abs mode, None if there is none; `names` has the names of members by id.
     """
-    said = judge_words(language).revision
+    said = load_judge_words(language).revision
     called = {HOME: said.home, **names}
     lines = [said.opening] if programs else [said.empty]
     for program, judged in zip(programs, (verdict or {}).values()):

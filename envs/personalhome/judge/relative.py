@@ -18,23 +18,23 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, create_model
 
 from homerl.envs.core.model import Model
-from homerl.envs.personalhome.judge.absolute import shape_of
-from homerl.envs.personalhome.judge.hearing import Question
-from homerl.envs.personalhome.judge.household import matter, personas, without_ids
-from homerl.envs.personalhome.judge.words import judge_words
+from homerl.envs.personalhome.judge.absolute import model_with_keys
+from homerl.envs.personalhome.judge.hearing import JudgeQuestion
+from homerl.envs.personalhome.judge.household import household_matter_json, judge_personas, strip_program_ids
+from homerl.envs.personalhome.judge.words import load_judge_words
 
 MOST_PLANS = len(string.ascii_uppercase)
 
 
 @dataclass(frozen=True)
-class Ranking:
+class PlanRanking:
     """Two orders of models, best first, one for each time of asking: for the household, and for each part."""
 
     overall: tuple[tuple[str, ...], tuple[str, ...]]
     by_persona: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
     @property
-    def disagrees(self) -> bool:
+    def has_unstable_best(self) -> bool:
         """Whether the best plan changed with the order in which plans were shown."""
         return self.overall[0][0] != self.overall[1][0]
 
@@ -46,33 +46,35 @@ def relative_questions(
     seed: int,
     language: str = "en",
     about: Mapping[str, Any] | None = None,
-) -> tuple[Question, Question]:
+) -> tuple[JudgeQuestion, JudgeQuestion]:
     """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
     if not 2 <= len(plans) <= MOST_PLANS:
         raise ValueError(f"2 to {MOST_PLANS} plans can be ordered, not {len(plans)}")
-    said, parts = judge_words(language), personas(household)
+    said, parts = load_judge_words(language), judge_personas(household)
     first, second = (
-        Question(
+        JudgeQuestion(
             "relative",
-            said.system("relative", _form(letters, parts, said.rationale)),
-            matter(household, situation, plans={letter: without_ids(plans[model]) for letter, model in letters.items()}),
-            order_shape(tuple(letters), parts),
+            said.mode_instruction("relative", _form(letters, parts, said.rationale)),
+            household_matter_json(
+                household, situation, plans={letter: strip_program_ids(plans[model]) for letter, model in letters.items()}
+            ),
+            order_verdict_model(tuple(letters), parts),
             at,
             {**(about or {}), "letters": letters},
         )
-        for at, letters in enumerate(lettered(plans, seed))
+        for at, letters in enumerate(assign_letters(plans, seed))
     )
     return first, second
 
 
-def lettered(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
+def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
     """The model behind each letter, for both times of asking."""
     order = sorted(models)
     random.Random(f"letters {seed}").shuffle(order)
     return dict(zip(string.ascii_uppercase, order)), dict(zip(string.ascii_uppercase, reversed(order)))
 
 
-def order_shape(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
+def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
     """The model of a complete verdict: an order of all letters for the household and for each part."""
 
     def whole(order: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,7 +86,7 @@ def order_shape(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
     order = Annotated[tuple[letter, ...], AfterValidator(whole), Field(min_length=len(letters), max_length=len(letters))]
     fields: dict[str, Any] = {
         "overall_order": (order, ...),
-        "persona_order": (shape_of("PersonaOrders", parts, order), ...),
+        "persona_order": (model_with_keys("PersonaOrders", parts, order), ...),
         "rationale": (str, Field(min_length=1)),
     }
     return create_model("OrderVerdict", __base__=Model, **fields)
@@ -96,15 +98,17 @@ def _form(letters: Mapping[str, str], parts: Sequence[str], rationale: str) -> d
     return {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": rationale}
 
 
-def ranking(verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int) -> Ranking:
+def read_plan_ranking(
+    verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int
+) -> PlanRanking:
     """Both verdicts on the plans of these models, with names in place of letters."""
-    first, second = zip(verdicts, lettered(models, seed), strict=True)
+    first, second = zip(verdicts, assign_letters(models, seed), strict=True)
 
     def both(*path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return _named(*first, path), _named(*second, path)
 
     parts = first[0]["persona_order"]
-    return Ranking(both("overall_order"), {part: both("persona_order", part) for part in parts})
+    return PlanRanking(both("overall_order"), {part: both("persona_order", part) for part in parts})
 
 
 def _named(verdict: Mapping[str, Any], letters: Mapping[str, str], path: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.envs.core.documents import InputError, read_yaml, validate
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -65,16 +65,16 @@ class JudgeWords(Model):
     revision: RevisionWords
     check: CheckWords
 
-    def system(self, mode: str, form: Any) -> str:
+    def mode_instruction(self, mode: str, form: Any) -> str:
         """The instruction of a mode, with the form of the answer: plain data that looks like it."""
         return f"{getattr(self, mode)}\n{self.data}\n{self.form}\n{json.dumps(form, ensure_ascii=False)}"
 
 
 @cache
-def judge_words(language: str) -> JudgeWords:
+def load_judge_words(language: str) -> JudgeWords:
     """The words of a language. Raises `InputError` for one that has none."""
     path = PROMPTS / f"{language}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in PROMPTS.glob("*.yaml")))
         raise InputError(f"the judges have no words in '{language}'", str(path), f"known: {known}")
-    return validate(JudgeWords, read_yaml(path))
+    return validate_document(JudgeWords, read_yaml(path))

@@ -17,20 +17,20 @@ from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.bench.results import final_words
 from homerl.envs.personalhome.pages import task_view
-from homerl.envs.personalhome.pages.replay import Mark, Marks, Replay
-from homerl.envs.personalhome.pages.task_view import value_text
-from homerl.envs.personalhome.pages.timeline import Entry, Timeline, by_hour, by_month
+from homerl.envs.personalhome.pages.replay import EpisodeMarks, EpisodeReplay, FactMark
+from homerl.envs.personalhome.pages.task_view import format_attribute_value
+from homerl.envs.personalhome.pages.timeline import Timeline, TimelineEntry, timeline_by_hour, timeline_by_month
 from homerl.envs.personalhome.sim.appliances import is_sensor
-from homerl.envs.personalhome.sim.features import features
+from homerl.envs.personalhome.sim.features import load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact
-from homerl.envs.personalhome.sim.shown import shown
+from homerl.envs.personalhome.sim.shown import household_shown
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.sim.words import load_fact_words
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
-from homerl.envs.personalhome.tasks.verdicts import goals_in_words
-from homerl.host.pages.templates import template
-from homerl.play.dialogue import ShownStep, dialogue
+from homerl.envs.personalhome.tasks.verdicts import personalhome_goals_in_words
+from homerl.host.pages.templates import load_template
+from homerl.play.dialogue import ShownStep, show_dialogue
 
 OWN = ("seen.", "answer")  # changes of a step that are none of the household
 
@@ -44,12 +44,12 @@ class DeviceView:
 
     device: Device
     state: tuple[tuple[str, str, str | None], ...]
-    features: tuple[tuple[str, str, Mark], ...]
-    parts: Mapping[str, Mark]
-    mark: Mark
+    features: tuple[tuple[str, str, FactMark], ...]
+    parts: Mapping[str, FactMark]
+    mark: FactMark
 
     @property
-    def planned(self) -> bool:
+    def is_planned(self) -> bool:
         """Whether the plan changes it."""
         return any(after is not None for _, _, after in self.state)
 
@@ -60,12 +60,12 @@ class SceneRow:
 
     time: str
     text: str
-    facts: tuple[tuple[str, str, Mark], ...]
-    mark: Mark
+    facts: tuple[tuple[str, str, FactMark], ...]
+    mark: FactMark
 
 
 @dataclass(frozen=True)
-class StepView:
+class EvidenceStepView:
     """A step of the episode. `new` are the facts that it was the first to show, and `needed` how many were needed."""
 
     number: int
@@ -74,7 +74,7 @@ class StepView:
     needed: int
 
     @property
-    def changed(self) -> list[str]:
+    def changed_names(self) -> list[str]:
         """What it changed in the household."""
         return [name for name in self.step.changed if not name.startswith(OWN)]
 
@@ -83,65 +83,68 @@ class StepView:
 class EpisodeView:
     """An episode on the page."""
 
-    replay: Replay
+    replay: EpisodeReplay
 
     @property
-    def kind(self) -> str:
+    def task_name(self) -> str:
         """The paper's name of the task."""
         return task_view.NAMES[self.replay.blueprint.task.kind]
 
     @property
-    def answer(self) -> str:
+    def answer_text(self) -> str:
         """The agent's last words; empty if it gave none."""
         return final_words(self.replay.trajectory)
 
     @cached_property
-    def goals(self) -> list[tuple[str, bool]]:
+    def goal_results(self) -> list[tuple[str, bool]]:
         """The goals in words, and whether they were met at the end."""
-        return list(zip(goals_in_words(self.replay.trajectory.blueprint), self.replay.met, strict=True))
+        return list(zip(personalhome_goals_in_words(self.replay.trajectory.blueprint), self.replay.met, strict=True))
 
     @cached_property
-    def evidence(self) -> tuple[str, ...]:
+    def needed_evidence(self) -> tuple[str, ...]:
         """What the task rests on. A fact of a video and its time are one."""
         return tuple(dict.fromkeys(id.removesuffix(".time") for id in self.replay.blueprint.task.evidence))
 
     @property
-    def read(self) -> int:
+    def evidence_read_count(self) -> int:
         """How much of the evidence was read."""
-        return sum(id in self.replay.first for id in self.evidence)
+        return sum(id in self.replay.first for id in self.needed_evidence)
 
-    def steps(self) -> Iterator[StepView]:
+    def step_views(self) -> Iterator[EvidenceStepView]:
         """The agent's steps."""
-        spoken = dialogue(self.replay.trajectory, ())
+        spoken = show_dialogue(self.replay.trajectory, ())
         for number, step in enumerate((step for _, steps in spoken.turns for step in steps), 1):
-            new = tuple(self.replay.shown_by(number))
-            yield StepView(number, step, new, sum(id in self.evidence for id in new))
+            new = tuple(self.replay.facts_first_shown_by(number))
+            yield EvidenceStepView(number, step, new, sum(id in self.needed_evidence for id in new))
 
     @cached_property
-    def answers(self) -> list[task_view.Answer]:
+    def answer_views(self) -> list[task_view.AnswerView]:
         """The parts of a grounding task; empty for others."""
         task = self.replay.blueprint.task
-        return task_view.answers(task, self.answer) if isinstance(task, Grounding) else []
+        return task_view.build_answer_views(task, self.answer_text) if isinstance(task, Grounding) else []
 
     @cached_property
-    def options(self) -> list[task_view.Option]:
+    def option_views(self) -> list[task_view.OptionView]:
         """The choices of a question; empty for others."""
         task = self.replay.blueprint.task
-        return task_view.options(task, self.answer) if isinstance(task, Choice) else []
+        return task_view.build_option_views(task, self.answer_text) if isinstance(task, Choice) else []
 
     @cached_property
-    def ranking(self) -> list[task_view.Ranked]:
+    def ranked_features(self) -> list[task_view.RankedFeature]:
         """The features of a recommendation, best first; empty for others."""
         task, household = self.replay.blueprint.task, self.replay.blueprint.household
-        return task_view.ranking(task, household, self.answer) if isinstance(task, Features) else []
+        return task_view.build_ranked_features(task, household, self.answer_text) if isinstance(task, Features) else []
 
     @cached_property
-    def plans(self) -> dict[str, task_view.PlanView]:
+    def plan_views(self) -> dict[str, task_view.PlanView]:
         """The agent's plan, and one that is right, by name; empty for tasks without plans."""
         blueprint = self.replay.blueprint
         if not isinstance(blueprint.task, Plans):
             return {}
-        return {"The agent's plan": task_view.plan(blueprint, self.answer), "A right plan": task_view.right_plan(blueprint)}
+        return {
+            "The agent's plan": task_view.build_plan_view(blueprint, self.answer_text),
+            "A right plan": task_view.build_right_plan_view(blueprint),
+        }
 
 
 @dataclass(frozen=True)
@@ -152,28 +155,28 @@ class HouseholdPage:
     episode: EpisodeView | None = None
 
     @cached_property
-    def marks(self) -> Marks:
+    def fact_marks(self) -> EpisodeMarks:
         """The marks of all facts."""
-        return Marks.of_replay(self.episode.replay if self.episode else None)
+        return EpisodeMarks.marks_of_replay(self.episode.replay if self.episode else None)
 
     @cached_property
-    def told(self) -> dict[str, Any]:
+    def shown_household(self) -> dict[str, Any]:
         """What agents may see of the household."""
-        return shown(self.household)
+        return household_shown(self.household)
 
     @cached_property
-    def people(self) -> dict[str, str]:
+    def member_names(self) -> dict[str, str]:
         """The names of the members by id."""
         return {member.member_id: member.name for member in self.household.members}
 
     @property
-    def situations(self) -> list[str]:
+    def situation_names(self) -> list[str]:
         """What goes on now, in words, the most urgent first."""
-        words = words_for(self.household.language)
-        return [words.word("situations", key) for key in self.household.context.situations]
+        words = load_fact_words(self.household.language)
+        return [words.key_word("situations", key) for key in self.household.context.situations]
 
     @cached_property
-    def memories(self) -> list[Entry]:
+    def memory_entries(self) -> list[TimelineEntry]:
         """The memories in the order of the household."""
         return [
             self._entry(f"memory:{at}", one, one.memory, one.additional_information, one.subjects)
@@ -181,35 +184,37 @@ class HouseholdPage:
         ]
 
     @cached_property
-    def events(self) -> list[Entry]:
+    def event_entries(self) -> list[TimelineEntry]:
         """The events of the last day."""
         return [
             self._entry(f"event:{at}", one, one.description, ", ".join((*one.sensors, *one.appliances)), one.fact.others)
             for at, one in enumerate(self.household.context.events)
         ]
 
-    def _entry(self, id: str, one: Memory | Event, text: str, note: str, about: tuple[str, ...]) -> Entry:
+    def _entry(self, id: str, one: Memory | Event, text: str, note: str, about: tuple[str, ...]) -> TimelineEntry:
         everybody = tuple(dict.fromkeys(filter(None, (one.fact.who, *about))))
-        return Entry(id, one.time, text, note, one.fact.kind.replace("_", " "), everybody, self.marks.of(id))
+        return TimelineEntry(
+            id, one.time, text, note, one.fact.kind.replace("_", " "), everybody, self.fact_marks.mark_of(id)
+        )
 
     @property
-    def months(self) -> Timeline:
+    def memory_timeline(self) -> Timeline:
         """The memories by month."""
-        return by_month(self.memories, self.people, self.household.now)
+        return timeline_by_month(self.memory_entries, self.member_names, self.household.now)
 
     @property
-    def hours(self) -> Timeline:
+    def event_timeline(self) -> Timeline:
         """The events by hour."""
-        return by_hour(self.events, self.people, self.household.now)
+        return timeline_by_hour(self.event_entries, self.member_names, self.household.now)
 
     @property
-    def kinds(self) -> list[tuple[str, int]]:
+    def kind_counts(self) -> list[tuple[str, int]]:
         """(kind, number of memories and events), the most frequent first."""
-        counts = Counter(entry.kind for entry in (*self.memories, *self.events))
+        counts = Counter(entry.kind for entry in (*self.memory_entries, *self.event_entries))
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
     @cached_property
-    def rooms(self) -> list[tuple[Room, list[DeviceView]]]:
+    def room_devices(self) -> list[tuple[Room, list[DeviceView]]]:
         """The rooms with their devices, appliances before sensors."""
         state = HouseholdState(self.household)
         devices = sorted(state.home.plan.devices, key=lambda device: is_sensor(device.spec))
@@ -218,36 +223,36 @@ class HouseholdPage:
         return [(room, [view for view in views if view.device.room.id == room.id]) for room in state.home.plan.rooms]
 
     @property
-    def bare(self) -> list[str]:
+    def empty_rooms(self) -> list[str]:
         """The names of the rooms without devices."""
-        return [room.name for room, devices in self.rooms if not devices]
+        return [room.name for room, devices in self.room_devices if not devices]
 
     def _planned(self) -> dict[tuple[str, str], str]:
         """The values that the agent's plan leaves, by device and attribute."""
-        made = next(iter(self.episode.plans.values()), None) if self.episode else None
+        made = next(iter(self.episode.plan_views.values()), None) if self.episode else None
         return {(change.device, change.path): change.after for change in made.changes} if made else {}
 
     def _device(self, device: Device, state: HouseholdState, planned: Mapping[tuple[str, str], str]) -> DeviceView:
-        did, of = device.did, self.marks.of
+        did, of = device.did, self.fact_marks.mark_of
         methods = [(path, self._title(device, path), of(f"result:{did}.{path}")) for path in device.spec.service_index]
         ids = {name: f"{name}:{did}" for name in ("state", "features")}
         ids["name"] = f"{'sensor' if is_sensor(device.spec) else 'appliance'}:{did}"
         results = [f"result:{did}.{path}" for path, _, _ in methods]
-        values = state.values(did).items()
+        values = state.device_values(did).items()
         return DeviceView(
             device,
-            tuple((path, value_text(value), planned.get((did, path))) for path, value in values),
+            tuple((path, format_attribute_value(value), planned.get((did, path))) for path, value in values),
             tuple(methods),
             {name: of(id) for name, id in ids.items()},
             of(*ids.values(), *results),
         )
 
     def _title(self, device: Device, path: str) -> str:
-        known = features().get(f"{device.spec.category}.{path}")
+        known = load_features().get(f"{device.spec.category}.{path}")
         return getattr(known.title, self.household.language, known.title.en) if known else ""
 
     @property
-    def scene(self) -> list[SceneRow]:
+    def scene_rows(self) -> list[SceneRow]:
         """The events of the video with their facts, after its setting; empty without a video."""
         transcript = self.household.transcript
         if transcript is None:
@@ -262,8 +267,8 @@ class HouseholdPage:
         assert self.household.transcript is not None
         ids = {fact.id: fact for fact in self.household.transcript.facts if fact.event_id == event}
         both = {id: (f"scene:{id}", f"scene:{id}.time") for id in ids}
-        facts = tuple((id, fact_in_words(fact), self.marks.of(*both[id])) for id, fact in ids.items())
-        return SceneRow(time, text, facts, self.marks.of(*(id for pair in both.values() for id in pair)))
+        facts = tuple((id, fact_in_words(fact), self.fact_marks.mark_of(*both[id])) for id, fact in ids.items())
+        return SceneRow(time, text, facts, self.fact_marks.mark_of(*(id for pair in both.values() for id in pair)))
 
 
 def fact_in_words(fact: SceneFact) -> str:
@@ -277,7 +282,7 @@ def fact_in_words(fact: SceneFact) -> str:
     return f"{said}, in {fact.zone}" if fact.zone else said
 
 
-def render_household(household: Household, replay: Replay | None = None) -> str:
+def render_household(household: Household, replay: EpisodeReplay | None = None) -> str:
     """The page as HTML: a household, and if there is one an episode in it."""
     page = HouseholdPage(household, EpisodeView(replay) if replay else None)
-    return template(Path(__file__).with_name("household.html.jinja")).render(page=page, episode=page.episode)
+    return load_template(Path(__file__).with_name("household.html.jinja")).render(page=page, episode=page.episode)

@@ -12,16 +12,16 @@ from itertools import count
 from typing import Any, cast
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.results import blueprint_of
+from homerl.envs.personalhome.bench.results import blueprint_of_trajectory
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import REMEDY, replay, reply_of
+from homerl.play.replay import REMEDY, replay_steps, reply_of_step
 from homerl.play.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
-class Replay:
+class EpisodeReplay:
     """A replayed episode. `first` maps each fact that was shown to the number (from 1) of the first step that showed it.
 
     `met` are the goals Φ at the end.
@@ -32,16 +32,16 @@ class Replay:
     first: Mapping[str, int]
     met: tuple[bool, ...]
 
-    def shown_by(self, step: int) -> list[str]:
+    def facts_first_shown_by(self, step: int) -> list[str]:
         """The facts that a step was the first to show. A fact of a video and its time are one."""
         return sorted({id.removesuffix(".time") for id, number in self.first.items() if number == step})
 
 
-def replayed(trajectory: Trajectory, where: str) -> Replay:
+def replay_episode(trajectory: Trajectory, where: str) -> EpisodeReplay:
     """The replay of a trajectory. Raises `InputError` if its household or one of its steps comes out otherwise."""
     try:
-        blueprint = blueprint_of(trajectory)
-        episode = Episode.begin(
+        blueprint = blueprint_of_trajectory(trajectory)
+        episode = Episode.from_situation(
             PersonalHomeSituation.begin(blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
         )
     except (LookupError, TypeError, ValueError) as error:
@@ -49,13 +49,13 @@ def replayed(trajectory: Trajectory, where: str) -> Replay:
     first: dict[str, int] = {}
     for number, seen in zip(count(1), _seen(trajectory, episode, where)):
         first |= dict.fromkeys(sorted(seen - first.keys()), number)
-    return Replay(trajectory, blueprint, first, episode.situation.met())
+    return EpisodeReplay(trajectory, blueprint, first, episode.situation.met())
 
 
 def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[frozenset[str]]:
     """What had been shown after each step."""
-    for number, stored in enumerate(replay(episode, trajectory, where), 1):
-        done = episode.act(reply_of(stored))
+    for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
+        done = episode.apply_reply(reply_of_step(stored))
         if (done.observations, done.state_key) != (stored.observations, stored.state_key):
             what = f"its household came out differently: step {number} showed something else when it was recorded"
             raise InputError(what, where, REMEDY)
@@ -70,7 +70,7 @@ def _first_line(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Mark:
+class FactMark:
     """Whether facts were read and needed. `tone` is `read`, `both`, `missed`, `needed` or empty, `steps` showed them first.
 
     Of several facts, one that was needed and never read decides the tone.
@@ -99,7 +99,7 @@ TONES = ("missed", "needed", "both", "read", "")  # the first that any fact has 
 
 
 @dataclass(frozen=True)
-class Marks:
+class EpisodeMarks:
     """The marks of an episode. Without one every mark is empty. `told` says that the agent read all in its prompt."""
 
     first: Mapping[str, int]
@@ -107,16 +107,16 @@ class Marks:
     told: bool = False
 
     @classmethod
-    def of_replay(cls, replay: Replay | None) -> Marks:
+    def marks_of_replay(cls, replay: EpisodeReplay | None) -> EpisodeMarks:
         """The marks of a replayed episode, or of none."""
         if replay is None:
             return cls({}, frozenset())
         return cls(replay.first, frozenset(replay.blueprint.task.evidence), replay.blueprint.setting == "sole")
 
-    def of(self, *ids: str) -> Mark:
+    def mark_of(self, *ids: str) -> FactMark:
         """The mark of some facts together."""
         steps = sorted({self.first[id] for id in ids if id in self.first})
-        return Mark(ids, min((self._tone(id) for id in ids), key=TONES.index, default=""), tuple(steps))
+        return FactMark(ids, min((self._tone(id) for id in ids), key=TONES.index, default=""), tuple(steps))
 
     def _tone(self, id: str) -> str:
         if id not in self.needed:

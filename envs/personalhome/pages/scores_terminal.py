@@ -14,14 +14,14 @@ from rich.table import Column
 from rich.table import Table as Shown
 from rich.text import Text
 
-from homerl.envs.personalhome.bench.report import Report
-from homerl.envs.personalhome.bench.tables import Cell, Table
+from homerl.envs.personalhome.bench.report import ScoresReport
+from homerl.envs.personalhome.bench.tables import FigureCell, FigureTable
 
 FITTING = 7  # columns of figures that are never broken
 GAP = 2  # spaces after a column
 
 
-def tables(report: Report, width: int) -> Group:
+def scores_terminal_tables(report: ScoresReport, width: int) -> Group:
     """All tables for a terminal of `width` columns, with their notes below them."""
     parts: list[Shown | Text] = []
     for table in report.tables:
@@ -31,10 +31,10 @@ def tables(report: Report, width: int) -> Group:
     return Group(*parts, *map(Text, report.notes))
 
 
-def _fitting(table: Table, width: int) -> Iterator[Table]:
+def _fitting(table: FigureTable, width: int) -> Iterator[FigureTable]:
     """The table in parts that each have as many runs as fit beside the labels, but one at least."""
     labels = max(len(line.label) for line in table.lines) + GAP
-    cases = max(len(_cases(line.numbers)) for line in table.lines) + GAP
+    cases = max(len(_cases(line.case_counts)) for line in table.lines) + GAP
     fitting = max(1, (width - labels - cases) // (_run_width(table) + GAP))
     parts = ceil(len(table.heads) / fitting)
     count = ceil(len(table.heads) / parts)
@@ -44,19 +44,19 @@ def _fitting(table: Table, width: int) -> Iterator[Table]:
         yield replace(table, heads=table.heads[runs], lines=lines)
 
 
-def _run_width(table: Table) -> int:
+def _run_width(table: FigureTable) -> int:
     """Columns that the widest figure, interval or word of a head takes."""
     words = [word for head in table.heads for word in head.split(", ")]
     cells = [cell for line in table.lines for cell in line.cells if cell]
     return max(len(text) for text in (*words, *(cell.text for cell in cells), *(f"({cell.interval})" for cell in cells)))
 
 
-def _table(table: Table) -> Shown:
+def _table(table: FigureTable) -> Shown:
     heads = [Column(head.replace(", ", "\n"), justify="right", no_wrap=len(table.heads) <= FITTING) for head in table.heads]
     first = (Column("", no_wrap=True), Column("n", justify="right", no_wrap=True))
     shown = Shown(*first, *heads, box=None, padding=(0, GAP, 0, 0), pad_edge=False)
     for line in table.lines:
-        shown.add_row(Text(line.label), Text(_cases(line.numbers), "dim"), *map(_cell, line.cells))
+        shown.add_row(Text(line.label), Text(_cases(line.case_counts), "dim"), *map(_cell, line.cells))
     return shown
 
 
@@ -64,7 +64,7 @@ def _cases(numbers: tuple[str, ...]) -> str:
     return "/".join(numbers)
 
 
-def _cell(cell: Cell | None) -> Text:
+def _cell(cell: FigureCell | None) -> Text:
     """A figure, and its interval below it if it has one."""
     if cell is None:
         return Text("")

@@ -12,19 +12,19 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import call
-from homerl.envs.personalhome.sim.features import GROUPS, features
+from homerl.envs.personalhome.sim.calls import call_household_tool
+from homerl.envs.personalhome.sim.features import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import Words, words_for
-from homerl.envs.personalhome.tasks.answers import choice_of, read_answer, read_ranking
+from homerl.envs.personalhome.sim.words import FactWords, load_fact_words
+from homerl.envs.personalhome.tasks.answers import parse_choice, parse_final_answer, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
-from homerl.envs.personalhome.tasks.needs import needs_of
-from homerl.envs.personalhome.tasks.plan_rules import TOOLBOX, Program, broken, run, tool_of
-from homerl.envs.personalhome.tasks.plans import read_plan
+from homerl.envs.personalhome.tasks.needs import household_needs
+from homerl.envs.personalhome.tasks.plan_rules import TOOLBOX, Program, broken_preferences, run_plan_steps, step_to_tool_call
+from homerl.envs.personalhome.tasks.plans import parse_plan
 from homerl.envs.personalhome.tasks.reference import reference_plan
-from homerl.envs.personalhome.tasks.verdicts import parts_right, said_to
+from homerl.envs.personalhome.tasks.verdicts import answer_to_part, are_parts_right
 
 NAMES = {  # the paper's names
     "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",
@@ -41,7 +41,7 @@ TIER_NAMES = ("highly relevant", "relevant", "less relevant")
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerView:
     """A part of a question: its condition, the accepted answers, what was said (None is nothing) and whether it is right.
 
     `changed` tells of a counterfactual whether it changes the answer.
@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Option:
+class OptionView:
     """A choice of a question."""
 
     letter: str
@@ -66,7 +66,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedFeature:
     """A feature with its right place, the place that the agent gave it (None is none), and what it is wanted for."""
 
     place: int
@@ -78,7 +78,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Change:
+class AttributeChange:
     """An attribute of a device that a step changed."""
 
     device: str
@@ -88,117 +88,124 @@ class Change:
 
 
 @dataclass(frozen=True)
-class PlanStep:
+class PlanStepView:
     """A step of a plan: its call, why it was refused (None if it worked), and what it changed."""
 
     call: str
     rationale: str
     refusal: str | None
-    changes: tuple[Change, ...]
+    changes: tuple[AttributeChange, ...]
 
 
 @dataclass(frozen=True)
 class PlanView:
     """A plan's programs by name. `changes` lead from the start to the end state; `broken` are preferences that it breaks."""
 
-    programs: tuple[tuple[str, tuple[PlanStep, ...]], ...]
-    changes: tuple[Change, ...]
+    programs: tuple[tuple[str, tuple[PlanStepView, ...]], ...]
+    changes: tuple[AttributeChange, ...]
     broken: tuple[str, ...]
 
 
-def value_text(value: Any) -> str:
+def format_attribute_value(value: Any) -> str:
     """The value of a device's attribute, or of an answer."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " + ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def answers(task: Grounding, text: str) -> list[Answer]:
+def build_answer_views(task: Grounding, text: str) -> list[AnswerView]:
     """The parts of a grounding task."""
     rows = []
-    for part, ok in zip(task.parts, parts_right(task, text), strict=True):
-        said = said_to(task, part.key, text)
-        shown = None if said is None else value_text(said)
-        rows.append(Answer(PARTS[part.key], part.condition, part.variants, shown, ok, part.changed))
+    for part, ok in zip(task.parts, are_parts_right(task, text), strict=True):
+        said = answer_to_part(task, part.key, text)
+        shown = None if said is None else format_attribute_value(said)
+        rows.append(AnswerView(PARTS[part.key], part.condition, part.variants, shown, ok, part.changed))
     return rows
 
 
-def options(task: Choice, text: str) -> list[Option]:
+def build_option_views(task: Choice, text: str) -> list[OptionView]:
     """The choices of a question."""
-    chosen = choice_of(read_answer(text).value, task.choices)
+    chosen = parse_choice(parse_final_answer(text).value, task.choices)
     rows = enumerate(zip(LETTERS, task.choices))
-    return [Option(letter, choice, letter == task.right, at == chosen) for at, (letter, choice) in rows]
+    return [OptionView(letter, choice, letter == task.right, at == chosen) for at, (letter, choice) in rows]
 
 
-def ranking(task: Features, household: Household, text: str) -> list[Ranked]:
+def build_ranked_features(task: Features, household: Household, text: str) -> list[RankedFeature]:
     """The features, the best first."""
-    given = {feature: place for place, feature in reversed(list(enumerate(read_ranking(text).value or (), 1)))}
-    needs, words = needs_of(household), words_for(household.language)
+    given = {feature: place for place, feature in reversed(list(enumerate(parse_ranking(text).value or (), 1)))}
+    needs, words = household_needs(household), load_fact_words(household.language)
     tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
     return [
-        Ranked(
+        RankedFeature(
             place,
             given.get(key),
             key,
             task.titles[key],
             tier,
-            tuple(need_in_words(need, words) for need in features()[key].wanted_when if need in needs),
+            tuple(need_in_words(need, words) for need in load_features()[key].wanted_when if need in needs),
         )
         for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1)
     ]
 
 
-def need_in_words(key: str, words: Words) -> str:
+def need_in_words(key: str, words: FactWords) -> str:
     """The words of a need, which is a key of one of several groups."""
     return next((words.keys[group][key] for group in GROUPS if key in words.keys[group]), key)
 
 
-def plan(blueprint: PersonalHomeBlueprint, text: str) -> PlanView:
+def build_plan_view(blueprint: PersonalHomeBlueprint, text: str) -> PlanView:
     """The agent's plan, with what its steps did."""
-    return plan_view(blueprint.household, read_plan(text).value or ())
+    return view_of_programs(blueprint.household, parse_plan(text).value or ())
 
 
-def right_plan(blueprint: PersonalHomeBlueprint) -> PlanView:
+def build_right_plan_view(blueprint: PersonalHomeBlueprint) -> PlanView:
     """A plan that settles all situations."""
     assert isinstance(blueprint.task, Plans)
-    return plan_view(blueprint.household, reference_plan(blueprint))
+    return view_of_programs(blueprint.household, reference_plan(blueprint))
 
 
-def plan_view(household: Household, programs: Sequence[Program]) -> PlanView:
+def view_of_programs(household: Household, programs: Sequence[Program]) -> PlanView:
     """Programs as they run: each step is tried in a fork of its program, and changes add up to the judged end state."""
     start = HouseholdState(household)
     end, rows = start.fork(), []
     for program in programs:
         tried, steps = start.fork(), []
         for step in program["steps"]:
-            refusal, before = attempt(tried, step), end.home.fork()
-            run(end, [step] if step["appliance"] != TOOLBOX else [])  # what is written down changes no device
-            steps.append(PlanStep(step_in_words(step), step["rationale"], refusal, changes(before, end.home)))
+            refusal, before = try_plan_step(tried, step), end.home.fork()
+            run_plan_steps(end, [step] if step["appliance"] != TOOLBOX else [])  # what is written down changes no device
+            steps.append(PlanStepView(plan_step_in_words(step), step["rationale"], refusal, compare_homes(before, end.home)))
         rows.append((program["program_id"], tuple(steps)))
-    words = words_for(household.language)
-    kept = dict.fromkeys(words.word("tastes", taste.kind) for taste in broken(household, start.home, end.home))
-    return PlanView(tuple(rows), changes(start.home, end.home), tuple(kept))
+    words = load_fact_words(household.language)
+    kept = dict.fromkeys(
+        words.key_word("tastes", taste.kind) for taste in broken_preferences(household, start.home, end.home)
+    )
+    return PlanView(tuple(rows), compare_homes(start.home, end.home), tuple(kept))
 
 
-def attempt(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
+def try_plan_step(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
     """Run a step; return why it was refused, or None."""
     try:
-        call(state, *tool_of(step))
+        call_household_tool(state, *step_to_tool_call(step))
     except Refused as refusal:
         return refusal.message
     return None
 
 
-def step_in_words(step: Mapping[str, Any]) -> str:
+def plan_step_in_words(step: Mapping[str, Any]) -> str:
     """A step as a call: `speaker.notify(message='...')`."""
     given = "not an object" if step["args"] is None else ", ".join(f"{key}={value!r}" for key, value in step["args"].items())
     return f"{step['appliance']}.{step['feature']}({given})"
 
 
-def changes(before: Home, after: Home) -> tuple[Change, ...]:
+def compare_homes(before: Home, after: Home) -> tuple[AttributeChange, ...]:
     """What differs between two states of a home."""
     slots = before.plan.slots
     return tuple(
-        Change(slots[one.slot].owner, slots[one.slot].path, value_text(one.before), value_text(one.after))
+        AttributeChange(
+            slots[one.slot].owner,
+            slots[one.slot].path,
+            format_attribute_value(one.before),
+            format_attribute_value(one.after),
+        )
         for one in before.diff(after)
     )

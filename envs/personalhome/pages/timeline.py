@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from homerl.envs.personalhome.pages.replay import Mark
+from homerl.envs.personalhome.pages.replay import FactMark
 
 HOME = "home"
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """A memory, an event of the last day or an event of a video. `about` are the ids of those that it is about.
 
     `id` is the id of the fact, `kind` a word for what happened, and `note` what is said beside the text.
@@ -28,16 +28,16 @@ class Entry:
     note: str
     kind: str
     about: tuple[str, ...]
-    mark: Mark
+    mark: FactMark
 
     @property
-    def anchor(self) -> str:
+    def html_anchor(self) -> str:
         """The HTML id of its row."""
         return self.id.replace(":", "-")
 
 
 @dataclass(frozen=True)
-class Column:
+class TimelineColumn:
     """A month or an hour. `major` says that its label is shown where there is little room."""
 
     label: str
@@ -46,53 +46,53 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Lane:
+class TimelineLane:
     """The entries of a person, or of the home, by column."""
 
     name: str
-    cells: tuple[tuple[Entry, ...], ...]
+    cells: tuple[tuple[TimelineEntry, ...], ...]
 
 
 @dataclass(frozen=True)
 class Timeline:
     """A grid. `groups` are the names of years or days with their numbers of columns."""
 
-    columns: tuple[Column, ...]
-    lanes: tuple[Lane, ...]
+    columns: tuple[TimelineColumn, ...]
+    lanes: tuple[TimelineLane, ...]
 
     @property
-    def groups(self) -> list[tuple[str, int]]:
+    def column_groups(self) -> list[tuple[str, int]]:
         """(name, number of columns) of each year or day."""
         return [(name, len(list(columns))) for name, columns in groupby(self.columns, key=lambda column: column.group)]
 
 
-def by_month(entries: Sequence[Entry], people: Mapping[str, str], now: datetime) -> Timeline:
+def timeline_by_month(entries: Sequence[TimelineEntry], people: Mapping[str, str], now: datetime) -> Timeline:
     """The entries by month, from the first one to now. `people` are the names of the lanes by id."""
     first = min((entry.time for entry in entries), default=now)
     months = range(_month(first), _month(max(now, *(entry.time for entry in entries), now)) + 1)
-    columns = [Column(f"{datetime(2000, at % 12 + 1, 1):%b}", str(at // 12), at % 3 == 0) for at in months]
+    columns = [TimelineColumn(f"{datetime(2000, at % 12 + 1, 1):%b}", str(at // 12), at % 3 == 0) for at in months]
     return Timeline(tuple(columns), _lanes(entries, people, lambda entry: _month(entry.time) - months[0], len(columns)))
 
 
-def by_hour(entries: Sequence[Entry], people: Mapping[str, str], now: datetime) -> Timeline:
+def timeline_by_hour(entries: Sequence[TimelineEntry], people: Mapping[str, str], now: datetime) -> Timeline:
     """The entries by hour, from the first one to now."""
     first = min((entry.time for entry in entries), default=now).replace(minute=0, second=0)
     hours = int((now - first) / timedelta(hours=1)) + 1
     times = [first + timedelta(hours=at) for at in range(hours)]
-    columns = [Column(f"{time:%H}", f"{time:%m-%d}", time.hour % 3 == 0) for time in times]
-    place: Callable[[Entry], int] = lambda entry: int((entry.time - first) / timedelta(hours=1))  # noqa: E731
+    columns = [TimelineColumn(f"{time:%H}", f"{time:%m-%d}", time.hour % 3 == 0) for time in times]
+    place: Callable[[TimelineEntry], int] = lambda entry: int((entry.time - first) / timedelta(hours=1))  # noqa: E731
     return Timeline(tuple(columns), _lanes(entries, people, place, hours))
 
 
 def _lanes(
-    entries: Iterable[Entry], people: Mapping[str, str], column: Callable[[Entry], int], width: int
-) -> tuple[Lane, ...]:
-    cells: dict[str, list[list[Entry]]] = {id: [[] for _ in range(width)] for id in (*people, HOME)}
+    entries: Iterable[TimelineEntry], people: Mapping[str, str], column: Callable[[TimelineEntry], int], width: int
+) -> tuple[TimelineLane, ...]:
+    cells: dict[str, list[list[TimelineEntry]]] = {id: [[] for _ in range(width)] for id in (*people, HOME)}
     for entry in entries:
         for id in [one for one in entry.about if one in people] or [HOME]:
             cells[id][min(max(column(entry), 0), width - 1)].append(entry)
     kept = [id for id in cells if id in people or any(cells[id])]
-    return tuple(Lane(people.get(id, HOME), tuple(map(tuple, cells[id]))) for id in kept)
+    return tuple(TimelineLane(people.get(id, HOME), tuple(map(tuple, cells[id]))) for id in kept)
 
 
 def _month(time: datetime) -> int:

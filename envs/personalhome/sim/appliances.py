@@ -20,21 +20,21 @@ SENSOR = "sensor"  # the tag of products that only measure
 
 
 @lru_cache(maxsize=1)
-def catalogue() -> Mapping[str, DeviceSpec]:
+def load_appliance_catalogue() -> Mapping[str, DeviceSpec]:
     """All products by spid. Raises `InputError` if a device file is wrong."""
-    return Catalogue.load(FOLDER)
+    return Catalogue.load_folders(FOLDER)
 
 
 @lru_cache(maxsize=1)
-def kinds() -> Mapping[str, DeviceSpec]:
+def appliance_kinds() -> Mapping[str, DeviceSpec]:
     """The appliances by kind, in the order of the spids: the paper's 31 kinds, then ours."""
-    return {spec.category: spec for _, spec in sorted(catalogue().items()) if not is_sensor(spec)}
+    return {spec.category: spec for _, spec in sorted(load_appliance_catalogue().items()) if not is_sensor(spec)}
 
 
 @lru_cache(maxsize=1)
-def sensors() -> Mapping[str, DeviceSpec]:
+def sensor_kinds() -> Mapping[str, DeviceSpec]:
     """The sensors by kind, in the order of the spids."""
-    return {spec.category: spec for _, spec in sorted(catalogue().items()) if is_sensor(spec)}
+    return {spec.category: spec for _, spec in sorted(load_appliance_catalogue().items()) if is_sensor(spec)}
 
 
 def is_sensor(spec: DeviceSpec) -> bool:
@@ -42,7 +42,7 @@ def is_sensor(spec: DeviceSpec) -> bool:
     return SENSOR in spec.userdata.tags
 
 
-def rooms_of(kind: str) -> tuple[RoomType, ...]:
+def rooms_for_kind(kind: str) -> tuple[RoomType, ...]:
     """The types of rooms where an appliance or a sensor of a kind may stand. Raises `KeyError` for an unknown kind."""
-    spec = kinds().get(kind) or sensors()[kind]
+    spec = appliance_kinds().get(kind) or sensor_kinds()[kind]
     return tuple(room for room in spec.userdata.rooms if room != HOME)

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from homerl.envs.homeenv.sim.values.types import quoted
-from homerl.envs.personalhome.sim.checking import check, validator_of
-from homerl.envs.personalhome.sim.rules import Refused
+from homerl.envs.homeenv.sim.values.types import quote_value
+from homerl.envs.personalhome.sim.checking import check_tool_arguments, make_argument_validator
+from homerl.envs.personalhome.sim.rules import HouseholdRefused
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 from homerl.envs.personalhome.sim.tools import devices, memory, plans, profile, scene, sensors, situation
 
 GROUPS = (profile, memory, devices, sensors, situation, scene, plans)
-TOOLS: dict[str, Tool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
+TOOLS: dict[str, HouseholdTool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
 
 
-def offered(state: HouseholdState, in_plans: bool = False) -> Iterator[Tool]:
+def list_offered_tools(state: HouseholdState, in_plans: bool = False) -> Iterator[HouseholdTool]:
     """The tools that a household offers, in the order of `TOOLS`. Without a transcript there is no scene to look at.
 
     `in_plans` adds the tools that are steps of plans only.
@@ -30,23 +30,23 @@ def offered(state: HouseholdState, in_plans: bool = False) -> Iterator[Tool]:
     return (tool for tool in TOOLS.values() if tool not in hidden and (in_plans or not tool.in_plans))
 
 
-def call(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plans: bool = True) -> Any:
+def call_household_tool(state: HouseholdState, name: str, arguments: Mapping[str, Any], in_plans: bool = True) -> Any:
     """Call a tool and return its result, plain data. Raises `Refused`, in which case nothing has changed.
 
     Afterwards `state.shown` holds the ids of what the call showed.
     """
-    tools = {tool.name: tool for tool in offered(state, in_plans)}
+    tools = {tool.name: tool for tool in list_offered_tools(state, in_plans)}
     tool = tools.get(name) if isinstance(name, str) else None
     if tool is None:
-        raise Refused("unknown_tool", f"there is no tool {quoted(name)} (there is {', '.join(tools)})")
-    check(tool, _validator(tool.name), arguments)
+        raise HouseholdRefused("unknown_tool", f"there is no tool {quote_value(name)} (there is {', '.join(tools)})")
+    check_tool_arguments(tool, _validator(tool.name), arguments)
     draft = state.fork()
     draft.shown = ()
     result = tool.run(draft, arguments)
-    state.take(draft)
+    state.replace_with(draft)
     return result
 
 
 @cache
 def _validator(name: str) -> Any:
-    return validator_of(TOOLS[name])
+    return make_argument_validator(TOOLS[name])

@@ -14,9 +14,9 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
 from homerl.envs.homeenv.sim.tools import RULE_OF
-from homerl.envs.homeenv.sim.values.types import clip
-from homerl.envs.personalhome.sim.rules import Refused
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.homeenv.sim.values.types import clip_text
+from homerl.envs.personalhome.sim.rules import HouseholdRefused
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 
 # The rule for each keyword that arguments may violate, beyond HomeEnv's. Any other keyword means `wrong_type`.
 RULES_OF = RULE_OF | dict.fromkeys(
@@ -25,7 +25,7 @@ RULES_OF = RULE_OF | dict.fromkeys(
 )
 
 
-def schema_of(tool: Tool) -> dict[str, Any]:
+def household_tool_schema(tool: HouseholdTool) -> dict[str, Any]:
     """The tool as an OpenAI function schema."""
     parameters = {
         "type": "object",
@@ -39,7 +39,7 @@ def schema_of(tool: Tool) -> dict[str, Any]:
     }
 
 
-def signature(tool: Tool) -> str:
+def tool_signature(tool: HouseholdTool) -> str:
     """The tool as people write it: `get_member_memories(member_id: string, num_memories: integer)`. `?` marks an option."""
     names = (f"{name}{'' if name in tool.required else '?'}: {_type_of(schema)}" for name, schema in tool.parameters.items())
     return f"{tool.name}({', '.join(names)})"
@@ -50,15 +50,15 @@ def _type_of(schema: Mapping[str, Any]) -> str:
     return types if isinstance(types, str) else " or ".join(one for one in types if one != "null")
 
 
-def validator_of(tool: Tool) -> Any:
+def make_argument_validator(tool: HouseholdTool) -> Any:
     """A validator of the tool's arguments. It takes longer to make than to use."""
-    return _Validator(schema_of(tool)["function"]["parameters"])
+    return _Validator(household_tool_schema(tool)["function"]["parameters"])
 
 
-def check(tool: Tool, validator: Any, arguments: Mapping[str, Any]) -> None:
+def check_tool_arguments(tool: HouseholdTool, validator: Any, arguments: Mapping[str, Any]) -> None:
     """Raise `Refused` unless the arguments fit the tool. `validator` is `validator_of(tool)`."""
     if not isinstance(arguments, dict):
-        raise Refused("wrong_type", f"the arguments are an object; call {signature(tool)}")
+        raise HouseholdRefused("wrong_type", f"the arguments are an object; call {tool_signature(tool)}")
     try:
         wrong = next(validator.iter_errors(arguments), None)
     except (
@@ -66,11 +66,11 @@ def check(tool: Tool, validator: Any, arguments: Mapping[str, Any]) -> None:
         TypeError,
         RecursionError,
     ):  # a number or a depth that no message can quote, or a key that is no text
-        raise Refused("wrong_type", f"an argument is too large, or no JSON; call {signature(tool)}") from None
+        raise HouseholdRefused("wrong_type", f"an argument is too large, or no JSON; call {tool_signature(tool)}") from None
     if wrong:
         place = "".join(f"{part}: " for part in wrong.absolute_path)
         rule = RULES_OF.get(str(wrong.validator), "wrong_type")
-        raise Refused(rule, f"{clip(place + wrong.message)}; call {signature(tool)}")
+        raise HouseholdRefused(rule, f"{clip_text(place + wrong.message)}; call {tool_signature(tool)}")
 
 
 def _is_integer(checker: Any, value: Any) -> bool:

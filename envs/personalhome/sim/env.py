@@ -13,13 +13,13 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from homerl.envs.core.world import Action, World, excess_of
+from homerl.envs.core.world import Action, World, why_action_too_large
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quoted
-from homerl.envs.personalhome.sim.calls import call, offered
-from homerl.envs.personalhome.sim.checking import schema_of
+from homerl.envs.homeenv.sim.values.types import quote_value
+from homerl.envs.personalhome.sim.calls import call_household_tool, list_offered_tools
+from homerl.envs.personalhome.sim.checking import household_tool_schema
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 
 Goals = Callable[[HouseholdState], Sequence[bool]]
 
@@ -38,11 +38,11 @@ class PersonalHome(World):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools that the agent may call, as OpenAI function schemas. Those of plans are steps, and never among them."""
-        return [schema_of(tool) for tool in self._offered()]
+        return [household_tool_schema(tool) for tool in self._offered()]
 
-    def _offered(self) -> Iterator[Tool]:
+    def _offered(self) -> Iterator[HouseholdTool]:
         """The tools that the household offers and the agent has."""
-        return (tool for tool in offered(self.state) if self._tools is None or tool.name in self._tools)
+        return (tool for tool in list_offered_tools(self.state) if self._tools is None or tool.name in self._tools)
 
     @property
     def progress(self) -> float:
@@ -71,12 +71,12 @@ class PersonalHome(World):
         given = dict(action) if isinstance(action, Mapping) else {}
         name, blocked = given.pop("name", None), None
         try:
-            if excess := excess_of(given):
+            if excess := why_action_too_large(given):
                 raise Refused("size_limit", excess)
             if name not in (known := [tool.name for tool in self._offered()]):
                 said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
-                raise Refused("unknown_tool", f"there is no tool {quoted(name)}; {said}")
-            observation = observed(call(self.state, name, given, in_plans=False))
+                raise Refused("unknown_tool", f"there is no tool {quote_value(name)}; {said}")
+            observation = result_to_observation(call_household_tool(self.state, name, given, in_plans=False))
         except Refused as refusal:
             observation = f"refused: {refusal.rule}: {refusal.message}"
             blocked = {"rule": refusal.rule, "message": refusal.message}
@@ -85,13 +85,13 @@ class PersonalHome(World):
             "progress": after,
             "blocked": blocked,
             "error": None,
-            "changed": self.state.changes(before),
+            "changed": self.state.changes_since(before),
             "read": () if blocked else self.state.shown,
         }
         return _whole(observation), after - progress, False, False, info
 
 
-def observed(result: Any) -> str:
+def result_to_observation(result: Any) -> str:
     """A tool's result as an agent reads it: compact JSON."""
     return json.dumps(result, ensure_ascii=False, separators=(",", ":"))
 

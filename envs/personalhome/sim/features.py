@@ -16,10 +16,10 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from homerl.envs.core.documents import Document, InputError, read_yaml, validate
+from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.personalhome.sim.appliances import kinds
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.appliances import appliance_kinds
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 FILE = Path(__file__).resolve().parent / "features.yaml"
 GROUPS = ("situations", "tastes", "traits", "activities", "hobbies")  # of keys that make a feature relevant
@@ -27,17 +27,17 @@ COMPANY = ("pets", "children", "elders")  # who else does
 Attention = Literal["none", "visual", "audio"]
 
 
-class Title(Model):
+class FeatureTitle(Model):
     """What people call a feature, by language."""
 
     en: str
     zh: str
 
 
-class Record(Model):
+class FeatureRecord(Model):
     """A feature as `features.yaml` describes it."""
 
-    title: Title
+    title: FeatureTitle
     wanted_when: tuple[str, ...] = Field(min_length=1)
     attention: Attention
 
@@ -45,14 +45,14 @@ class Record(Model):
     @classmethod
     def _known(cls, wanted: tuple[str, ...]) -> tuple[str, ...]:
         for key in wanted:
-            if key not in wanted_keys():
+            if key not in feature_need_keys():
                 raise ValueError(f"'{key}' is no key of {', '.join(GROUPS)}, nor {', '.join(COMPANY)}")
         if len(set(wanted)) < len(wanted):
             raise ValueError(f"wanted_when {list(wanted)}: a key is given twice")
         return wanted
 
 
-class Feature(Record):
+class Feature(FeatureRecord):
     """A method of a kind of appliance, as people know it. `attention` is the sense of people that it takes."""
 
     kind: str
@@ -63,37 +63,41 @@ class Feature(Record):
         """The key of the feature: `kind.method`."""
         return f"{self.kind}.{self.method}"
 
-    def relevance(self, needs: Mapping[str, float]) -> float:
+    def relevance_for(self, needs: Mapping[str, float]) -> float:
         """How relevant it is for a household: the sum of the weights of its keys."""
         return sum(needs.get(key, 0.0) for key in self.wanted_when)
 
 
 @lru_cache(maxsize=1)
-def wanted_keys() -> frozenset[str]:
+def feature_need_keys() -> frozenset[str]:
     """All keys that a feature can be wanted for."""
-    return frozenset(key for group in GROUPS for key in vocabulary().keys(group)) | frozenset(COMPANY)
+    return frozenset(key for group in GROUPS for key in load_vocabulary().group_keys(group)) | frozenset(COMPANY)
 
 
 @lru_cache(maxsize=1)
-def features() -> Mapping[str, Feature]:
+def load_features() -> Mapping[str, Feature]:
     """All features by `kind.method`, in the order of the catalogue. Raises `InputError` if the file is wrong."""
     return read_features(read_yaml(FILE))
 
 
 def read_features(document: Document) -> Mapping[str, Feature]:
     """`features.yaml` as data. Raises `InputError` unless it describes exactly the methods of the catalogue."""
-    records = validate(dict[str, Record], document)
-    known = {f"{kind}.{service.name}": (kind, service.name) for kind, spec in kinds().items() for service in spec.services}
+    records = validate_document(dict[str, FeatureRecord], document)
+    known = {
+        f"{kind}.{service.name}": (kind, service.name)
+        for kind, spec in appliance_kinds().items()
+        for service in spec.services
+    }
     for key in [*sorted(records.keys() - known.keys()), *sorted(known.keys() - records.keys())]:
         what = f"'{key}' is {'no method of the catalogue' if key in records else 'not described'}"
-        raise InputError(what, where=document.where((key,)), remedy="describe exactly the methods of the catalogue")
+        raise InputError(what, where=document.locate_key((key,)), remedy="describe exactly the methods of the catalogue")
     return {key: Feature(kind=kind, method=method, **dict(records[key])) for key, (kind, method) in known.items()}
 
 
-def feature_ranking(needs: Mapping[str, float]) -> list[tuple[Feature, float]]:
+def rank_features(needs: Mapping[str, float]) -> list[tuple[Feature, float]]:
     """All features with their relevance for a household, the most relevant first, equal ones in the order of the catalogue.
 
     `needs` are the weights of what the household needs, by key.
     """
-    rated = [(feature, feature.relevance(needs)) for feature in features().values()]
+    rated = [(feature, feature.relevance_for(needs)) for feature in load_features().values()]
     return sorted(rated, key=lambda pair: -pair[1])

@@ -188,7 +188,7 @@ class Household(Model):
         """The home's clock at the start."""
         return datetime.fromtimestamp(self.home["clock"], UTC).replace(tzinfo=None)
 
-    def member(self, member_id: str) -> Member:
+    def member_by_id(self, member_id: str) -> Member:
         """A member by id. Raises `KeyError`."""
         for member in self.members:
             if member.member_id == member_id:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.cost import Bound, bound, bound_of, too_costly
+from homerl.envs.homeenv.sim.devices.cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -25,12 +25,12 @@ Predicate = Callable[[Mapping[str, Any]], bool]
 
 def compile_predicate(spec: DeviceSpec, text: str) -> Predicate:
     """The condition over a device's values by attribute. Raises `ExpressionError` for one that is none or costs too much."""
-    return _compiled(tuple((path, bound_of(attribute)) for path, (_, attribute) in spec.attribute_index.items()), text)
+    return _compiled(tuple((path, bound_of_type(attribute)) for path, (_, attribute) in spec.attribute_index.items()), text)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(bounds: tuple[tuple[str, Bound], ...], text: str) -> Predicate:
-    attributes, sizes = dict(bounds), dict[ast.expr, Bound]()
+def _compiled(bounds: tuple[tuple[str, CostBound], ...], text: str) -> Predicate:
+    attributes, sizes = dict(bounds), dict[ast.expr, CostBound]()
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
@@ -44,6 +44,6 @@ def _compiled(bounds: tuple[tuple[str, Bound], ...], text: str) -> Predicate:
 
     tree = parse_expression(text).body
     closure = compile_expression(tree, resolve)
-    if much := too_costly(bound(tree, sizes.get).steps):
+    if much := tell_too_costly(bound_of_expression(tree, sizes.get).steps):
         raise ExpressionError(f"it {much}", tree, "compare less")
     return lambda state: bool(closure(state))

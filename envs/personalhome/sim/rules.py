@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from homerl.envs.homeenv.sim.values import audit
-from homerl.envs.homeenv.sim.values.types import clip, quoted
+from homerl.envs.homeenv.sim.values.types import clip_text, quote_value
 
 RULES: dict[str, str] = audit.RULES | {
     "unknown_household": "the call is about another household",
@@ -21,12 +21,14 @@ RULES: dict[str, str] = audit.RULES | {
 }
 
 
-class Refused(audit.Refused):
+class HouseholdRefused(audit.Refused):
     """The refusal of a tool's call. `rule` is a key of `RULES`."""
 
     rules = RULES
 
 
-def unknown(rule: str, what: str, given: str, known: Iterable[str]) -> Refused:
+def unknown_name_refusal(rule: str, what: str, given: str, known: Iterable[str]) -> HouseholdRefused:
     """The refusal of an unknown name: it quotes the name and lists the known ones."""
-    return Refused(rule, f"there is no {what} {quoted(given)} (there is {clip(', '.join(known), 600) or 'none'})")
+    return HouseholdRefused(
+        rule, f"there is no {what} {quote_value(given)} (there is {clip_text(', '.join(known), 600) or 'none'})"
+    )

@@ -54,7 +54,7 @@ def _stem(word: str) -> str:
     return word[:-1] if doubled and word[-1] not in "aeiou" else word
 
 
-def bm25(query: str, texts: Sequence[str]) -> list[int]:
+def rank_by_bm25(query: str, texts: Sequence[str]) -> list[int]:
     """The indices of the texts that share a word with `query`, best first. It is a `Rank`."""
     asked = search_terms(query)
     if not asked or not texts:
@@ -73,6 +73,6 @@ def _index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]
     return BM25Plus([one or [""] for one in split]), tuple(map(frozenset, split))
 
 
-def quoted(question: str, texts: Sequence[str]) -> str:
+def quote_texts(question: str, texts: Sequence[str]) -> str:
     """The texts themselves, a line each. It is an `Answer`."""
     return "\n".join(texts)

@@ -19,7 +19,7 @@ from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.personalhome.sim.appliances import is_sensor
 from homerl.envs.personalhome.sim.household import Event, Household, Indoor, Member, Memory, Outdoor, Pet
 from homerl.envs.personalhome.sim.state import HouseholdState, Note
-from homerl.envs.personalhome.sim.words import Words, words_for
+from homerl.envs.personalhome.sim.words import FactWords, load_fact_words
 
 Plain = dict[str, Any]
 # The unit of each quantity of the weather, as `homerl.envs.personalhome.sim.words` knows it; None is a plain number.
@@ -35,7 +35,7 @@ WEATHER_UNITS = {
 }
 
 
-def shown(household: Household) -> Plain:
+def household_shown(household: Household) -> Plain:
     """The whole household, at its start."""
     state = HouseholdState(household)
     return {
@@ -62,7 +62,7 @@ def profile_shown(state: HouseholdState) -> Plain:
     return {
         "household_id": state.household.household_id,
         "household_size": len(members),
-        "occupancy_type": _words(state).word("occupancy", state.household.occupancy_type),
+        "occupancy_type": _words(state).key_word("occupancy", state.household.occupancy_type),
         "layout": state.household.layout,
         "pets": [pet_shown(pet, state) for pet in pets],
         "member_ids": [member.member_id for member in members],
@@ -72,7 +72,7 @@ def profile_shown(state: HouseholdState) -> Plain:
 
 def pet_shown(pet: Pet, state: HouseholdState) -> Plain:
     """A pet."""
-    return {"name": pet.name, "animal": _words(state).word("animals", pet.animal), "age": pet.age}
+    return {"name": pet.name, "animal": _words(state).key_word("animals", pet.animal), "age": pet.age}
 
 
 def member_shown(member: Member, state: HouseholdState) -> Plain:
@@ -81,12 +81,12 @@ def member_shown(member: Member, state: HouseholdState) -> Plain:
     return {
         "member_id": member.member_id,
         "name": member.name,
-        "role": words.word("roles", member.role),
+        "role": words.key_word("roles", member.role),
         "age": member.age(state.now.date()),
-        "gender": words.word("genders", member.gender),
-        "occupation": words.word("occupations", member.occupation),
+        "gender": words.key_word("genders", member.gender),
+        "occupation": words.key_word("occupations", member.occupation),
         "persona": member.persona,
-        "hobbies": [words.word("hobbies", hobby) for hobby in member.hobbies],
+        "hobbies": [words.key_word("hobbies", hobby) for hobby in member.hobbies],
         "lifestyle": member.lifestyle,
         "preference": member.preference,
     }
@@ -126,7 +126,7 @@ def owned_shown(device: Device) -> Plain:
 
 def device_shown(device: Device, state: HouseholdState) -> Plain:
     """An appliance or a sensor with its values by attribute."""
-    return {**owned_shown(device), "state": json_value(state.values(device.did))}
+    return {**owned_shown(device), "state": json_value(state.device_values(device.did))}
 
 
 def weather_shown(state: HouseholdState) -> Plain:
@@ -142,10 +142,10 @@ def json_value(value: Any) -> Any:
     return [json_value(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def _air_shown(air: Outdoor | Indoor, words: Words) -> dict[str, str | float]:
+def _air_shown(air: Outdoor | Indoor, words: FactWords) -> dict[str, str | float]:
     units = ((name, value, WEATHER_UNITS[name]) for name, value in air)
-    return {name: words.quantity(value, unit) if unit else value for name, value, unit in units}
+    return {name: words.quantity_text(value, unit) if unit else value for name, value, unit in units}
 
 
-def _words(state: HouseholdState) -> Words:
-    return words_for(state.household.language)
+def _words(state: HouseholdState) -> FactWords:
+    return load_fact_words(state.household.language)

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 from pydantic import field_validator, model_validator
 
-from homerl.envs.core.documents import Document, InputError, read_yaml, validate
+from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.predicates import compile_predicate
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 FILE = Path(__file__).resolve().parent / "situations.yaml"
 NOTIFIERS = ("speaker", "tv", "smart_display")  # kinds that tell people something
@@ -33,13 +33,13 @@ Domain = Literal["safety", "health", "daily"]
 
 
 def _spec(kind: str) -> DeviceSpec:
-    spec = kinds().get(kind) or sensors().get(kind)
+    spec = appliance_kinds().get(kind) or sensor_kinds().get(kind)
     if spec is None:
         raise ValueError(f"'{kind}' is no kind of the catalogue")
     return spec
 
 
-class Step(Model):
+class SituationPlanStep(Model):
     """A step of a plan: a feature of a kind of appliance, with its arguments."""
 
     appliance: str
@@ -47,18 +47,18 @@ class Step(Model):
     args: dict[str, Any] = {}
 
     @model_validator(mode="after")
-    def _callable(self) -> Step:
+    def _callable(self) -> SituationPlanStep:
         index = _spec(self.appliance).service_index
         if self.feature not in index:
             raise ValueError(f"{self.appliance} has no feature '{self.feature}' (it has {', '.join(index)})")
         try:
-            index[self.feature].bind((), self.args)
+            index[self.feature].bind_arguments((), self.args)
         except Refused as refused:
             raise ValueError(refused.message) from None
         return self
 
 
-class Sign(Model):
+class SituationSign(Model):
     """What an event tells: a kind of fact, its `what`, and the bounds of its value."""
 
     kind: str
@@ -66,70 +66,72 @@ class Sign(Model):
     value: tuple[float, float] | None = None
 
     @model_validator(mode="after")
-    def _known(self) -> Sign:
-        shape = vocabulary().facts.get(self.kind)
+    def _known(self) -> SituationSign:
+        shape = load_vocabulary().facts.get(self.kind)
         if shape is None:
             raise ValueError(f"'{self.kind}' is no kind of fact")
-        if (self.what is None) != (shape.what is None) or (shape.what and self.what not in vocabulary().keys(shape.what)):
+        if (self.what is None) != (shape.what is None) or (
+            shape.what and self.what not in load_vocabulary().group_keys(shape.what)
+        ):
             raise ValueError(f"'{self.kind}' takes as `what` {f'a key of {shape.what}' if shape.what else 'nothing'}")
         return self
 
 
-class Condition(Model):
+class SettlingCondition(Model):
     """What must hold in the end: an expression over devices of a kind, one of `any`, or that somebody was `told`."""
 
     kind: str | None = None
     holds: str | None = None
     which: Literal["all", "here", "some"] = "all"
-    any: tuple[Condition, ...] = ()
+    any: tuple[SettlingCondition, ...] = ()
     told: bool = False
 
     @model_validator(mode="after")
-    def _one_form(self) -> Condition:
+    def _one_form(self) -> SettlingCondition:
         if (self.kind is not None) + bool(self.any) + self.told != 1 or (self.kind is None) != (self.holds is None):
             raise ValueError("a condition has `kind` and `holds`, or `any`, or `told: true`")
         if self.kind is not None and self.holds is not None:
             compile_predicate(_spec(self.kind), self.holds)
         return self
 
-    def parts(self) -> Iterator[Condition]:
+    def expand_alternatives(self) -> Iterator[SettlingCondition]:
         """The condition, or its alternatives if it has some."""
         if not self.any:
             yield self
         for part in self.any:
-            yield from part.parts()
+            yield from part.expand_alternatives()
 
     def holds_in(self, home: Home, room: str | None) -> bool:
         """Whether it holds in a home. `room` is the id of the room where the situation happens."""
         if self.any:
             return any(part.holds_in(home, room) for part in self.any)
         if self.kind is None or self.holds is None:
-            told = (device for kind in NOTIFIERS for device in home.devices(category=kind))
-            return any(home.get(device.did, NOTIFICATION) for device in told)
+            told = (device for kind in NOTIFIERS for device in home.find_devices(category=kind))
+            return any(home.read_value(device.did, NOTIFICATION) for device in told)
         predicate = compile_predicate(_spec(self.kind), self.holds)
-        found = [predicate(home.state_of(device.did)) for device in self.devices(home, room)]
+        found = [predicate(home.state_of(device.did)) for device in self.counted_devices(home, room)]
         return any(found) if self.which == "some" else bool(found) and all(found)
 
-    def devices(self, home: Home, room: str | None) -> list[Device]:
+    def counted_devices(self, home: Home, room: str | None) -> list[Device]:
         """The devices that count: those of the kind in the home, or with `which: here` in the room (if it is given)."""
-        return list(home.devices(room if self.which == "here" else None, self.kind))
+        return list(home.find_devices(room if self.which == "here" else None, self.kind))
 
 
-class Record(Model):
+class SituationRecord(Model):
     """A situation as `situations.yaml` describes it."""
 
     domain: Domain
     needs: tuple[str, ...]
     starts: dict[str, dict[str, Any]]
-    events: tuple[Sign, ...]
-    settled_when: tuple[Condition, ...]
-    plan: tuple[Step, ...]
+    events: tuple[SituationSign, ...]
+    settled_when: tuple[SettlingCondition, ...]
+    plan: tuple[SituationPlanStep, ...]
 
     @field_validator("needs")
     @classmethod
     def _owned(cls, needs: tuple[str, ...]) -> tuple[str, ...]:
         for kind in needs:
-            if kind not in kinds():
+            if kind not in appliance_kinds():
                 raise ValueError(f"'{kind}' is no kind of appliance")
         return needs
 
@@ -143,13 +145,13 @@ class Record(Model):
                 if name not in index:
                     raise ValueError(f"{kind} has no attribute '{name}'")
                 try:
-                    checked.setdefault(kind, {})[name] = index[name][1].check(value, name)
+                    checked.setdefault(kind, {})[name] = index[name][1].check_value(value, name)
                 except Refused as refused:
                     raise ValueError(f"{kind}: {refused.message}") from None
         return checked
 
 
-class Situation(Record):
+class HouseholdSituation(SituationRecord):
     """A situation. `urgency` is higher for what must be settled first; no two have the same."""
 
     key: str
@@ -168,31 +170,33 @@ class Situation(Record):
         standing = {(device.room.id, device.spec.category) for device in home.plan.devices}
         return tuple(room.id for room in home.plan.rooms if all((room.id, kind) in standing for kind in here))
 
-    def parts(self) -> Iterator[Condition]:
+    def parts(self) -> Iterator[SettlingCondition]:
         """The conditions, with alternatives one by one."""
-        return (part for condition in self.settled_when for part in condition.parts())
+        return (part for condition in self.settled_when for part in condition.expand_alternatives())
 
 
 @lru_cache(maxsize=1)
-def situations() -> Mapping[str, Situation]:
+def load_situations() -> Mapping[str, HouseholdSituation]:
     """All situations by key, the most urgent first. Raises `InputError` with the line if the file is wrong."""
     return read_situations(read_yaml(FILE))
 
 
-def read_situations(document: Document) -> Mapping[str, Situation]:
+def read_situations(document: Document) -> Mapping[str, HouseholdSituation]:
     """`situations.yaml` as data. Raises `InputError` unless it describes exactly the situations of the vocabulary."""
-    records = validate(dict[str, Record], document)
-    known = {key: category for category, keys in vocabulary().situations.items() for key in keys}
+    records = validate_document(dict[str, SituationRecord], document)
+    known = {key: category for category, keys in load_vocabulary().situations.items() for key in keys}
     for key in [*records.keys() - known.keys(), *known.keys() - records.keys()]:
         what = f"'{key}' is {'no situation of the vocabulary' if key in records else 'not described'}"
-        raise InputError(what, where=document.where((key,)), remedy="describe exactly the situations of vocabulary.yaml")
+        raise InputError(
+            what, where=document.locate_key((key,)), remedy="describe exactly the situations of vocabulary.yaml"
+        )
     return {
-        key: Situation(key=key, category=category, urgency=len(known) - at, **dict(records[key]))
+        key: HouseholdSituation(key=key, category=category, urgency=len(known) - at, **dict(records[key]))
         for at, (key, category) in enumerate(known.items())
     }
 
 
-def verdicts(situation: Situation, home: Home, room: str | None = None) -> tuple[bool, ...]:
+def condition_verdicts(situation: HouseholdSituation, home: Home, room: str | None = None) -> tuple[bool, ...]:
     """Whether each condition holds, in the order of `settled_when`.
 
     `room` is the id of the room where it happens. Without it, `which: here` counts the devices of the whole home.
@@ -200,6 +204,6 @@ def verdicts(situation: Situation, home: Home, room: str | None = None) -> tuple
     return tuple(condition.holds_in(home, room) for condition in situation.settled_when)
 
 
-def settled(situation: Situation, home: Home, room: str | None = None) -> bool:
+def is_situation_settled(situation: HouseholdSituation, home: Home, room: str | None = None) -> bool:
     """Whether all conditions hold."""
-    return all(verdicts(situation, home, room))
+    return all(condition_verdicts(situation, home, room))

@@ -21,10 +21,10 @@ from homerl.envs.core.hashing import text_hash
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.world import changes as changes_of_home
+from homerl.envs.homeenv.sim.world import name_state_changes as changes_of_home
 from homerl.envs.personalhome.sim.appliances import is_sensor
 from homerl.envs.personalhome.sim.household import Household, Member, Memory, Pet
-from homerl.envs.personalhome.sim.search import Answer, Rank, bm25, quoted
+from homerl.envs.personalhome.sim.search import Answer, Rank, quote_texts, rank_by_bm25
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Records:
     statuses: Mapping[str, Any] = field(default_factory=dict)
     routines: tuple[Routine, ...] = ()
 
-    def rows(self) -> dict[str, Any]:
+    def rows_by_name(self) -> dict[str, Any]:
         """Every record by its name: `member.h1_2`, `pet.Milo`, `memory.17`, `status.hall_motion.motion`, `routine.1`."""
         rows: dict[str, Any] = {f"member.{member.member_id}": member for member in self.members}
         rows |= {f"pet.{pet.name}": pet for pet in self.pets}
@@ -66,12 +66,12 @@ class Records:
         rows |= {f"status.{name}": value for name, value in self.statuses.items()}
         return rows | {f"routine.{at}": routine for at, routine in enumerate(self.routines, 1)}
 
-    def differences(self, before: Records) -> dict[str, Any]:
+    def rows_changed_since(self, before: Records) -> dict[str, Any]:
         """The rows that `before` lacks or has otherwise. Nothing is ever erased, so these are all differences."""
         if all(getattr(self, one.name) is getattr(before, one.name) for one in fields(self)):
             return {}
-        old = before.rows()
-        return {name: row for name, row in self.rows().items() if name not in old or old[name] != row}
+        old = before.rows_by_name()
+        return {name: row for name, row in self.rows_by_name().items() if name not in old or old[name] != row}
 
 
 class HouseholdState:
@@ -85,7 +85,7 @@ class HouseholdState:
 
     __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
 
-    def __init__(self, household: Household, rank: Rank = bm25, answer: Answer = quoted) -> None:
+    def __init__(self, household: Household, rank: Rank = rank_by_bm25, answer: Answer = quote_texts) -> None:
         self.household, self.rank, self.answer = household, rank, answer
         start, self._digest = _start_of(household.model_dump_json())
         self.home: Home = start.fork()
@@ -108,12 +108,12 @@ class HouseholdState:
         """The devices that only measure, in the order of the home."""
         return (device for device in self.home.plan.devices if is_sensor(device.spec))
 
-    def values(self, name: str) -> dict[str, Any]:
+    def device_values(self, name: str) -> dict[str, Any]:
         """The attributes of an appliance or a sensor by path. What was written about a sensor hides what it measures."""
         written = self.records.statuses
         return {path: written.get(f"{name}.{path}", value) for path, value in self.home.state_of(name).items()}
 
-    def see(self, *ids: str) -> None:
+    def note_shown(self, *ids: str) -> None:
         """Note what the present call shows."""
         self.shown += tuple(one for one in ids if one not in self.shown)
         self.seen |= frozenset(ids)
@@ -121,28 +121,28 @@ class HouseholdState:
     def fork(self) -> Self:
         """An independent copy. It copies the values of the home and shares everything that never changes."""
         twin = type(self).__new__(type(self))
-        twin.take(self)
+        twin.replace_with(self)
         twin.home = self.home.fork()
         return twin
 
-    def take(self, other: HouseholdState) -> None:
+    def replace_with(self, other: HouseholdState) -> None:
         """Become `other`, which is not used from then on."""
         for name in HouseholdState.__slots__:
             setattr(self, name, getattr(other, name))
 
     def state_key(self) -> str:
         """A 128-bit hash of everything that decides the future, in hex."""
-        written = sorted((name, repr(row)) for name, row in self.records.differences(self._start).items())
+        written = sorted((name, repr(row)) for name, row in self.records.rows_changed_since(self._start).items())
         text = f"{self._digest} {self.home.state_key()} {written} {sorted(self.seen)}"
         return f"{text_hash(text):032x}"
 
-    def changes(self, since: HouseholdState) -> tuple[str, ...]:
+    def changes_since(self, since: HouseholdState) -> tuple[str, ...]:
         """The names of what differs from an earlier state of the same episode, in a fixed order.
 
         An attribute is `oven.mode`, a record has its name in `Records.rows`, and what was newly seen is `seen.` and its id.
         """
         home = changes_of_home(since.home, self.home)
-        written = tuple(self.records.differences(since.records))
+        written = tuple(self.records.rows_changed_since(since.records))
         return home + written + tuple(f"seen.{one}" for one in sorted(self.seen - since.seen))
 
 

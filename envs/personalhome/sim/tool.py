@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Tool:
+class HouseholdTool:
     """A tool. `parameters` are the JSON Schemas of its arguments by name, `required` the names that must be given.
 
     `run` gets the household's state and the checked arguments, and returns plain data. `in_plans` tells that it is a step of

@@ -16,7 +16,7 @@ from homerl.envs.homeenv.sim.devices.interface import Attribute
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType
-from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
 
 FILE = Path(__file__).resolve().parent / "usual.yaml"
 Usual = Mapping[str, Mapping[str, ValueType | tuple[Any, ...]]]  # kind -> attribute -> what a value is drawn from
@@ -24,27 +24,27 @@ Usual = Mapping[str, Mapping[str, ValueType | tuple[Any, ...]]]  # kind -> attri
 
 def usual_state(spec: DeviceSpec, rng: random.Random) -> dict[str, Any]:
     """An ordinary state of a product: canonical values by attribute. It may be changed."""
-    choices = usual()[spec.category]
+    choices = load_usual_values()[spec.category]
     return {a.name: _drawn(choices.get(a.name, a), rng) for a in spec.attributes}
 
 
 def _drawn(choice: ValueType | tuple[Any, ...], rng: random.Random) -> Any:
-    return choice.sample(rng) if isinstance(choice, ValueType) else rng.choice(choice)
+    return choice.sample_value(rng) if isinstance(choice, ValueType) else rng.choice(choice)
 
 
 @lru_cache(maxsize=1)
-def usual() -> Usual:
+def load_usual_values() -> Usual:
     """What the values of each kind are drawn from. Raises `InputError` with the line if the file is wrong."""
-    return read_usual(read_yaml(FILE))
+    return read_usual_values(read_yaml(FILE))
 
 
-def read_usual(document: Document) -> Usual:
+def read_usual_values(document: Document) -> Usual:
     """`usual.yaml` as data. Raises `InputError` unless it lists every kind, and values that the attributes can have."""
-    specs = {**kinds(), **sensors()}
+    specs = {**appliance_kinds(), **sensor_kinds()}
     listed = document.data if isinstance(document.data, Mapping) else {}
     for kind in [*listed.keys() - specs.keys(), *specs.keys() - listed.keys()]:
         what = f"{kind} is {'no kind of the catalogue' if kind in listed else 'not listed'}"
-        raise InputError(what, where=document.where((kind,)), remedy="list exactly the kinds of the catalogue")
+        raise InputError(what, where=document.locate_key((kind,)), remedy="list exactly the kinds of the catalogue")
     return {kind: _choices(document, specs[kind], listed[kind]) for kind in specs}
 
 
@@ -54,18 +54,20 @@ def _choices(document: Document, spec: DeviceSpec, listed: Mapping[str, Any]) ->
         key: KeyPath = (spec.category, name)
         if name not in spec.attribute_index:
             known = ", ".join(spec.attribute_index)
-            raise InputError(f"{spec.category} has no '{name}'", where=document.where(key), remedy=f"it has {known}")
+            raise InputError(f"{spec.category} has no '{name}'", where=document.locate_key(key), remedy=f"it has {known}")
         try:
             choices[name] = _choice(spec.attribute_index[name][1], given)
         except (Refused, ValueError) as error:
-            raise InputError(f"{spec.category}: {error}", where=document.where(key), remedy="correct the value") from None
+            raise InputError(
+                f"{spec.category}: {error}", where=document.locate_key(key), remedy="correct the value"
+            ) from None
     return choices
 
 
 def _choice(attribute: Attribute, given: Any) -> ValueType | tuple[Any, ...]:
     """What a value is drawn from: bounds, or canonical values. Raises `Refused` or `ValueError`."""
     if attribute.type in NUMBERS and isinstance(given, (list, tuple)):
-        low, high = (attribute.check(bound, attribute.name) for bound in given)
+        low, high = (attribute.check_value(bound, attribute.name) for bound in given)
         return ValueType(type=attribute.type, range=(low, high), precision=attribute.precision)
     values = given if isinstance(given, (list, tuple)) else [given]
-    return tuple(attribute.check(value, attribute.name) for value in values)
+    return tuple(attribute.check_value(value, attribute.name) for value in values)

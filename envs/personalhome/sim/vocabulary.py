@@ -10,13 +10,13 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 
 FILE = Path(__file__).parent / "vocabulary.yaml"
 
 
-class Shape(Model):
+class FactShape(Model):
     """The fields that a kind of fact or taste has besides `kind`, and the group of keys that its `what` is from."""
 
     fields: tuple[str, ...]
@@ -26,7 +26,7 @@ class Shape(Model):
 class Vocabulary(Model):
     """The groups of keys. `situations` are by category, in the order of urgency."""
 
-    facts: dict[str, Shape]
+    facts: dict[str, FactShape]
     activities: tuple[str, ...]
     dishes: tuple[str, ...]
     quantities: tuple[str, ...]
@@ -47,7 +47,7 @@ class Vocabulary(Model):
     roles: tuple[str, ...]
     occupations: tuple[str, ...]
     traits: tuple[str, ...]
-    tastes: dict[str, Shape]
+    tastes: dict[str, FactShape]
     genres: tuple[str, ...]
     scents: tuple[str, ...]
     situations: dict[str, tuple[str, ...]]
@@ -56,11 +56,11 @@ class Vocabulary(Model):
     @model_validator(mode="after")
     def _groups_exist(self) -> Vocabulary:
         for shape in (*self.facts.values(), *self.tastes.values()):
-            if shape.what is not None and not self.keys(shape.what):
+            if shape.what is not None and not self.group_keys(shape.what):
                 raise ValueError(f"there is no group '{shape.what}'")
         return self
 
-    def keys(self, group: str) -> tuple[str, ...]:
+    def group_keys(self, group: str) -> tuple[str, ...]:
         """The keys of a group, such as `dishes`; those of `situations` in the order of urgency. Raises `ValueError`."""
         found = getattr(self, group, None) if group in type(self).model_fields else None
         if found is None:
@@ -71,6 +71,6 @@ class Vocabulary(Model):
 
 
 @lru_cache(maxsize=1)
-def vocabulary() -> Vocabulary:
+def load_vocabulary() -> Vocabulary:
     """The vocabulary. Raises `InputError` with the line if the file is wrong."""
-    return validate(Vocabulary, read_yaml(FILE))
+    return validate_document(Vocabulary, read_yaml(FILE))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from homerl.envs.personalhome.tasks.mending import find_json
-from homerl.envs.personalhome.tasks.normal import UNITS, normal
-from homerl.play.speech import without_thoughts
+from homerl.envs.personalhome.tasks.normal import UNITS, normal_form
+from homerl.play.speech import strip_thoughts_and_controls
 
 FORMAT_ERROR, EMPTY = "UPSTREAM_FORMAT_ERROR", "EMPTY_OUTPUT"
 THREE = ("original", "counterfactual_1", "counterfactual_2")
@@ -25,7 +25,18 @@ Variant = str | Sequence[str]  # a sequence is a set of answers, all of which mu
 
 SEPARATOR = re.compile(r"\s*(?:,\s*and\b|，|,|、|;|；|\n|/|&|\band\b|以及|和|与|及)\s*")
 LETTER = re.compile(r"(?:option |choice |选项 ?|选)?[(（\[]?([A-Za-z])(?:([)）\].:：、]+)\s*|\s+|$)(.*)", re.S | re.I)
-UNKNOWN = {"unknown", normal("n/a"), "not known", "i dont know", "unclear", "none given", "null", "不知道", "未知", "不清楚"}
+UNKNOWN = {
+    "unknown",
+    normal_form("n/a"),
+    "not known",
+    "i dont know",
+    "unclear",
+    "none given",
+    "null",
+    "不知道",
+    "未知",
+    "不清楚",
+}
 CONVERTED = {name for name, factor, _ in UNITS if factor != 1}  # a number in them may have been said without its unit
 TYPED = re.compile(
     r"(?P<yesno>yes|no)|(?P<date>(?:\d{4}|-)-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d)?)"
@@ -34,7 +45,7 @@ TYPED = re.compile(
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadAnswer:
     """An answer as it was read. `value` is None if nothing could be read; `mended` says what had to be mended."""
 
     value: Any
@@ -42,46 +53,50 @@ class Read:
     error: str | None = None
 
 
-def read_answer(text: str) -> Read:
+def parse_final_answer(text: str) -> ReadAnswer:
     """The value at `answer`: text, number, boolean or list. Words without JSON are the answer as they stand, mended."""
-    read = read_json(text, lambda found: isinstance(found, dict) and "answer" in found)
+    read = parse_answer_json(text, lambda found: isinstance(found, dict) and "answer" in found)
     if read.value is None:
-        return read if read.error == EMPTY else Read(without_thoughts(text).strip(), ("no JSON",), FORMAT_ERROR)
+        return (
+            read
+            if read.error == EMPTY
+            else ReadAnswer(strip_thoughts_and_controls(text).strip(), ("no JSON",), FORMAT_ERROR)
+        )
     said = read.value["answer"]
-    return Read(None, read.mended, EMPTY) if said in (None, "", []) else Read(said, read.mended, read.error)
+    return ReadAnswer(None, read.mended, EMPTY) if said in (None, "", []) else ReadAnswer(said, read.mended, read.error)
 
 
-def read_three(text: str) -> Read:
+def parse_counterfactual_answers(text: str) -> ReadAnswer:
     """The answers to an original question and its two counterfactuals, by key; None where one is missing (CF)."""
-    read = read_json(text, lambda found: isinstance(found, dict) and bool(set(THREE) & set(found)))
+    read = parse_answer_json(text, lambda found: isinstance(found, dict) and bool(set(THREE) & set(found)))
     if read.value is None:
         return read
     said = {key: _inner(read.value.get(key)) for key in THREE}
     missing = tuple(f"no {key}" for key in THREE if said[key] is None)
     mended = (*read.mended, *missing)
-    return Read(said, mended, FORMAT_ERROR if mended else None)
+    return ReadAnswer(said, mended, FORMAT_ERROR if mended else None)
 
 
-def read_ranking(text: str) -> Read:
+def parse_ranking(text: str) -> ReadAnswer:
     """The features in the order of `ranked_features`, each once and as text (FR). A bare list is mended."""
-    read = read_json(text, lambda found: _ranked(found) is not None)
+    read = parse_answer_json(text, lambda found: _ranked(found) is not None)
     if read.value is None:
         return read
     listed = _ranked(read.value) or ()
     ranked = tuple(dict.fromkeys(item for item in map(_feature, listed) if item))
     mended = read.mended + ((("no key ranked_features",)) if isinstance(read.value, list) else ())
     mended += ("repeated or unreadable features",) if len(ranked) != len(listed) else ()
-    return Read(ranked, mended, FORMAT_ERROR if mended else None)
+    return ReadAnswer(ranked, mended, FORMAT_ERROR if mended else None)
 
 
-def read_json(text: str, fits: Callable[[Any], bool]) -> Read:
+def parse_answer_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer:
     """The JSON in a text that `fits`. Its value is None, with an error and nothing mended, if there is none."""
-    if not without_thoughts(text).strip():
-        return Read(None, (), EMPTY)
+    if not strip_thoughts_and_controls(text).strip():
+        return ReadAnswer(None, (), EMPTY)
     found = find_json(text, fits)
     if found is None:
-        return Read(None, (), FORMAT_ERROR)
-    return Read(found.value, found.mended, FORMAT_ERROR if found.mended else None)
+        return ReadAnswer(None, (), FORMAT_ERROR)
+    return ReadAnswer(found.value, found.mended, FORMAT_ERROR if found.mended else None)
 
 
 def _inner(said: Any) -> Any:
@@ -103,7 +118,7 @@ def _feature(item: Any) -> str | None:
 # Right and wrong
 
 
-def matches(said: Any, variants: Sequence[Variant]) -> bool:
+def matches_variant(said: Any, variants: Sequence[Variant]) -> bool:
     """Whether an answer is one of the variants in normal form (eq. 1). A variant of several texts is a set.
 
     A set is matched by a list, or by a text that lists the same. A list of one is as good as its item.
@@ -114,8 +129,8 @@ def matches(said: Any, variants: Sequence[Variant]) -> bool:
 def _equal(said: Any, variant: Variant) -> bool:
     if isinstance(variant, str):
         items = said if isinstance(said, (list, tuple)) else [said]
-        return len(items) == 1 and normal(_text(items[0])) == normal(variant)
-    if isinstance(said, (list, tuple)) and {normal(_text(item)) for item in said} == set(map(normal, variant)):
+        return len(items) == 1 and normal_form(_text(items[0])) == normal_form(variant)
+    if isinstance(said, (list, tuple)) and {normal_form(_text(item)) for item in said} == set(map(normal_form, variant)):
         return True
     return _split(said) == _split(variant)
 
@@ -124,26 +139,26 @@ def _split(said: Any) -> set[str]:
     """The normal forms of all that an answer lists."""
     items = said if isinstance(said, (list, tuple)) else [said]
     parts = (part for item in items for part in SEPARATOR.split(_text(item)))
-    return {normal(part) for part in parts if part.strip()}
+    return {normal_form(part) for part in parts if part.strip()}
 
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def verdict_of_rules(said: Any, variants: Sequence[Variant]) -> Verdict:
+def decide_by_rules(said: Any, variants: Sequence[Variant]) -> Verdict:
     """What rules decide of an answer to IG or CF; a judge gets only what is `undecided`.
 
     Wrong without a judge: no answer, "unknown", and a date, time, yes or no, or number that differs from all variants of
     its kind. A number that differs by rounding or lacks a unit is undecided.
     """
-    if matches(said, variants):
+    if matches_variant(said, variants):
         return "right"
-    if said in (None, "", [], {}) or normal(_text(said)) in UNKNOWN:
+    if said in (None, "", [], {}) or normal_form(_text(said)) in UNKNOWN:
         return "wrong"
     if isinstance(said, (list, tuple, Mapping)) or not all(isinstance(variant, str) for variant in variants):
         return "undecided"
-    apart = [_apart(normal(_text(said)), normal(str(variant))) for variant in variants]
+    apart = [_apart(normal_form(_text(said)), normal_form(str(variant))) for variant in variants]
     return "wrong" if apart and all(apart) else "undecided"
 
 
@@ -169,7 +184,7 @@ def _decimals(value: float) -> str:
     return "" if value.is_integer() else repr(value).partition(".")[2]
 
 
-def choice_of(said: Any, options: Sequence[str]) -> int | None:
+def parse_choice(said: Any, options: Sequence[str]) -> int | None:
     """The index of the option that an answer to MC names by its letter, its text or both (eq. 6); None if it names none.
 
     A letter beside the text of another option names none.
@@ -178,9 +193,9 @@ def choice_of(said: Any, options: Sequence[str]) -> int | None:
     lettered = LETTER.fullmatch(text)
     at = ord(lettered[1].upper()) - ord("A") if lettered else len(options)
     if lettered and at < len(options):
-        if not lettered[3] or normal(lettered[3]) == normal(options[at]):
+        if not lettered[3] or normal_form(lettered[3]) == normal_form(options[at]):
             return at
         if lettered[2]:
             return None
-    named = [at for at, option in enumerate(options) if normal(option) == normal(text)]
+    named = [at for at, option in enumerate(options) if normal_form(option) == normal_form(text)]
     return named[0] if len(named) == 1 else None

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from homerl.envs.personalhome.sim.features import feature_ranking, features
+from homerl.envs.personalhome.sim.features import load_features, rank_features
 from homerl.envs.personalhome.sim.generate import make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.state import HouseholdState
@@ -27,15 +27,21 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Plans,
     Task,
 )
-from homerl.envs.personalhome.tasks.filmed import filmed, scene_signs
-from homerl.envs.personalhome.tasks.needs import needs_of
-from homerl.envs.personalhome.tasks.plan_rules import judge
-from homerl.envs.personalhome.tasks.prompts import question_of
-from homerl.envs.personalhome.tasks.questions.make import Question, answer_stated, assumed, distractors, questions
-from homerl.envs.personalhome.tasks.questions.wording import Wording
-from homerl.envs.personalhome.tasks.reference import program_for
-from homerl.play.words.splits import NoSentence, Split, of_split
-from homerl.worlds.unmade import unmade
+from homerl.envs.personalhome.tasks.filmed import film_household, scene_signs
+from homerl.envs.personalhome.tasks.needs import household_needs
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan
+from homerl.envs.personalhome.tasks.prompts import user_question
+from homerl.envs.personalhome.tasks.questions.make import (
+    HouseholdQuestion,
+    draw_counterfactuals,
+    draw_distractors,
+    draw_questions,
+    is_answer_stated,
+)
+from homerl.envs.personalhome.tasks.questions.wording import QuestionWording
+from homerl.envs.personalhome.tasks.reference import settling_program
+from homerl.play.words.splits import NoSentence, Split, draw_of_split
+from homerl.worlds.unmade import no_blueprint_error
 
 TRIES = 60  # households that are tried before a seed is refused
 MOST_SITUATIONS = 3  # as many as a plan has programs
@@ -44,7 +50,7 @@ MARGIN = 1.0  # by which the needs of two tiers differ at least
 REMEDIES = {"no ": "allow more tasks, difficulties or families", "": "report this recipe, with the seed"}
 
 
-def make_blueprint(
+def make_personalhome_blueprint(
     recipe: PersonalHomeRecipe, split: Split, seed: int, dropped: Counter[str] | None = None
 ) -> PersonalHomeBlueprint:
     """The blueprint of a seed. Raises `InputError` if no draft keeps the rules."""
@@ -64,21 +70,21 @@ def make_blueprint(
             continue
         if dropped is not None:
             dropped.update(counts)
-        return blueprint_of(household, task, f"{split}-{seed}", seed, split, recipe)
-    raise unmade(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+        return task_to_blueprint(household, task, f"{split}-{seed}", seed, split, recipe)
+    raise no_blueprint_error(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
 
 
 def _household(recipe: PersonalHomeRecipe, split: Split, seed: int, counts: Counter[str]) -> Household | None:
     """The household of a seed, with a video if the recipe wants it; None if nothing in it can be filmed."""
     household = make_household(seed, recipe.household.model_copy(update={"lexicon": split}), counts)
-    return filmed(household, seed) if recipe.scenes else household
+    return film_household(household, seed) if recipe.scenes else household
 
 
-def blueprint_of(
+def task_to_blueprint(
     household: Household, task: Task, id: str, seed: int, split: Split, recipe: PersonalHomeRecipe
 ) -> PersonalHomeBlueprint:
     """A task as a blueprint."""
-    query = question_of(task, household.language)
+    query = user_question(task, household.language)
     subcategory = task.situations[0] if isinstance(task, Plans) else getattr(task, "difficulty", task.kind)
     intent = PersonalHomeIntent(family=task.kind, subcategory=subcategory, queries=(query,), clarification=query)
     return PersonalHomeBlueprint(
@@ -99,54 +105,59 @@ def draw_task(
 ) -> Task | None:
     """A task of a kind; None if the household has none."""
     if kind == "features":
-        return features_task(household, rng)
+        return make_features_task(household, rng)
     if kind == "plans":
-        return plans_task(household)
-    wording = Wording(household, rng.random() < recipe.personal)
-    for question in questions(household, rng, recipe.families):
+        return make_plans_task(household)
+    wording = QuestionWording(household, rng.random() < recipe.personal)
+    for question in draw_questions(household, rng, recipe.families):
         if question.difficulty != level:
             continue
-        text = asked(question, wording, split, rng)
+        text = question_in_words(question, wording, split, rng)
         if text is None:
             continue
-        task = question_task(kind, question, text, wording, recipe, rng)
+        task = make_question_task(kind, question, text, wording, recipe, rng)
         if task is not None:
             return task
     return None
 
 
-def question_task(
-    kind: str, question: Question, text: str, wording: Wording, recipe: PersonalHomeRecipe, rng: random.Random
+def make_question_task(
+    kind: str,
+    question: HouseholdQuestion,
+    text: str,
+    wording: QuestionWording,
+    recipe: PersonalHomeRecipe,
+    rng: random.Random,
 ) -> Task | None:
     """A task that asks a question: a choice, or a grounding task; None if there is none."""
     if kind == "choice":
-        return choice_task(question, text, wording, rng)
-    return grounding_task(question, text, wording, recipe.counterfactuals, rng)
+        return make_choice_task(question, text, wording, rng)
+    return make_grounding_task(question, text, wording, recipe.counterfactuals, rng)
 
 
-def asked(question: Question, wording: Wording, split: Split, rng: random.Random) -> str | None:
+def question_in_words(question: HouseholdQuestion, wording: QuestionWording, split: Split, rng: random.Random) -> str | None:
     """The question in words of a split; None if it has none, or states its answer."""
-    texts = wording.questions(question.candidate)
+    texts = wording.question_texts(question.candidate)
     try:
-        text = of_split(lambda: rng.choice(texts), split)
+        text = draw_of_split(lambda: rng.choice(texts), split)
     except NoSentence:
         return None
-    return None if answer_stated(text, wording.answers(question.candidate.answer, question.answer)) else text
+    return None if is_answer_stated(text, wording.answer_texts(question.candidate.answer, question.answer)) else text
 
 
-def grounding_task(
-    question: Question, text: str, wording: Wording, counterfactuals: bool, rng: random.Random
+def make_grounding_task(
+    question: HouseholdQuestion, text: str, wording: QuestionWording, counterfactuals: bool, rng: random.Random
 ) -> Grounding | None:
     """A grounding task; None if it needs counterfactuals and there is no pair of them."""
     kind = question.candidate.answer
-    parts = [Part(key="original", variants=wording.answers(kind, question.answer))]
+    parts = [Part(key="original", variants=wording.answer_texts(kind, question.answer))]
     evidence = {*question.evidence}
     if counterfactuals:
-        pair = assumed(question, wording, rng)
+        pair = draw_counterfactuals(question, wording, rng)
         if pair is None:
             return None
         for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
-            variants = wording.answers(kind, one.answer)
+            variants = wording.answer_texts(kind, one.answer)
             evidence |= {*one.edit.reads} if one.changed else set()
             parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
     return Grounding(
@@ -159,12 +170,12 @@ def grounding_task(
     )
 
 
-def choice_task(question: Question, text: str, wording: Wording, rng: random.Random) -> Choice | None:
+def make_choice_task(question: HouseholdQuestion, text: str, wording: QuestionWording, rng: random.Random) -> Choice | None:
     """A multiple-choice task; None if there are not four wrong answers of the right type."""
-    wrong = distractors(question, wording, rng)
+    wrong = draw_distractors(question, wording, rng)
     if wrong is None:
         return None
-    right = wording.answers(question.candidate.answer, question.answer)[0]
+    right = wording.answer_texts(question.candidate.answer, question.answer)[0]
     choices = rng.sample([right, *wrong], 5)
     return Choice(
         family=question.candidate.family,
@@ -177,21 +188,21 @@ def choice_task(question: Question, text: str, wording: Wording, rng: random.Ran
     )
 
 
-def features_task(household: Household, rng: random.Random) -> Features | None:
+def make_features_task(household: Household, rng: random.Random) -> Features | None:
     """Ten features of owned appliances in three tiers; None if the needs do not tell so many apart.
 
     The three best differ from each other, so that there is one right ranking of them.
     """
-    needs = needs_of(household)
+    needs = household_needs(household)
     owned = {device.spec.category for device in HouseholdState(household).appliances}
-    rated = feature_ranking({key: need.weight for key, need in needs.items()})
+    rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
     rng.shuffle(ranked)
     chosen = _tiers(ranked)
     if chosen is None:
         return None
-    titles = {key: getattr(features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
-    used = {key for feature in chosen for key in features()[feature].wanted_when if key in needs}
+    titles = {key: getattr(load_features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
+    used = {key for feature in chosen for key in load_features()[feature].wanted_when if key in needs}
     evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
 
@@ -220,11 +231,11 @@ def _tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
     return chosen
 
 
-def plans_task(household: Household) -> Plans | None:
+def make_plans_task(household: Household) -> Plans | None:
     """The household's situations, if its reference plan keeps all rules; otherwise None."""
     keys = household.context.situations[:MOST_SITUATIONS]
-    programs = [program_for(household, key) for key in keys]
-    if not keys or not all(judge(household, keys, programs).goals()):
+    programs = [settling_program(household, key) for key in keys]
+    if not keys or not all(judge_plan(household, keys, programs).goals_met()):
         return None
     events = (f"event:{at}" for at in range(len(household.context.events)))
     used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])

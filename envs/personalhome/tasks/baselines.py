@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.personalhome.sim.features import features
+from homerl.envs.personalhome.sim.features import load_features
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.search import bm25, search_terms
-from homerl.envs.personalhome.sim.shown import shown
+from homerl.envs.personalhome.sim.search import rank_by_bm25, search_terms
+from homerl.envs.personalhome.sim.shown import household_shown
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert
-from homerl.envs.personalhome.tasks.prompts import all_of
+from homerl.envs.personalhome.tasks.prompts import household_for_prompt
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent
 from homerl.play.situation import Reply
@@ -33,7 +33,7 @@ SCENE = (  # tools that tell all they know of a video without arguments
 )
 
 
-class Constant:
+class ConstantAgent:
     """Answers at once, by a function of what is asked."""
 
     def __init__(self, name: str, say: Callable[[PersonalHomeBlueprint], str]) -> None:
@@ -66,7 +66,9 @@ def _random(blueprint: PersonalHomeBlueprint) -> str:
     if isinstance(task, Features):
         return json.dumps({"ranked_features": rng.sample(list(task.titles), len(task.titles))})
     if isinstance(task, Grounding):
-        return _same(task, rng.choice(rng.choice([values for _, values in _rows(all_of(blueprint.household))])))
+        return _same(
+            task, rng.choice(rng.choice([values for _, values in _rows(household_for_prompt(blueprint.household))]))
+        )
     return json.dumps([_program([rng.choice(list(_methods(blueprint.household)))])])
 
 
@@ -86,13 +88,13 @@ def _methods(household: Household) -> dict[tuple[str, str], str]:
     """The title of each method of each appliance, in the household's language."""
     return {
         (appliance["appliance"], feature.method): getattr(feature.title, household.language)
-        for appliance in shown(household)["appliances"]
-        for feature in features().values()
+        for appliance in household_shown(household)["appliances"]
+        for feature in load_features().values()
         if feature.kind == appliance["type"]
     }
 
 
-class Keywords:
+class HouseholdKeywordAgent:
     """Reads the whole household, and answers with what shares most words with the question."""
 
     name = "keywords"
@@ -108,7 +110,7 @@ class Keywords:
 
 def _everything(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
     people = [member.member_id for member in household.members]
-    told = shown(household)
+    told = household_shown(household)
     appliances, sensors = ([device[key] for device in told[f"{key}s"]] for key in ("appliance", "sensor"))
     yield "get_household_profile", {}
     yield "get_household_member_info", {"member_ids": people}
@@ -161,20 +163,20 @@ def _by_words(blueprint: PersonalHomeBlueprint, rows: Sequence[tuple[str, list[s
     if isinstance(task, Features):
         return json.dumps({"ranked_features": _ranked(task, " ".join(texts))})
     methods = _methods(blueprint.household)
-    best = bm25(" ".join(texts), list(methods.values()))
+    best = rank_by_bm25(" ".join(texts), list(methods.values()))
     return json.dumps([_program([list(methods)[best[0] if best else 0]])])
 
 
 def _ranked(task: Features, about: str) -> list[str]:
     """The features whose titles share most words with the household first."""
     ids = list(task.titles)
-    best = [ids[at] for at in bm25(about, list(task.titles.values()))]
+    best = [ids[at] for at in rank_by_bm25(about, list(task.titles.values()))]
     return best + [id for id in ids if id not in best]
 
 
 def _chosen(task: Choice, texts: Sequence[str]) -> str:
     """The first choice that the rows name, those first that share most words with the question."""
-    for at in bm25(task.question, texts):
+    for at in rank_by_bm25(task.question, texts):
         named = [number for number, choice in enumerate(task.choices) if choice.casefold() in texts[at].casefold()]
         if named:
             return LETTERS[named[0]]
@@ -183,15 +185,15 @@ def _chosen(task: Choice, texts: Sequence[str]) -> str:
 
 def _value(question: str, rows: Sequence[tuple[str, list[str]]]) -> str:
     """Of the row that shares most words with the question, the value that shares fewest."""
-    asked, best = set(search_terms(question)), bm25(question, [text for text, _ in rows])
+    asked, best = set(search_terms(question)), rank_by_bm25(question, [text for text, _ in rows])
     return min(rows[best[0]][1], key=lambda value: len(asked & set(search_terms(value)))) if best else "unknown"
 
 
 BASELINES: Mapping[str, Callable[[], Agent]] = {
     "expert": PersonalHomeExpert,
-    "nothing": lambda: Constant("nothing", lambda blueprint: ""),
-    "unknown": lambda: Constant("unknown", _unknown),
-    "first": lambda: Constant("first", _first),
-    "random": lambda: Constant("random", _random),
-    "keywords": Keywords,
+    "nothing": lambda: ConstantAgent("nothing", lambda blueprint: ""),
+    "unknown": lambda: ConstantAgent("unknown", _unknown),
+    "first": lambda: ConstantAgent("first", _first),
+    "random": lambda: ConstantAgent("random", _random),
+    "keywords": HouseholdKeywordAgent,
 }

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.state import HouseholdState
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.reference import reference_plan
 from homerl.envs.personalhome.tasks.scene_reads import scene_reads
-from homerl.play.candidates import candidates
+from homerl.play.candidates import draw_candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 
@@ -25,7 +25,7 @@ Call = tuple[str, dict[str, Any]]
 SEARCHES = (5, 10, 20, 50)  # numbers of memories that are asked for
 
 
-def reads(blueprint: PersonalHomeBlueprint) -> list[Call]:
+def evidence_calls(blueprint: PersonalHomeBlueprint) -> list[Call]:
     """The calls that show all evidence of a task, in the order in which an agent can know their arguments.
 
     Ids of people come from the household's profile, and names from their profiles. Memories are searched in the words of the
@@ -92,7 +92,7 @@ def _search(state: HouseholdState, question: str, wanted: set[str]) -> Call:
     for query, count in [*((question, count) for count in SEARCHES), ("", SEARCHES[-1])]:
         look = state.fork()
         arguments = {"search_string": query, "num_memories": count}
-        call(look, "get_household_memories", arguments)
+        call_household_tool(look, "get_household_memories", arguments)
         if wanted <= look.seen:
             break
     return "get_household_memories", arguments
@@ -136,16 +136,16 @@ class PersonalHomeExpert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """Up to `n` different messages."""
-        return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
+        return [Reply(message) for message in draw_candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         blueprint: Any = episode.blueprint
         if rng.random() < self.mistakes:
             return text_message(wrong_answer(blueprint, rng))
         seen = episode.world.state.seen  # type: ignore[attr-defined]
-        for name, arguments in reads(blueprint) if blueprint.setting == "agentic" else ():
+        for name, arguments in evidence_calls(blueprint) if blueprint.setting == "agentic" else ():
             look = HouseholdState(blueprint.household)
-            call(look, name, arguments)
+            call_household_tool(look, name, arguments)
             if not look.seen <= seen:
                 return call_message(tool_call(name, arguments))
         return text_message(right_answer(blueprint))

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.playbook import domain_of
+from homerl.envs.personalhome.sim.scene.playbook import situation_domain
 from homerl.envs.personalhome.sim.scene.script import write_transcript
 from homerl.envs.personalhome.sim.scene.transcript import Domain, Transcript
-from homerl.envs.personalhome.sim.situations import situations
-from homerl.envs.personalhome.tasks.reference import room_of
+from homerl.envs.personalhome.sim.situations import load_situations
+from homerl.envs.personalhome.tasks.reference import situation_room
 
 
-def filmed(household: Household, seed: int, domain: Domain | None = None) -> Household | None:
+def film_household(household: Household, seed: int, domain: Domain | None = None) -> Household | None:
     """The household with a video of its most urgent situation that can be played; None if there is none of the domain."""
     for key in household.context.situations:
-        if domain in (None, domain_of(key)) and (transcript := _transcript(household, key, seed)) is not None:
+        if domain in (None, situation_domain(key)) and (transcript := _transcript(household, key, seed)) is not None:
             return household.model_copy(update={"transcript": transcript})
     return None
 
@@ -25,7 +25,7 @@ def filmed(household: Household, seed: int, domain: Domain | None = None) -> Hou
 def _transcript(household: Household, key: str, seed: int) -> Transcript | None:
     """The transcript of a situation, in the room where it happens; None if the household lacks what its scripts need."""
     try:
-        return write_transcript(household, key, seed, room_of(household, situations()[key]))
+        return write_transcript(household, key, seed, situation_room(household, load_situations()[key]))
     except InputError:
         return None
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.play.call_forms import unfenced
-from homerl.play.messages import parse_json
-from homerl.play.speech import without_thoughts
+from homerl.play.call_forms import strip_code_fence
+from homerl.play.messages import parse_model_json
+from homerl.play.speech import strip_thoughts_and_controls
 
 MOST_STARTS = 32  # places at which JSON may begin in a text
 PIECE = re.compile(
@@ -30,27 +30,27 @@ CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 @dataclass(frozen=True)
-class Found:
+class MendedJson:
     """A value that was read from a text, and what had to be mended for it, in the order of mending."""
 
     value: Any
     mended: tuple[str, ...] = ()
 
 
-def find_json(text: str, fits: Callable[[Any], bool]) -> Found | None:
+def find_json(text: str, fits: Callable[[Any], bool]) -> MendedJson | None:
     """The text as JSON, or the last piece of JSON in it that `fits`. None if there is none."""
     whole = _parsed(text.strip())
     if whole is not None and fits(whole):
-        return Found(whole)
-    bare = without_thoughts(text).strip()
-    inside = unfenced(bare)
+        return MendedJson(whole)
+    bare = strip_thoughts_and_controls(text).strip()
+    inside = strip_code_fence(bare)
     fence = ("code fence",) if inside != bare else ()
     thoughts = ("text around",) if bare != text.strip() else ()
     found = None
     for start, end, value, mended in _pieces(inside):
         if fits(value):
             around = ("text around",) if inside[:start].strip() or inside[end:].strip() else ()
-            found = Found(value, tuple(dict.fromkeys((*thoughts, *fence, *around, *mended))))
+            found = MendedJson(value, tuple(dict.fromkeys((*thoughts, *fence, *around, *mended))))
     return found
 
 
@@ -94,7 +94,7 @@ def _cut(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
 def _parsed(text: str) -> Any:
     """The value of JSON; None if it is none, and for `null`, which answers nothing."""
     try:
-        value = parse_json(text)
+        value = parse_model_json(text)
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return None

@@ -38,7 +38,7 @@ ERROR_OF_RULE = {
 CALL_CLASSES = ("<5", "5-10", ">10")
 
 
-def mean(values: Sequence[float]) -> float:
+def mean_value(values: Sequence[float]) -> float:
     """The mean. Raises `ValueError` for no values."""
     if not values:
         raise ValueError("there is no mean of nothing")
@@ -48,9 +48,9 @@ def mean(values: Sequence[float]) -> float:
 # Questions
 
 
-def accuracy(correct: Sequence[bool]) -> float:
+def answer_accuracy(correct: Sequence[bool]) -> float:
     """The share of right answers (eq. 3 of IG and CF, eq. 6 of MC)."""
-    return mean(list(map(float, correct)))
+    return mean_value(list(map(float, correct)))
 
 
 def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) -> dict[str, float]:
@@ -62,8 +62,8 @@ def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) ->
         name: [right for right, moved in zip(correct, changed, strict=True) if moved == of]
         for name, of in (("changed", True), ("unchanged", False))
     }
-    shares = {name: accuracy(part) for name, part in parts.items() if part}
-    return shares | ({"macro": mean(list(shares.values()))} if len(shares) == len(parts) else {})
+    shares = {name: answer_accuracy(part) for name, part in parts.items() if part}
+    return shares | ({"macro": mean_value(list(shares.values()))} if len(shares) == len(parts) else {})
 
 
 # Rankings
@@ -92,24 +92,24 @@ def rank_deviation(ranking: Sequence[str], ideal: Sequence[str]) -> int:
 # Plans
 
 
-def kept_order(one: Sequence[str], other: Sequence[str]) -> float:
+def kept_order_share(one: Sequence[str], other: Sequence[str]) -> float:
     """The share of pairs that two orders of the same names, at least two, put the same way round (1: the same order)."""
     place = {name: at for at, name in enumerate(other)}
     pairs = [(a, b) for at, a in enumerate(one) for b in one[at + 1 :]]
-    return mean([float(place[a] < place[b]) for a, b in pairs])
+    return mean_value([float(place[a] < place[b]) for a, b in pairs])
 
 
 # Faults and calls
 
 
-def error_of_rule(rule: str) -> str:
+def rule_error_type(rule: str) -> str:
     """The paper's error type (F.1) of a refused call, by the rule that refused it."""
     return ERROR_OF_RULE.get(rule, "EXECUTION_ERROR")
 
 
-def error_counts(rules: Sequence[str], formats: Sequence[str | None]) -> dict[str, int]:
+def count_error_types(rules: Sequence[str], formats: Sequence[str | None]) -> dict[str, int]:
     """How often each error type occurred: refused calls by rule, and answers by their error of form (None: none)."""
-    found = Counter(map(error_of_rule, rules)) + Counter(error for error in formats if error)
+    found = Counter(map(rule_error_type, rules)) + Counter(error for error in formats if error)
     return {name: found[name] for name in ERRORS}
 
 
@@ -121,7 +121,7 @@ def call_class(calls: int) -> str:
 # People who check the judge
 
 
-def agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float, float]]:
+def mark_agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float, float]]:
     """Agreement of two people's marks 0, 1 or 2 of the same judgements, at least one (Appendix J).
 
     `equal` and `near` (at most one apart) are shares, `interval` is Wilson's of `equal`; `opposed` counts full
@@ -130,8 +130,8 @@ def agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float
     apart = [abs(one - other) for one, other in pairs]
     return {
         "n": len(pairs),
-        "equal": accuracy([gap == 0 for gap in apart]),
+        "equal": answer_accuracy([gap == 0 for gap in apart]),
         "interval": share_interval(np.array([gap == 0 for gap in apart], dtype=float)),
-        "near": accuracy([gap <= 1 for gap in apart]),
+        "near": answer_accuracy([gap <= 1 for gap in apart]),
         "opposed": sum(gap == 2 for gap in apart),
     }

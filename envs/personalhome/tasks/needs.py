@@ -18,7 +18,7 @@ CHILD, ELDER = 13, 70  # years: younger than a child's, older than an elder's
 
 
 @dataclass(frozen=True)
-class Need:
+class HouseholdNeed:
     """A key of `vocabulary.yaml` (or `pets`, `children`, `elders`), how much it weighs, and the rows that say so."""
 
     key: str
@@ -26,27 +26,27 @@ class Need:
     evidence: tuple[str, ...]
 
 
-def needs_of(household: Household) -> Mapping[str, Need]:
+def household_needs(household: Household) -> Mapping[str, HouseholdNeed]:
     """The needs of a household by key. Of several sources the weightiest counts."""
-    found: dict[str, Need] = {}
+    found: dict[str, HouseholdNeed] = {}
     for need in _needs(household):
         if need.key not in found or found[need.key].weight < need.weight:
             found[need.key] = need
     return found
 
 
-def _needs(household: Household) -> Iterator[Need]:
+def _needs(household: Household) -> Iterator[HouseholdNeed]:
     events = tuple(f"event:{at}" for at in range(len(household.context.events)))
     for key in household.context.situations:
-        yield Need(key, SITUATION, events)
+        yield HouseholdNeed(key, SITUATION, events)
     today = household.now.date()
     for member in household.members:
         seen = (f"member:{member.member_id}",)
-        yield from (Need(taste.kind, STATED, seen) for taste in member.tastes)
-        yield from (Need(trait, STATED, seen) for trait in member.traits)
-        yield from (Need(habit.activity, USUAL, seen) for habit in member.habits)
-        yield from (Need(hobby, USUAL, seen) for hobby in member.hobbies)
+        yield from (HouseholdNeed(taste.kind, STATED, seen) for taste in member.tastes)
+        yield from (HouseholdNeed(trait, STATED, seen) for trait in member.traits)
+        yield from (HouseholdNeed(habit.activity, USUAL, seen) for habit in member.habits)
+        yield from (HouseholdNeed(hobby, USUAL, seen) for hobby in member.hobbies)
         if (age := member.age(today)) < CHILD or age > ELDER:
-            yield Need("children" if age < CHILD else "elders", USUAL, seen)
+            yield HouseholdNeed("children" if age < CHILD else "elders", USUAL, seen)
     for pet in household.pets:
-        yield Need("pets", USUAL, (f"pet:{pet.name}",))
+        yield HouseholdNeed("pets", USUAL, (f"pet:{pet.name}",))

@@ -17,7 +17,7 @@ import re
 import unicodedata
 
 from homerl.play.words.moments import DAYS, MONTHS
-from homerl.play.words.numbers import HAN_DIGITS, VALUES, numbers, spelt_out
+from homerl.play.words.numbers import HAN_DIGITS, VALUES, find_numbers, phrases_to_numbers
 
 MONTH = rf"(?P<month>{'|'.join(f'{name}|{name[:3]}' for name in MONTHS)}|sept)\b\.?"
 WEEKDAY = rf"(?:(?:{'|'.join(DAYS)}|{'|'.join(f'{name[:3]}' for name in DAYS)})\b\.?,? (?:the )?)?"
@@ -95,7 +95,7 @@ ARTICLES = {"a", "an", "the"}
 YES, NO = {"yes", "true", "yeah", "是", "是的", "对", "对的"}, {"no", "false", "nope", "否", "不", "不是", "不对"}
 
 
-def normal(text: str) -> str:
+def normal_form(text: str) -> str:
     """The text in the one form of all texts that say the same by rules; see the module."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip()
     parts = MOMENT.split(_moments(_whole_number(text)))  # moments stand at odd places
@@ -185,9 +185,9 @@ def _whole_number(text: str) -> str:
 
 def _quantities(text: str) -> str:
     """The text with its numbers in digits, each before the name of its unit."""
-    text = BETWEEN.sub(r"\1 ", spelt_out(text))
+    text = BETWEEN.sub(r"\1 ", phrases_to_numbers(text))
     out, last = "", 0
-    for number in numbers(text):
+    for number in find_numbers(text):
         if not math.isfinite(number.value):  # NaN: a choice such as 两三; infinite: more digits than a float has
             continue
         before = PREFIX.search(text, last, number.start)

@@ -15,13 +15,13 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call
-from homerl.envs.personalhome.sim.features import features
+from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool
+from homerl.envs.personalhome.sim.features import load_features
 from homerl.envs.personalhome.sim.household import Household, Taste
-from homerl.envs.personalhome.sim.situations import settled, situations
+from homerl.envs.personalhome.sim.situations import is_situation_settled, load_situations
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.tasks.needs import needs_of
-from homerl.envs.personalhome.tasks.reference import room_of
+from homerl.envs.personalhome.tasks.needs import household_needs
+from homerl.envs.personalhome.tasks.reference import situation_room
 
 Program = Mapping[str, Any]
 TOOLBOX = "toolbox"
@@ -30,7 +30,7 @@ READING = ("get_", "check_", "read_", "view_", "detect_")  # methods that change
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PlanVerdict:
     """What rules say of a plan. `runs` has a boolean for each step: whether it worked, tried in a fork of its program.
 
     `settled` tells for each situation whether it is settled after all programs.
@@ -44,51 +44,53 @@ class Verdict:
     reasoned: bool
     sized: bool
 
-    def goals(self) -> tuple[bool, ...]:
+    def goals_met(self) -> tuple[bool, ...]:
         """A goal for each situation, the most urgent first, then one for each rule. Without a settled one none is met."""
         rules = (self.kept, self.ordered, self.compatible, self.reasoned, self.sized and all(self.runs))
         some = any(self.settled.values())
         return (*self.settled.values(), *(some and rule for rule in rules))
 
 
-def judge(household: Household, keys: Sequence[str], programs: Sequence[Program]) -> Verdict:
+def judge_plan(household: Household, keys: Sequence[str], programs: Sequence[Program]) -> PlanVerdict:
     """The verdict on a plan (`plans.read_plan`) for the situations of some keys, the most urgent first."""
     start = HouseholdState(household)
-    runs = tuple(worked for program in programs for worked in run(start.fork(), program["steps"]))
+    runs = tuple(worked for program in programs for worked in run_plan_steps(start.fork(), program["steps"]))
     end, first_settled = start.fork(), []
     for program in programs:
-        run(end, [step for step in program["steps"] if step["appliance"] != TOOLBOX])  # writing that it is off does not help
+        run_plan_steps(
+            end, [step for step in program["steps"] if step["appliance"] != TOOLBOX]
+        )  # writing that it is off does not help
         first_settled += [key for key in keys if key not in first_settled and is_settled(household, key, end.home)]
-    return Verdict(
+    return PlanVerdict(
         runs=runs,
         settled={key: is_settled(household, key, end.home) for key in keys},
-        kept=not broken(household, start.home, end.home),
+        kept=not broken_preferences(household, start.home, end.home),
         ordered=first_settled == sorted(first_settled, key=list(keys).index),
-        compatible=all(compatible(start, program["steps"]) for program in programs),
-        reasoned=all(reasoned(start, step) for program in programs for step in program["steps"]),
+        compatible=all(are_steps_compatible(start, program["steps"]) for program in programs),
+        reasoned=all(has_reason(start, step) for program in programs for step in program["steps"]),
         sized=1 <= len(programs) <= MOST_PROGRAMS and all(1 <= len(one["steps"]) <= MOST_STEPS for one in programs),
     )
 
 
 def is_settled(household: Household, key: str, home: Home) -> bool:
     """Whether a situation of the household is settled in a home."""
-    situation = situations()[key]
-    return settled(situation, home, room_of(household, situation))
+    situation = load_situations()[key]
+    return is_situation_settled(situation, home, situation_room(household, situation))
 
 
-def run(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> list[bool]:
+def run_plan_steps(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Run the steps in order; return for each whether it worked. A step that fails stops none."""
     worked = []
     for step in steps:
         try:
-            call(state, *tool_of(step))
+            call_household_tool(state, *step_to_tool_call(step))
             worked.append(True)
         except Refused:
             worked.append(False)
     return worked
 
 
-def tool_of(step: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def step_to_tool_call(step: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The tool and the arguments that a step stands for. Raises `Refused` if its arguments are no object."""
     if step["args"] is None:
         raise Refused("wrong_type", "args is no object")
@@ -109,25 +111,25 @@ def _well_formed(state: HouseholdState, step: Mapping[str, Any]) -> bool:
         return (
             tool is not None and step["args"] is not None and set(tool.required) <= set(step["args"]) <= {*tool.parameters}
         )
-    device = state.home.plan.by_did.get(step["appliance"])
+    device = state.home.plan.devices_by_did.get(step["appliance"])
     service = device and device.spec.service_index.get(step["feature"])
     if not service:
         return False
     try:
-        service.bind((), step["args"])
+        service.bind_arguments((), step["args"])
     except Refused:
         return False
     return True
 
 
-def compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> bool:
+def are_steps_compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> bool:
     """Whether steps go together: no two appliances ask for the same attention, and no step changes what another did.
 
     Steps run in order, so a step may need an earlier one.
     """
     askers: dict[str, str] = {}
     for step in steps:
-        feature = features().get(feature_key(state, step) or "")
+        feature = load_features().get(feature_key(state, step) or "")
         if (
             feature
             and feature.attention != "none"
@@ -137,7 +139,7 @@ def compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> boo
     present, written = state.fork(), set[int]()
     for step in steps:
         before = present.home.fork()
-        run(present, [step])
+        run_plan_steps(present, [step])
         changed = {change.slot for change in before.diff(present.home)}
         if changed & written:
             return False
@@ -145,18 +147,18 @@ def compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> boo
     return True
 
 
-def reasoned(state: HouseholdState, step: Mapping[str, Any]) -> bool:
+def has_reason(state: HouseholdState, step: Mapping[str, Any]) -> bool:
     """Whether the household has a need for a step's feature. What only reads needs no reason."""
     key = feature_key(state, step)
     if key is None or step["feature"].startswith(READING):
         return True
-    known = features().get(key)
-    return known is not None and any(need in known.wanted_when for need in needs_of(state.household))
+    known = load_features().get(key)
+    return known is not None and any(need in known.wanted_when for need in household_needs(state.household))
 
 
 def feature_key(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
     """The key of a step's feature, such as `oven.preheat_oven`; None if it is a tool or there is no such appliance."""
-    device = state.home.plan.by_did.get(step["appliance"])
+    device = state.home.plan.devices_by_did.get(step["appliance"])
     return f"{device.spec.category}.{step['feature']}" if device else None
 
 
@@ -164,7 +166,7 @@ def feature_key(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Keeping:
+class TasteKeeping:
     """Which attribute of which kinds of appliances a taste is about, and whether a new value of it keeps the taste."""
 
     kinds: tuple[str, ...]
@@ -181,33 +183,35 @@ def _silent(value: Any, taste: Taste) -> bool:
     return not value
 
 
-KEEPING: Mapping[str, tuple[Keeping, ...]] = {
-    "room_temperature": (Keeping(("thermostat", "air_conditioner"), "target_temperature", _within),),
+KEEPING: Mapping[str, tuple[TasteKeeping, ...]] = {
+    "room_temperature": (TasteKeeping(("thermostat", "air_conditioner"), "target_temperature", _within),),
     "quiet_hours": (
-        Keeping(("speaker",), "last_notification", _silent),
-        Keeping(("robot-vacuum-mop",), "cleaning", _silent),
-        Keeping(("tv",), "playing", _silent),
-        Keeping(("robot-lawn-mower",), "mowing", _silent),
+        TasteKeeping(("speaker",), "last_notification", _silent),
+        TasteKeeping(("robot-vacuum-mop",), "cleaning", _silent),
+        TasteKeeping(("tv",), "playing", _silent),
+        TasteKeeping(("robot-lawn-mower",), "mowing", _silent),
     ),
-    "no_camera": (Keeping(("security-camera",), "privacy", lambda value, taste: bool(value)),),
-    "soft_light": (Keeping(("lighting",), "brightness", _within),),
-    "bright_light": (Keeping(("lighting",), "brightness", lambda value, taste: value == 0 or _within(value, taste)),),
-    "hot_shower": (Keeping(("shower",), "temperature", _within),),
+    "no_camera": (TasteKeeping(("security-camera",), "privacy", lambda value, taste: bool(value)),),
+    "soft_light": (TasteKeeping(("lighting",), "brightness", _within),),
+    "bright_light": (TasteKeeping(("lighting",), "brightness", lambda value, taste: value == 0 or _within(value, taste)),),
+    "hot_shower": (TasteKeeping(("shower",), "temperature", _within),),
     "firm_mattress": (
-        Keeping(("mattress",), "left_firmness", _within),
-        Keeping(("mattress",), "right_firmness", _within),
+        TasteKeeping(("mattress",), "left_firmness", _within),
+        TasteKeeping(("mattress",), "right_firmness", _within),
     ),
-    "strong_coffee": (Keeping(("coffee-maker",), "strength", lambda value, taste: value == "strong"),),
-    "scent": (Keeping(("humidifier",), "aroma", lambda value, taste: value in ("none", taste.what)),),
+    "strong_coffee": (TasteKeeping(("coffee-maker",), "strength", lambda value, taste: value == "strong"),),
+    "scent": (TasteKeeping(("humidifier",), "aroma", lambda value, taste: value in ("none", taste.what)),),
 }
 
 
-def broken(household: Household, start: Home, end: Home) -> list[Taste]:
+def broken_preferences(household: Household, start: Home, end: Home) -> list[Taste]:
     """The stated preferences that a change breaks. Nobody minds a noise that tells of an accident."""
-    accident = any(situations()[key].category == "ACCIDENT_RESPONSE" for key in household.context.situations)
+    accident = any(load_situations()[key].category == "ACCIDENT_RESPONSE" for key in household.context.situations)
     changed = {(change.owner, change.path): change.value for change in _changes(start, end)}
     found = []
-    for taste in (taste for member in household.members for taste in member.tastes if counts_at(taste, household.now.hour)):
+    for taste in (
+        taste for member in household.members for taste in member.tastes if taste_counts_at(taste, household.now.hour)
+    ):
         if accident and taste.kind == "quiet_hours":
             continue
         for keeping in KEEPING.get(taste.kind, ()):
@@ -231,7 +235,7 @@ def _changes(start: Home, end: Home) -> list[_Change]:
     return [_Change(slots[one.slot].owner, slots[one.slot].path, one.after) for one in start.diff(end)]
 
 
-def counts_at(taste: Taste, hour: int) -> bool:
+def taste_counts_at(taste: Taste, hour: int) -> bool:
     """Whether a taste counts at an hour of the day."""
     if taste.hours is None:
         return True

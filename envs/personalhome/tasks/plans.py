@@ -12,18 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from homerl.envs.personalhome.tasks.answers import FORMAT_ERROR, Read, read_json
+from homerl.envs.personalhome.tasks.answers import FORMAT_ERROR, ReadAnswer, parse_answer_json
 from homerl.envs.personalhome.tasks.mending import find_json
 
 WRAPPERS = ("programs", "plan", "plans")
 NAMES = ("step_id", "appliance", "feature", "rationale")
 
 
-def read_plan(text: str) -> Read:
+def parse_plan(text: str) -> ReadAnswer:
     """The programs of a plan as a tuple, in the order in which they begin. An empty list is a plan of no program."""
-    read = read_json(text, lambda found: bool(_listed(found)[0]))
+    read = parse_answer_json(text, lambda found: bool(_listed(found)[0]))
     if read.value is None:
-        read = read_json(text, lambda found: _listed(found)[0] is not None)  # of no program, if there is no other plan
+        read = parse_answer_json(
+            text, lambda found: _listed(found)[0] is not None
+        )  # of no program, if there is no other plan
     if read.value is None:
         return read
     listed, mended = _listed(read.value)
@@ -35,7 +37,7 @@ def read_plan(text: str) -> Read:
         found.setdefault(name, []).extend(steps if isinstance(steps, list) else [steps])
     programs = tuple({"program_id": name, "steps": _steps(steps)} for name, steps in found.items())
     mended = (*read.mended, *mended, *_faults(listed or (), found))
-    return Read(programs, mended, FORMAT_ERROR if mended else None)
+    return ReadAnswer(programs, mended, FORMAT_ERROR if mended else None)
 
 
 def _listed(found: Any) -> tuple[list[Any] | None, tuple[str, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.reference import reference_calls
-from homerl.envs.personalhome.sim.situations import Situation, situations
+from homerl.envs.personalhome.sim.reference import settling_calls
+from homerl.envs.personalhome.sim.situations import HouseholdSituation, load_situations
 from homerl.envs.personalhome.sim.state import HouseholdState
 
 if TYPE_CHECKING:
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 def reference_plan(blueprint: PersonalHomeBlueprint) -> list[dict[str, Any]]:
     """The plan that settles all situations of a task, the most urgent first."""
-    return [program_for(blueprint.household, key) for key in blueprint.task.situations]  # type: ignore[union-attr]
+    return [settling_program(blueprint.household, key) for key in blueprint.task.situations]  # type: ignore[union-attr]
 
 
-def room_of(household: Household, situation: Situation) -> str | None:
+def situation_room(household: Household, situation: HouseholdSituation) -> str | None:
     """The room where a situation happens: that of the last event that shows it."""
     signs = {(sign.kind, sign.what) for sign in situation.events}
     shown = [event.fact.room for event in household.context.events if (event.fact.kind, event.fact.what) in signs]
     return shown[-1] if shown else None
 
 
-def program_for(household: Household, key: str) -> dict[str, Any]:
+def settling_program(household: Household, key: str) -> dict[str, Any]:
     """The program that settles a situation, with every device that counts."""
-    situation = situations()[key]
-    calls = reference_calls(situation, HouseholdState(household).home, room_of(household, situation))
+    situation = load_situations()[key]
+    calls = settling_calls(situation, HouseholdState(household).home, situation_room(household, situation))
     steps = [
         {
             "step_id": str(number),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
 from homerl.envs.personalhome.sim.state import HouseholdState
 
@@ -64,5 +64,5 @@ def _among(ids: Sequence[str | None], known: Sequence[str]) -> list[str]:
 
 def _shows(state: HouseholdState, each: Call) -> frozenset[str]:
     look = state.fork()
-    call(look, *each)
+    call_household_tool(look, *each)
     return look.seen

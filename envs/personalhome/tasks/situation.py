@@ -21,8 +21,8 @@ from homerl.envs.core.world import Action
 from homerl.envs.personalhome.sim.env import PersonalHome
 from homerl.envs.personalhome.sim.state import HouseholdState
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint, PersonalHomeIntent
-from homerl.envs.personalhome.tasks.prompts import system_prompt
-from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
+from homerl.envs.personalhome.tasks.verdicts import answer_goals
 from homerl.play.messages import JSON_ANSWERS
 from homerl.play.situation import Reply, Situation
 
@@ -30,12 +30,12 @@ ANSWER = "answer"  # the action that words stand for
 ROOM, SPARE = 4, 24
 
 
-def patience(evidence: Sequence[str]) -> int:
+def reading_patience(evidence: Sequence[str]) -> int:
     """The messages within which reading counts: one for each kind of evidence, and two to find out what there is."""
     return len({id.partition(":")[0] for id in evidence}) + 2
 
 
-def world_for(blueprint: PersonalHomeBlueprint) -> PersonalHome:
+def make_blueprint_world(blueprint: PersonalHomeBlueprint) -> PersonalHome:
     """The world of a blueprint, with tools in the setting `agentic` only."""
     return PersonalHome(HouseholdState(blueprint.household), tools=() if blueprint.setting == "sole" else blueprint.tools)
 
@@ -56,11 +56,11 @@ class PersonalHomeSituation(Situation):
     @classmethod
     def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
         """The situation before the first call."""
-        return cls(blueprint, world_for(blueprint), goals_of(blueprint, ""))
+        return cls(blueprint, make_blueprint_world(blueprint), answer_goals(blueprint, ""))
 
     def opening(self) -> list[Message]:
         """The system message."""
-        return [{"role": "system", "content": system_prompt(self.blueprint)}]
+        return [{"role": "system", "content": personalhome_system_prompt(self.blueprint)}]
 
     def fork(self) -> PersonalHomeSituation:
         """An independent copy."""
@@ -74,7 +74,7 @@ class PersonalHomeSituation(Situation):
         if self.answer is not None:
             return (self.verdict[0],) * len(evidence) + self.verdict
         rows = len({id.removesuffix(".time") for id in seen})
-        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= patience(evidence)
+        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= reading_patience(evidence)
         return tuple(sparing and id in seen for id in evidence) + self.verdict
 
     def open_intents(self) -> list[PersonalHomeIntent]:
@@ -102,7 +102,7 @@ class PersonalHomeSituation(Situation):
         if action["name"] != ANSWER or not isinstance(action.get("text"), str):
             return super().take(action)
         self.answer = action["text"]
-        self.verdict = goals_of(self.blueprint, self.answer)
+        self.verdict = answer_goals(self.blueprint, self.answer)
         return "", {"blocked": None, "error": None, "changed": (ANSWER,)}
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
@@ -115,7 +115,7 @@ class PersonalHomeSituation(Situation):
 
     def changed_since(self, mark: tuple[HouseholdState, str | None]) -> tuple[str, ...]:
         """The names of all that differs from a mark."""
-        return self.world.state.changes(mark[0]) + ((ANSWER,) if mark[1] != self.answer else ())
+        return self.world.state.changes_since(mark[0]) + ((ANSWER,) if mark[1] != self.answer else ())
 
     def state_key(self) -> str:
         """An exact hash of the state."""

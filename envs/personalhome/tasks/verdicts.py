@@ -9,64 +9,70 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from homerl.envs.personalhome.tasks.answers import choice_of, matches, read_answer, read_ranking, read_three
+from homerl.envs.personalhome.tasks.answers import (
+    matches_variant,
+    parse_choice,
+    parse_counterfactual_answers,
+    parse_final_answer,
+    parse_ranking,
+)
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
 from homerl.envs.personalhome.tasks.metrics import rank_deviation
-from homerl.envs.personalhome.tasks.plan_rules import judge
-from homerl.envs.personalhome.tasks.plans import read_plan
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan
+from homerl.envs.personalhome.tasks.plans import parse_plan
 
 LAZY_RANKS = 6  # a random ranking deviates by 11.3 ranks on average, and seldom by fewer than this: it earns next to nothing
 
 
-def parts_right(task: Grounding, text: str) -> tuple[bool, ...]:
+def are_parts_right(task: Grounding, text: str) -> tuple[bool, ...]:
     """For each part, whether it is answered right by an exact match (PersonalHomeBench eq. 1)."""
-    return tuple(matches(said_to(task, part.key, text), part.variants) for part in task.parts)
+    return tuple(matches_variant(answer_to_part(task, part.key, text), part.variants) for part in task.parts)
 
 
-def said_to(task: Grounding, key: str, text: str) -> Any:
+def answer_to_part(task: Grounding, key: str, text: str) -> Any:
     """The agent's answer to a part; None if it gave none."""
-    read = read_three(text)
+    read = parse_counterfactual_answers(text)
     if read.value is None and len(task.parts) == 1:
-        read = read_answer(text)
+        read = parse_final_answer(text)
         return read.value
     return None if read.value is None else read.value.get(key)
 
 
-def choice_right(task: Choice, text: str) -> bool:
+def is_choice_right(task: Choice, text: str) -> bool:
     """Whether the choice is right (eq. 6)."""
-    return choice_of(read_answer(text).value, task.choices) == LETTERS.index(task.right)
+    return parse_choice(parse_final_answer(text).value, task.choices) == LETTERS.index(task.right)
 
 
-def goals_of_ranking(task: Features, text: str) -> tuple[bool, ...]:
+def ranking_goals(task: Features, text: str) -> tuple[bool, ...]:
     """`LAZY_RANKS` goals, of which k are unmet if the three best features deviate by k ranks from their places (eq. 12).
 
     The paper's reward is 1 - RRS / 27; a random ranking would earn more than half of it.
     """
-    deviation = rank_deviation(read_ranking(text).value or (), task.ranking[:3])
+    deviation = rank_deviation(parse_ranking(text).value or (), task.ranking[:3])
     return tuple(deviation <= allowed for allowed in reversed(range(LAZY_RANKS)))
 
 
-def goals_of(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
+def answer_goals(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
     """The goals that the last words of an episode meet. The first decides whether what was read still counts."""
     task = blueprint.task
     if isinstance(task, Grounding):
-        original, *others = parts_right(task, text)
+        original, *others = are_parts_right(task, text)
         return original, *(original and other for other in others)  # an assumption may state its answer
     if isinstance(task, Choice):
-        return (choice_right(task, text),)
+        return (is_choice_right(task, text),)
     if isinstance(task, Features):
-        return goals_of_ranking(task, text)
-    return goals_of_plan(blueprint, text)
+        return ranking_goals(task, text)
+    return plan_goals(blueprint, text)
 
 
-def goals_of_plan(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
+def plan_goals(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
     """A goal for each situation, and one for each rule of plans (`plan_rules.py`)."""
     task = blueprint.task
     assert isinstance(task, Plans)
-    return judge(blueprint.household, task.situations, read_plan(text).value or ()).goals()
+    return judge_plan(blueprint.household, task.situations, parse_plan(text).value or ()).goals_met()
 
 
-def goals_in_words(blueprint: Mapping[str, Any]) -> list[str]:
+def personalhome_goals_in_words(blueprint: Mapping[str, Any]) -> list[str]:
     """Φ in words: what must be read, and what the answer must say."""
     task, kind = blueprint["task"], blueprint["task"]["kind"]
     read = [f"{id} was read" for id in task["evidence"] if blueprint["setting"] == "agentic"]

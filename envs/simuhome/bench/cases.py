@@ -17,13 +17,13 @@ from typing import Any
 
 from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.tasks.agents import ACTS, calls_in
+from homerl.envs.simuhome.tasks.agents import ACTS, actions_in_messages
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
 from homerl.envs.simuhome.tasks.languages import reasons_in
-from homerl.play.claims import false_claims as count_false_claims
-from homerl.play.messages import words_of
+from homerl.play.claims import count_false_claims as count_false_claims
+from homerl.play.messages import spoken_words_of
 from homerl.play.trajectory import Outcome, Step, Trajectory
-from homerl.worlds.contract import Case, Failure
+from homerl.worlds.contract import EpisodeFailure, JudgeCase
 
 DIMENSIONS = {
     "EP": "environment perception",
@@ -48,11 +48,11 @@ def final_answer(trajectory: Trajectory) -> str | None:
 def _answer_in(step: Step) -> str | None:
     if "answer" not in step.facts.changed:
         return None
-    finish = [act for act in calls_in([step.message]) if act["name"].lower() == "finish"]
+    finish = [act for act in actions_in_messages([step.message]) if act["name"].lower() == "finish"]
     return str(finish[-1].get("answer", "")) if finish else step.message.get("content") or ""
 
 
-def false_claims(trajectory: Trajectory) -> int:
+def simuhome_false_claims(trajectory: Trajectory) -> int:
     """Whether the final answer claims success, of a request to do something, while a goal of the task is unmet.
 
     Reads that the task requires do not count: the home shows what was done without them. An infeasible request is never met.
@@ -61,7 +61,7 @@ def false_claims(trajectory: Trajectory) -> int:
     if file["meta"]["query_type"] == "qt1":
         return 0
     goals = {*range(len(file["eval"]["goals"]))}
-    words = lambda step: words_of({"role": "assistant", "content": _answer_in(step) or ""})  # noqa: E731
+    words = lambda step: spoken_words_of({"role": "assistant", "content": _answer_in(step) or ""})  # noqa: E731
     return count_false_claims(trajectory, words, lambda step: not goals <= {*step.facts.met})
 
 
@@ -73,7 +73,7 @@ def released_verdict(trajectory: Trajectory) -> int:
     """
     if trajectory.success:
         return 1
-    if not trajectory.outcome.counts or trajectory.outcome is Outcome.STEP_LIMIT:
+    if not trajectory.outcome.is_counted or trajectory.outcome is Outcome.STEP_LIMIT:
         return -1
     last = trajectory.steps[-1].facts if trajectory.steps else None
     if last is None or last.error:
@@ -106,7 +106,7 @@ RUBRICS = {
 }
 
 
-def cases(trajectory: Trajectory) -> list[Case]:
+def simuhome_judge_cases(trajectory: Trajectory) -> list[JudgeCase]:
     """The final answer of an episode that a judge may decide, or nothing.
 
     Rules decide it if a required read is missing, the answer is empty, or something was changed: then it is wrong.
@@ -117,7 +117,7 @@ def cases(trajectory: Trajectory) -> list[Case]:
         return []
     kind, intent = rubric_of(file), blueprint.intents[0]
     return [
-        Case(
+        JudgeCase(
             len(trajectory.steps) - 1,
             intent.id,
             kind,
@@ -160,8 +160,8 @@ def transcript_text(trajectory: Trajectory) -> str:
     """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
     lines = []
     for step in trajectory.steps:
-        lines += [said] if (said := words_of(step.message).text) else []
-        for act, seen in zip(calls_in([step.message]), step.observations):
+        lines += [said] if (said := spoken_words_of(step.message).text) else []
+        for act, seen in zip(actions_in_messages([step.message]), step.observations):
             lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
     text = "\n".join(lines)
     return (
@@ -174,78 +174,95 @@ def transcript_text(trajectory: Trajectory) -> str:
 # The cause of a failure
 
 
-def failure_of(trajectory: Trajectory) -> Failure | None:
+def simuhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     """The cause of a failure in the paper's taxonomy. None for a success, and for an outcome that does not count."""
-    if trajectory.success or not trajectory.outcome.counts:
+    if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
     infeasible = blueprint.intents[0].subcategory == "infeasible"
     return _infeasible_failure(trajectory, blueprint.task) if infeasible else _feasible_failure(trajectory, blueprint)
 
 
-def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> Failure:
-    said = " ".join([final_answer(trajectory) or "", *(words_of(step.message).text for step in trajectory.steps)]).lower()
+def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> EpisodeFailure:
+    said = " ".join(
+        [final_answer(trajectory) or "", *(spoken_words_of(step.message).text for step in trajectory.steps)]
+    ).lower()
     wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
         file["meta"]["query_type"], ("conflict",)
     )
     if not reasons_in(said) & set(wanted):
-        return Failure("CB", "the contradiction is not noticed")
-    return Failure("CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it")
+        return EpisodeFailure("CB", "the contradiction is not noticed")
+    return EpisodeFailure(
+        "CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it"
+    )
 
 
-def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> Failure:
+def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> EpisodeFailure:
     file = blueprint.task
     goals, kind = file["eval"]["goals"], file["meta"]["query_type"]
     met = set(trajectory.steps[-1].facts.met) if trajectory.steps else set()
     if not set(range(len(goals), _condition_count(file))) <= met:
-        return Failure("EP", "does not look at what it must")
+        return EpisodeFailure("EP", "does not look at what it must")
     if kind == "qt1":
-        return Failure("EP", "a value is wrong or missing")
+        return EpisodeFailure("EP", "a value is wrong or missing")
     if trajectory.outcome is Outcome.STEP_LIMIT and not met & set(range(len(goals))):
-        return Failure("AP", "comes to no end")
+        return EpisodeFailure("AP", "comes to no end")
     done = list(_accepted_changes(trajectory))
     if kind == "qt2":
         return _complaint_failure(goals, met, done, trajectory)
     if kind.startswith("qt4"):
         return _schedule_failure(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
     if met & set(range(len(goals))):
-        return Failure("AP", "only a part is done")
-    return Failure("DC", "the wrong device or command") if _tried_to_act(trajectory) else Failure("AP", "nothing is done")
+        return EpisodeFailure("AP", "only a part is done")
+    return (
+        EpisodeFailure("DC", "the wrong device or command")
+        if _tried_to_act(trajectory)
+        else EpisodeFailure("AP", "nothing is done")
+    )
 
 
 def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
     """The calls that change something, in steps without a refused call."""
     for step in trajectory.steps:
         if not step.facts.blocked:
-            yield from (act for act in calls_in([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
+            yield from (act for act in actions_in_messages([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
 
 
 def _tried_to_act(trajectory: Trajectory) -> bool:
-    return any(act["name"] in ACTS for step in trajectory.steps for act in calls_in([step.message]))
+    return any(act["name"] in ACTS for step in trajectory.steps for act in actions_in_messages([step.message]))
 
 
 def _complaint_failure(
     goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory
-) -> Failure:
+) -> EpisodeFailure:
     if met & set(range(len(goals))):
-        return Failure("AP", "only a part is done")
+        return EpisodeFailure("AP", "only a part is done")
     movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
     tried = [
-        str(act.get("device_id")) for step in trajectory.steps for act in calls_in([step.message]) if act["name"] in ACTS
+        str(act.get("device_id"))
+        for step in trajectory.steps
+        for act in actions_in_messages([step.message])
+        if act["name"] in ACTS
     ]
     if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
-        return Failure("DC", "the wrong command to a device that could help")
-    return Failure("II", "acts on what cannot help" if tried else "does nothing about it")
+        return EpisodeFailure("DC", "the wrong command to a device that could help")
+    return EpisodeFailure("II", "acts on what cannot help" if tried else "does nothing about it")
 
 
-def _schedule_failure(goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime) -> Failure:
+def _schedule_failure(
+    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime
+) -> EpisodeFailure:
     flows = [act for act in done if act["name"] == "schedule_workflow"]
     if not flows:
-        return Failure("AP", "nothing is scheduled")
+        return EpisodeFailure("AP", "nothing is scheduled")
     wrong = [goal for number, goal in enumerate(goals) if number not in met]
     if not all(any(_on_time(flow, goal, base) for flow in flows) for goal in wrong):
-        return Failure("TR", "at a wrong time")
-    return Failure("AP", "only a part is done") if len(wrong) < len(goals) else Failure("DC", "the wrong device or command")
+        return EpisodeFailure("TR", "at a wrong time")
+    return (
+        EpisodeFailure("AP", "only a part is done")
+        if len(wrong) < len(goals)
+        else EpisodeFailure("DC", "the wrong device or command")
+    )
 
 
 def _on_time(flow: dict[str, Any], goal: dict[str, Any], base: datetime) -> bool:

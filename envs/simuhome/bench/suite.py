@@ -25,13 +25,13 @@ from homerl.envs.simuhome.tasks.agents import BASELINES
 from homerl.envs.simuhome.tasks.answers import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
-from homerl.envs.simuhome.tasks.languages import refuse_incomplete
+from homerl.envs.simuhome.tasks.languages import check_simuhome_language
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.worlds import contract
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 HERE = Path(__file__).parent
 NAME = "simuhome"
@@ -72,8 +72,8 @@ class SimuHomeSuite(contract.Suite):
         self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
         """The number of instances, and the instances in order."""
-        refuse_incomplete(language)
-        return TOTAL, build_instances(seed, language, dropped, progress)
+        check_simuhome_language(language)
+        return TOTAL, build_simuhome_instances(seed, language, dropped, progress)
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""
@@ -82,10 +82,10 @@ class SimuHomeSuite(contract.Suite):
 
     def read_files(self, folder: Path) -> list[SimuHomeInstance]:
         """The instances of a folder of released files."""
-        return read_episodes(folder)
+        return read_released_episodes(folder)
 
 
-def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
+def simuhome_instance(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
     """A blueprint as an instance, with its category and subcategory."""
     meta = blueprint.task["meta"]
     kinds = (meta.get(key) for key in ("conflict_type", "scenario", "infeasible_family"))
@@ -99,7 +99,7 @@ def instance_of(blueprint: SimuHomeBlueprint) -> SimuHomeInstance:
 # Released files
 
 
-def read_episodes(folder: Path) -> list[SimuHomeInstance]:
+def read_released_episodes(folder: Path) -> list[SimuHomeInstance]:
     """The instances of all episode files in a folder, or of one file, in the order of groups, seeds and names.
 
     Raises `InputError` if there is no file, or if a file is not an episode.
@@ -115,7 +115,7 @@ def read_episodes(folder: Path) -> list[SimuHomeInstance]:
 
 def _released(episode: EpisodeFile, id: str) -> SimuHomeInstance:
     reply = expert_reply(episode, load.start_home(episode.initial_home_config), "en")
-    return instance_of(blueprint_from_episode(episode, id, reply=reply))
+    return simuhome_instance(blueprint_from_episode(episode, id, reply=reply))
 
 
 def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
@@ -126,7 +126,7 @@ def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
 # Generated episodes
 
 
-def build_instances(
+def build_simuhome_instances(
     seed: int,
     language: str = "en",
     dropped: Counter[str] | None = None,
@@ -135,11 +135,11 @@ def build_instances(
     """All generated instances, group by group. `progress` is called with the number that is done and the total."""
     dropped = Counter() if dropped is None else dropped
     for index in range(TOTAL):
-        yield make_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
+        yield make_simuhome_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
         progress(index + 1, TOTAL)
 
 
-def make_instance(
+def make_simuhome_instance(
     group: str, number: int, seed: int, language: str = "en", dropped: Counter[str] | None = None
 ) -> SimuHomeInstance:
     """The first valid candidate for instance `number` of a group. Raises `RuntimeError` after too many invalid ones."""
@@ -148,24 +148,24 @@ def make_instance(
     id = f"{NAME}-{group.replace('/', '-')}-{number:03d}"
     rng, (query_type, case) = random.Random(f"{NAME} {seed} {language} {id}"), group.split("/")
     for _ in range(MAX_CANDIDATES):
-        instance = instance_of(make_group_blueprint(recipe, "heldout", query_type, case, id, rng, dropped))
-        if (flaw := next(flaws(instance), None)) is None:
+        instance = simuhome_instance(make_group_blueprint(recipe, "heldout", query_type, case, id, rng, dropped))
+        if (flaw := next(simuhome_instance_flaws(instance), None)) is None:
             return instance
         dropped[f"validity: {flaw}"] += 1
     raise RuntimeError(f"no valid instance for {id} in {MAX_CANDIDATES} candidates: {dict(dropped)}")
 
 
-def flaws(instance: SimuHomeInstance) -> Iterator[str]:
+def simuhome_instance_flaws(instance: SimuHomeInstance) -> Iterator[str]:
     """All that makes an instance invalid."""
-    reference = play_instance(instance, BASELINES["expert"]())
-    if not (reference.success and reference.valid):
+    reference = play_simuhome_instance(instance, BASELINES["expert"]())
+    if not (reference.success and reference.is_valid):
         yield "the reference fails"
     for name in ("nothing", "refuses"):
-        if play_instance(instance, BASELINES[name]()).success:
+        if play_simuhome_instance(instance, BASELINES[name]()).success:
             yield f"'{name}' succeeds"
 
 
-def play_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
+def play_simuhome_instance(instance: SimuHomeInstance, agent: Agent) -> Trajectory:
     """Play an instance once, with tool calls."""
-    episode = begin(instance.blueprint, instance.limits_for("eia"))
+    episode = begin_episode(instance.blueprint, instance.limits_for("eia"))
     return asyncio.run(play(episode, agent, ScriptedUser()))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.simuhome.sim.home import Device, Home
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 
 
-def device_activity(home: Home, device: Device) -> tuple[str, str, float | None]:
+def device_activity(home: MatterHome, device: MatterDevice) -> tuple[str, str, float | None]:
     """(what a device is doing in a few words, its colour class, an amount from 0 to 100 or None)."""
     has = device.type.endpoint_of
 
     def read(cluster: str, attribute: str) -> Any:
-        return home.view(device.id, cluster)[attribute]
+        return home.cluster_view(device.id, cluster)[attribute]
 
     if "OperationalState" in has:
         state, phases, phase = (read("OperationalState", name) for name in ("OperationalState", "PhaseList", "CurrentPhase"))

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from homerl.envs.simuhome.pages.activity import device_activity
-from homerl.envs.simuhome.pages.words import device_names, goals_in_words, room_name
+from homerl.envs.simuhome.pages.words import device_names, plain_goal_texts, room_name
 from homerl.envs.simuhome.sim import load, passage
 from homerl.envs.simuhome.sim.config import VARIABLES
-from homerl.envs.simuhome.sim.home import Home
-from homerl.envs.simuhome.tasks.agents import calls_in
-from homerl.envs.simuhome.tasks.situation import goals_in_words as exact_goals
-from homerl.envs.simuhome.tasks.situation import situation_of
-from homerl.host.pages.templates import template
-from homerl.play.dialogue import Dialogue, dialogue
+from homerl.envs.simuhome.sim.home import MatterHome
+from homerl.envs.simuhome.tasks.agents import actions_in_messages
+from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
+from homerl.envs.simuhome.tasks.situation import simuhome_situation
+from homerl.host.pages.templates import load_template
+from homerl.play.dialogue import ShownDialogue, show_dialogue
 from homerl.play.episode import Episode, EpisodeLimits
-from homerl.play.replay import replay, reply_of
+from homerl.play.replay import replay_steps, reply_of_step
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.registry import begin, read_blueprint
+from homerl.worlds.registry import begin_episode, read_blueprint
 
 MINUTE = 600  # ticks of 0.1 s
 POINTS = 360
@@ -111,7 +111,7 @@ class CallMark:
 
 
 @dataclass(frozen=True)
-class Replay:
+class SimuHomeReplay:
     """A replayed trajectory.
 
     `homes` are the home at the start and after each message. `calls` are (tick, call, whether it was refused). `met` is
@@ -120,46 +120,48 @@ class Replay:
 
     trajectory: Trajectory
     episode: Episode
-    homes: tuple[Home, ...]
+    homes: tuple[MatterHome, ...]
     calls: tuple[tuple[int, dict[str, Any], bool], ...]
     met: tuple[bool, ...]
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> Replay:
+    def from_trajectory(cls, trajectory: Trajectory) -> SimuHomeReplay:
         """Replay a trajectory."""
-        episode = begin(read_blueprint(trajectory.blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits)))
-        homes, calls = [situation_of(episode).home.fork()], []
-        for step in replay(episode, trajectory):
-            now = situation_of(episode).home.tick
-            done = episode.act(reply_of(step))
-            calls += [(now, act, bool(done.facts.blocked)) for act in calls_in([step.message])]
-            homes.append(situation_of(episode).home.fork())
+        episode = begin_episode(
+            read_blueprint(trajectory.blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
+        )
+        homes, calls = [simuhome_situation(episode).home.fork()], []
+        for step in replay_steps(episode, trajectory):
+            now = simuhome_situation(episode).home.tick
+            done = episode.apply_reply(reply_of_step(step))
+            calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
+            homes.append(simuhome_situation(episode).home.fork())
         return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
 
-    def end(self) -> int:
+    def last_tick(self) -> int:
         """The last tick to draw."""
-        file, last = situation_of(self.episode).file, self.homes[-1]
-        times = [goal.when.window[-1] for goal in file.eval.goals if goal.when]
+        file, last = simuhome_situation(self.episode).file, self.homes[-1]
+        times = [goal.when.tick_window[-1] for goal in file.eval.goals if goal.when]
         times += [flow.due for flow in last.workflows] + [last.tick]
         return min(max(MIN_SPAN, *(time + MARGIN for time in times)), MAX_SPAN)
 
-    def ticks(self) -> list[int]:
+    def drawn_ticks(self) -> list[int]:
         """The ticks to draw: evenly spaced ones, those of calls, and those at and right after each workflow."""
-        end = self.end()
+        end = self.last_tick()
         due = {tick for flow in self.homes[-1].workflows for tick in (flow.due, flow.due + 1)}
         moved = {home.tick for home in self.homes}
         even = {round(i * end / POINTS) for i in range(POINTS + 1)}
         return [0, *sorted(tick for tick in even | due | moved if tick <= end)]
 
-    def states(self) -> Iterator[Home]:
+    def home_states(self) -> Iterator[MatterHome]:
         """The home at each of these ticks, first as it was before any call. The caller must not keep a home."""
         starts = [home.tick for home in self.homes]
         held, home = -1, self.homes[0]
         yield home
-        for tick in self.ticks()[1:]:
+        for tick in self.drawn_ticks()[1:]:
             if (at := bisect_right(starts, tick) - 1) != held:
                 held, home = at, self.homes[at].fork()
-            passage.advance(home, tick)
+            passage.advance_home(home, tick)
             yield home
 
 
@@ -167,10 +169,10 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Page:
+class SimuHomePage:
     """All that the template shows."""
 
-    replay: Replay
+    replay: SimuHomeReplay
     rooms: tuple[RoomPanel, ...]
     axis: tuple[tuple[float, str], ...]
     calls: tuple[CallMark, ...]
@@ -178,17 +180,17 @@ class Page:
     windows: tuple[Span, ...]
     goals: tuple[tuple[str, str, bool], ...]  # in people's words, as exact text, and whether it is met
     names: Mapping[str, str]  # of devices, by id
-    dialogue: Dialogue
+    dialogue: ShownDialogue
     minutes: int
 
     @property
-    def tones(self) -> set[str]:
+    def drawn_tones(self) -> set[str]:
         """The tones of all that is drawn, calls aside."""
         moving = (span for room in self.rooms for _, spans in room.moving for span in spans)
         return {span.tone for span in (*moving, *self.windows)}
 
     @property
-    def about(self) -> dict[int, str]:
+    def call_subjects(self) -> dict[int, str]:
         """What each call names in people's words, by the number of the call: a device, or a room."""
         placed = self.replay.homes[-1].plan.devices
         said = {}
@@ -201,37 +203,37 @@ class Page:
         return said
 
     @property
-    def query(self) -> str:
+    def user_request(self) -> str:
         """The user's request."""
         return self.replay.trajectory.turns()[0].utterance
 
     @property
-    def answer(self) -> str | None:
+    def final_answer(self) -> str | None:
         """The agent's final answer, or None."""
-        return situation_of(self.replay.episode).answer
+        return simuhome_situation(self.replay.episode).final_answer
 
 
-def make_page(trajectory: Trajectory) -> Page:
+def make_simuhome_page(trajectory: Trajectory) -> SimuHomePage:
     """The page of a trajectory."""
-    replay = Replay.of(trajectory)
-    file, ticks = situation_of(replay.episode).file, replay.ticks()
-    samples = [_sample(home, home.tick) for home in replay.states()]
-    fresh = load.start_home(file.initial_home_config, situation_of(replay.episode).blueprint.strict)
+    replay = SimuHomeReplay.from_trajectory(trajectory)
+    file, ticks = simuhome_situation(replay.episode).file, replay.drawn_ticks()
+    samples = [_sample(home, home.tick) for home in replay.home_states()]
+    fresh = load.start_home(file.initial_home_config, simuhome_situation(replay.episode).blueprint.strict)
     untouched = [_sample(fresh, tick) for tick in ticks]
-    last, end = replay.homes[-1], replay.end()
+    last, end = replay.homes[-1], replay.last_tick()
     rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
     task = trajectory.blueprint["task"]
     goals, devices = exact_goals(task), last.plan.devices
-    return Page(
+    return SimuHomePage(
         replay=replay,
         rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
         axis=tuple(_axis(last, end)),
         calls=tuple(_calls(replay, end)),
         flows=tuple(_flows(replay, end)),
         windows=tuple(_windows(file, replay.met, end)),
-        goals=tuple(zip(goals_in_words(task, devices), goals, replay.met)),
+        goals=tuple(zip(plain_goal_texts(task, devices), goals, replay.met)),
         names=device_names(devices.values()),
-        dialogue=dialogue(trajectory, goals),
+        dialogue=show_dialogue(trajectory, goals),
         minutes=end // MINUTE,
     )
 
@@ -239,14 +241,14 @@ def make_page(trajectory: Trajectory) -> Page:
 Sample = tuple[dict[str, dict[str, float]], dict[str, tuple[Any, ...]]]  # (variables of each room, activity of each device)
 
 
-def _sample(home: Home, tick: int) -> Sample:
-    passage.advance(home, tick)
+def _sample(home: MatterHome, tick: int) -> Sample:
+    passage.advance_home(home, tick)
     rooms = {room: home.room_state(room) for room in home.plan.rooms}
     return rooms, {device.id: device_activity(home, device) for device in home.plan.devices.values()}
 
 
 def _room_panel(
-    name: str, home: Home, samples: Sequence[Sample], untouched: Sequence[Sample], ticks: Sequence[int], file: Any
+    name: str, home: MatterHome, samples: Sequence[Sample], untouched: Sequence[Sample], ticks: Sequence[int], file: Any
 ) -> RoomPanel:
     wanted = {goal.room_state for goal in file.eval.goals if goal.room_id == name and goal.room_state}
     plots = []
@@ -255,7 +257,7 @@ def _room_panel(
         before = [rooms[name][variable] if name in rooms else values[0] for rooms, _ in untouched]
         plots.append(_plot(variable, values, before, ticks, variable in wanted))
     moving, still, touched = [], [], False
-    for device in home.plan.by_room[name]:
+    for device in home.plan.devices_by_room[name]:
         told, without = ([devices.get(device.id, ("", "off", None)) for _, devices in row] for row in (samples, untouched))
         touched = touched or told != without
         if len(set(told)) == 1:
@@ -296,7 +298,7 @@ def _spans(told: Sequence[tuple[Any, ...]], ticks: Sequence[int]) -> Iterator[Sp
             yield Span(100 * start / end, 100 * (stop - start) / end, text, tone, level)
 
 
-def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
+def _axis(home: MatterHome, end: int) -> Iterator[tuple[float, str]]:
     """Marks at whole minutes of clock time."""
     step = next((step for step in AXIS_STEPS if end / MINUTE / step <= MAX_MARKS), AXIS_STEPS[-1])
     base = home.plan.base_time
@@ -307,7 +309,7 @@ def _axis(home: Home, end: int) -> Iterator[tuple[float, str]]:
         at += timedelta(minutes=step)
 
 
-def _calls(replay: Replay, end: int) -> Iterator[CallMark]:
+def _calls(replay: SimuHomeReplay, end: int) -> Iterator[CallMark]:
     """A mark for each call, coloured by what it does."""
     for number, (tick, act, refused) in enumerate(replay.calls, 1):
         given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
@@ -318,9 +320,9 @@ def _calls(replay: Replay, end: int) -> Iterator[CallMark]:
 ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
 
 
-def _flows(replay: Replay, end: int) -> Iterator[Span]:
+def _flows(replay: SimuHomeReplay, end: int) -> Iterator[Span]:
     """A mark for each workflow at its time, with its status at the end."""
-    *_, last = replay.states()
+    *_, last = replay.home_states()
     for flow in last.workflows:
         yield Span(
             100 * flow.due / end,
@@ -333,7 +335,7 @@ def _flows(replay: Replay, end: int) -> Iterator[Span]:
 def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
     for number, goal in enumerate(file.eval.goals):
         if goal.when:
-            window = goal.when.window
+            window = goal.when.tick_window
             left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
             yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
 
@@ -341,7 +343,7 @@ def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
 # The page
 
 
-def render_page(trajectory: Trajectory) -> str:
+def render_simuhome_page(trajectory: Trajectory) -> str:
     """The page as HTML."""
-    shown = template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
-    return shown.render(page=make_page(trajectory), trajectory=trajectory, KEY=KEY)
+    shown = load_template(Path(__file__).with_name("episode.html.jinja"), room=room_name)
+    return shown.render(page=make_simuhome_page(trajectory), trajectory=trajectory, KEY=KEY)

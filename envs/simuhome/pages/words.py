@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from homerl.envs.simuhome.sim.home import Device
+from homerl.envs.simuhome.sim.home import MatterDevice
 from homerl.envs.simuhome.tasks.speech import HUNDREDTHS, PERCENT, SimuHomeSpeaker, plain_number
 from homerl.play.words.splits import Voice
 
@@ -27,10 +27,10 @@ WORDS = SimuHomeSpeaker(Voice("en", temperature=0.0), "clear", random.Random(0))
 
 def room_name(room: str) -> str:
     """A room, such as `kids room`."""
-    return WORDS.room(room)
+    return WORDS.say_room(room)
 
 
-def device_names(devices: Iterable[Device]) -> dict[str, str]:
+def device_names(devices: Iterable[MatterDevice]) -> dict[str, str]:
     """The name of each device of a home by id: its kind, and its number if its room has several of the kind."""
     devices = list(devices)
     many = Counter((device.room, device.type.name) for device in devices)
@@ -40,30 +40,30 @@ def device_names(devices: Iterable[Device]) -> dict[str, str]:
         of = device.room, device.type.name
         drawn[of] += 1
         number = device.id.rpartition("_")[2] if device.id[-1].isdigit() else drawn[of]
-        names[device.id] = WORDS.kind(device.type.name) + (f" {number}" if many[of] > 1 else "")
+        names[device.id] = WORDS.say_kind(device.type.name) + (f" {number}" if many[of] > 1 else "")
     return names
 
 
-def setting(flat: str, value: Any) -> str:
+def setting_text(flat: str, value: Any) -> str:
     """An attribute and its value: `target position 35 % closed`, `set temperature -22 °C`, `on`."""
     path = flat.partition(".")[2]
     if path == POWER:
-        return WORDS.value(flat, value)
+        return WORDS.say_value(flat, value)
     unit = "percent" if path in PERCENT else HUNDREDTHS.get(path)
     if unit and isinstance(value, (int, float)):
         said = plain_number(value / 100 if path in HUNDREDTHS else value) + UNITS[unit]
     else:
-        said = WORDS.value(flat, value)
-    return f"{WORDS.attribute(flat)} {said}{AFTER.get(path, '')}"
+        said = WORDS.say_value(flat, value)
+    return f"{WORDS.say_attribute(flat)} {said}{AFTER.get(path, '')}"
 
 
-def goals_in_words(task: Mapping[str, Any], devices: Mapping[str, Device]) -> Iterator[str]:
+def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice]) -> Iterator[str]:
     """Φ in people's words: a text for each goal, each required action and the finish, in the order of the situation's."""
     names = device_names(devices.values())
 
     def place(named: Mapping[str, Any]) -> str:
         """The device that a goal or a target names, which the home may lack; else the room."""
-        kind = names.get(named["device_id"]) or WORDS.kind(named["device_type"]) if named.get("device_id") else ""
+        kind = names.get(named["device_id"]) or WORDS.say_kind(named["device_type"]) if named.get("device_id") else ""
         return f"{room_name(named['room_id'])} {kind}".rstrip()
 
     for goal in task["eval"]["goals"]:
@@ -78,11 +78,11 @@ def _wanted(goal: Mapping[str, Any], place: Callable[[Mapping[str, Any]], str]) 
     """What a goal asks for: settings of devices, or something that is told, or the way in which a room changes."""
     targets = goal.get("targets") or ([goal] if goal.get("asserts") else [])
     for target in targets:
-        settings = ", ".join(setting(one["attribute"], one["value"]) for one in target["asserts"])
+        settings = ", ".join(setting_text(one["attribute"], one["value"]) for one in target["asserts"])
         yield f"{place(target)}: {settings}"
     if not targets:
         air = goal.get("room_state", "").replace("pm", "PM")
-        what = WORDS.attribute(goal["attribute"]) if goal.get("attribute") else air
+        what = WORDS.say_attribute(goal["attribute"]) if goal.get("attribute") else air
         way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
         yield f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}"
 

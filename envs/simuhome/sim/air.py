@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from homerl.envs.simuhome.sim.config import VARIABLES
-from homerl.envs.simuhome.sim.home import Device, Home, Room
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom
 from homerl.envs.simuhome.sim.results import is_number
 
 INF = math.inf
@@ -57,12 +57,12 @@ class Influence(NamedTuple):
         before = "" if self.before is None else f", before={self.before!r}"
         return f"Influence(signature={self.signature!r}, effects={self.effects!r}{before})"
 
-    def pieces(self) -> list[LinearPiece]:
+    def all_pieces(self) -> list[LinearPiece]:
         """The pieces of all devices."""
         return [piece for pieces in self.effects.values() for piece in pieces]
 
 
-class Law(NamedTuple):
+class BaselineLaw(NamedTuple):
     """How a variable returns to its baseline: the share `pull` for each second, and the variable's bounds."""
 
     pull: float
@@ -70,7 +70,11 @@ class Law(NamedTuple):
     high: float
 
 
-LAWS = {"temperature": Law(0.0002, -INF, INF), "pm10": Law(0.1, 0.0, INF), "humidity": Law(0.01, 0.0, 10000.0)}
+LAWS = {
+    "temperature": BaselineLaw(0.0002, -INF, INF),
+    "pm10": BaselineLaw(0.1, 0.0, INF),
+    "humidity": BaselineLaw(0.01, 0.0, 10000.0),
+}
 WATCHED = {
     "temperature": ("air_conditioner", "heat_pump", "fan"),
     "pm10": ("air_purifier",),
@@ -213,7 +217,7 @@ def total_effect(pieces: Iterable[LinearPiece], value: float) -> tuple[float, fl
     return low, high, base, slope
 
 
-def one_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: Law) -> float:
+def value_after_pass(value: float, baseline: float, pull: float, base: float, slope: float, law: BaselineLaw) -> float:
     """The value after one pass.
 
     `pull` is the share of the return to the baseline in one pass. The effect of all devices is base + slope·value.
@@ -223,7 +227,7 @@ def one_pass(value: float, baseline: float, pull: float, base: float, slope: flo
     return max(law.low, min(value, law.high))
 
 
-def value_after(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece], n: int) -> float:
+def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, pieces: list[LinearPiece], n: int) -> float:
     """The value after `n` passes of `dt` seconds each."""
     pull = law.pull * dt
     low, high, base, slope = total_effect(pieces, value)
@@ -237,7 +241,7 @@ def value_after(value: float, baseline: float, law: Law, dt: float, pieces: list
                 value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
                 n -= whole
         for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
-            value = one_pass(value, baseline, pull, base, slope, law)
+            value = value_after_pass(value, baseline, pull, base, slope, law)
             n -= 1
             if not low <= value < high:
                 low, high, base, slope = total_effect(pieces, value)
@@ -263,23 +267,27 @@ def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
 # Passes of a room
 
 
-def advance_air(home: Home, room: Room, n: int) -> None:
+def advance_air(home: MatterHome, room: MatterRoom, n: int) -> None:
     """Advance the four variables of a room by `n` passes, and update the sensors that show them."""
-    devices = home.plan.by_room[room.name]
+    devices = home.plan.devices_by_room[room.name]
     for index, name in enumerate(VARIABLES):
         slot = room.base + index
         watched = [device for device in devices if device.type.name in WATCHED[name]]
         influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set(slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.pieces(), n))
+            home.set_slot(
+                slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.all_pieces(), n)
+            )
             _remember(home, slot, influence, value, room.baseline[index], LAWS[name], n)
         elif renewed or not home.plan.strict:
-            home.set(slot, room.baseline[index] + sum(piece.base for piece in influence.pieces()))
+            home.set_slot(slot, room.baseline[index] + sum(piece.base for piece in influence.all_pieces()))
         _update_sensors(home, watched, name, home.values[slot])
 
 
-def _influence(home: Home, devices: list[Device], slot: int, baseline: float, name: str) -> tuple[Influence, bool]:
+def _influence(
+    home: MatterHome, devices: list[MatterDevice], slot: int, baseline: float, name: str
+) -> tuple[Influence, bool]:
     """(influence, whether it was computed anew) on the variable in `slot`.
 
     It is computed anew for all devices if the state of one of them has changed.
@@ -295,7 +303,7 @@ def _influence(home: Home, devices: list[Device], slot: int, baseline: float, na
         frozen = home.plan.strict and name in ("temperature", "pm10")
         effects[device.id] = _constant_effect(pieces, values[slot]) if frozen else pieces
     influence = Influence(signature, effects)
-    home.set(slot + len(VARIABLES), influence)
+    home.set_slot(slot + len(VARIABLES), influence)
     return influence, bool(devices)
 
 
@@ -306,7 +314,7 @@ def _constant_effect(pieces: tuple[LinearPiece, ...], value: float) -> tuple[Lin
     return (LinearPiece(-INF, INF, effect, 0.0),) if effect else ()
 
 
-def _update_sensors(home: Home, devices: list[Device], name: str, value: float) -> None:
+def _update_sensors(home: MatterHome, devices: list[MatterDevice], name: str, value: float) -> None:
     """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
     if name not in ("temperature", "humidity"):
         return
@@ -322,27 +330,31 @@ def _update_sensors(home: Home, devices: list[Device], name: str, value: float) 
                 shown = max(least, min(shown, most))
             slot = device.base + device.offsets[path]
             if home.values[slot] != shown:
-                home.set(slot, shown)
+                home.set_slot(slot, shown)
 
 
-def _remember(home: Home, slot: int, influence: Influence, value: float, baseline: float, law: Law, n: int) -> None:
+def _remember(
+    home: MatterHome, slot: int, influence: Influence, value: float, baseline: float, law: BaselineLaw, n: int
+) -> None:
     """Keep the value before the last of `n` passes, which began at `value`, if the value after them does not tell it.
 
     It does not where effects jump: there two values, one on each side, may lead to the same one.
     """
     if n == 0 or not home.plan.strict:
         return
-    pieces, before = influence.pieces(), None
+    pieces, before = influence.all_pieces(), None
     if len({(piece.low, piece.high) for piece in pieces}) > 1:
         last = value_after(value, baseline, law, home.interval, pieces, n - 1)
         guess = _value_one_pass_ago(home.values[slot], baseline, law, home.interval, pieces)
         told = guess is not None and total_effect(pieces, guess) == total_effect(pieces, last)
         before = None if told else last
     if before != influence.before:
-        home.set(slot + len(VARIABLES), influence._replace(before=before))
+        home.set_slot(slot + len(VARIABLES), influence._replace(before=before))
 
 
-def _value_one_pass_ago(value: float, baseline: float, law: Law, dt: float, pieces: list[LinearPiece]) -> float | None:
+def _value_one_pass_ago(
+    value: float, baseline: float, law: BaselineLaw, dt: float, pieces: list[LinearPiece]
+) -> float | None:
     """The value that a pass turned into `value`, if effects did not jump; None if a pass turns all values into one."""
     _, _, base, slope = total_effect(pieces, value)
     pull = law.pull * dt
@@ -351,7 +363,7 @@ def _value_one_pass_ago(value: float, baseline: float, law: Law, dt: float, piec
     return ((value - pull * baseline) / (1 - pull) - base) / (1 + slope)
 
 
-def renew_rates(home: Home) -> None:
+def renew_effect_rates(home: MatterHome) -> None:
     """Let the next pass compute anew the effects that follow the length of a pass, which is about to change.
 
     In strict mode these are the effects on humidity alone; the others are kept until a device changes.
@@ -364,11 +376,11 @@ def renew_rates(home: Home) -> None:
             before = kept.before
             if before is None and name in LAWS:
                 value, baseline = home.values[room.base + index], room.baseline[index]
-                before = _value_one_pass_ago(value, baseline, LAWS[name], home.interval, kept.pieces())
-            home.set(room.base + index + len(VARIABLES), kept._replace(signature={}, before=before))
+                before = _value_one_pass_ago(value, baseline, LAWS[name], home.interval, kept.all_pieces())
+            home.set_slot(room.base + index + len(VARIABLES), kept._replace(signature={}, before=before))
 
 
-def forget_device(home: Home, device: Device) -> None:
+def forget_device(home: MatterHome, device: MatterDevice) -> None:
     """Remove a device's effects from its room.
 
     In strict mode its last effect stays, as in the released program: light until another light changes, the rest for ever.
@@ -384,6 +396,6 @@ def forget_device(home: Home, device: Device) -> None:
         if home.plan.strict:
             law, before = LAWS.get(VARIABLES_AT[index]), kept.before
             if law is not None and before is None:
-                before = _value_one_pass_ago(home.values[slot], room.baseline[index], law, home.interval, kept.pieces())
+                before = _value_one_pass_ago(home.values[slot], room.baseline[index], law, home.interval, kept.all_pieces())
             effects[device.id] = _constant_effect(pieces, home.values[slot] if before is None else before)
-        home.set(slot + len(VARIABLES), kept._replace(effects=effects))
+        home.set_slot(slot + len(VARIABLES), kept._replace(effects=effects))

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.documents import read_yaml
-from homerl.envs.simuhome.sim.spec import CATALOGUE, REQUIRED, Cluster, clusters
+from homerl.envs.simuhome.sim.spec import CATALOGUE, REQUIRED, Cluster, all_clusters
 
 if TYPE_CHECKING:
     from rank_bm25 import BM25Plus
@@ -30,10 +30,10 @@ def index_words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def passages() -> tuple[str, ...]:
+def documentation_passages() -> tuple[str, ...]:
     """All passages, cluster by cluster."""
     written = read_yaml(CATALOGUE / "documents.yaml").data
-    return tuple(text for name, cluster in clusters().items() for text in _passages_of(cluster, written[name]))
+    return tuple(text for name, cluster in all_clusters().items() for text in _passages_of(cluster, written[name]))
 
 
 def _passages_of(cluster: Cluster, summary: str) -> list[str]:
@@ -62,7 +62,7 @@ def _parameter(name: str, default: Any) -> str:
 def _index() -> BM25Plus:
     from rank_bm25 import BM25Plus  # imported at the first search, because few agents search
 
-    return BM25Plus([index_words(text) for text in passages()])
+    return BM25Plus([index_words(text) for text in documentation_passages()])
 
 
 def search_passages(query: Any, top_k: Any) -> str:
@@ -80,4 +80,4 @@ def search_passages(query: Any, top_k: Any) -> str:
     scores = _index().get_scores(asked)
     holding = [number for number, counts in enumerate(_index().doc_freqs) if known & counts.keys()]
     best = sorted(holding, key=lambda number: (-scores[number], number))[:top_k]
-    return "\n\n".join(passages()[number] for number in best)
+    return "\n\n".join(documentation_passages()[number] for number in best)

@@ -51,7 +51,7 @@ class RoomConfig(BaseModel):
                 raise ValueError(f"{name} is a number, not {state[name]!r}")
         return state
 
-    def variables(self) -> tuple[float, ...]:
+    def variable_values(self) -> tuple[float, ...]:
         """The values of the room's variables, in the order of `VARIABLES`."""
         return tuple(float(self.state.get(name, default)) for name, default in VARIABLES.items())
 

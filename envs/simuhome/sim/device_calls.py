@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from homerl.envs.simuhome.sim.clusters.thermostat import DEADBAND
 from homerl.envs.simuhome.sim.clusters.vacuum import IDLE
-from homerl.envs.simuhome.sim.home import Device, Home
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 
 Action = dict[str, Any]
 Way = Literal["usual", "writing", "toggling"]  # how attributes are set: by commands, by writes instead, by `Toggle`
@@ -32,18 +32,18 @@ SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 class DeviceCalls:
     """Builds calls for one device."""
 
-    def __init__(self, home: Home, device: Device, way: Way = "usual") -> None:
+    def __init__(self, home: MatterHome, device: MatterDevice, way: Way = "usual") -> None:
         self.home, self.device, self.way = home, device, way
 
-    def read(self, cluster: str, attribute: str) -> Any:
+    def present_value(self, cluster: str, attribute: str) -> Any:
         """The present value of an attribute."""
-        return self.home.view(self.device.id, cluster)[attribute]
+        return self.home.cluster_view(self.device.id, cluster)[attribute]
 
-    def command(self, cluster: str, command: str, **args: Any) -> Action:
+    def command_call(self, cluster: str, command: str, **args: Any) -> Action:
         """The call that runs a command."""
         return {"name": "execute_command", **self._cluster_fields(cluster), "command_id": command, "args": args}
 
-    def write(self, cluster: str, attribute: str, value: Any) -> Action:
+    def write_call(self, cluster: str, attribute: str, value: Any) -> Action:
         """The call that writes an attribute."""
         return {"name": "write_attribute", **self._cluster_fields(cluster), "attribute_id": attribute, "value": value}
 
@@ -51,51 +51,51 @@ class DeviceCalls:
         endpoint = self.device.type.endpoint_of[cluster]
         return {"device_id": self.device.id, "endpoint_id": endpoint, "cluster_id": cluster}
 
-    def switch_on(self) -> list[Action]:
+    def switch_on_calls(self) -> list[Action]:
         """The call that switches the device on; an empty list if the device has no OnOff cluster."""
-        return [self.command("OnOff", "On")] if "OnOff" in self.device.type.endpoint_of else []
+        return [self.command_call("OnOff", "On")] if "OnOff" in self.device.type.endpoint_of else []
 
     @property
     def is_off(self) -> bool:
         """Whether the device has a switch, and is off."""
-        return "OnOff" in self.device.type.endpoint_of and self.read("OnOff", "OnOff") is not True
+        return "OnOff" in self.device.type.endpoint_of and self.present_value("OnOff", "OnOff") is not True
 
-    def setpoint(self, mode: int, target: float) -> list[Action]:
+    def setpoint_calls(self, mode: int, target: float) -> list[Action]:
         """The calls that move a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C, to the next tenth.
 
         They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
         mended mode this could be refused too, so the other setpoint goes out of the way first.
         """
-        now = self.read("Thermostat", SETPOINTS[mode])
+        now = self.present_value("Thermostat", SETPOINTS[mode])
         tenths = round((target - now) / 10)
         way = self._move(mode, tenths)
         return [way] if self.home.plan.strict else [*self._clear(mode, now + 10 * tenths), way]
 
-    def exact_setpoint(self, mode: int, target: int) -> list[Action]:
+    def exact_setpoint_calls(self, mode: int, target: int) -> list[Action]:
         """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
         away = self._clear(mode, target)
         if away and self.is_tenths_away(mode, target) and self.way != "writing":
-            return self.setpoint(mode, target)
-        return [*away, self.write("Thermostat", SETPOINTS[mode], target)]
+            return self.setpoint_calls(mode, target)
+        return [*away, self.write_call("Thermostat", SETPOINTS[mode], target)]
 
     def is_tenths_away(self, mode: int, target: int) -> bool:
         """Whether a setpoint can be moved to `target`."""
-        now: int = self.read("Thermostat", SETPOINTS[mode])
+        now: int = self.present_value("Thermostat", SETPOINTS[mode])
         return (target - now) % 10 == 0
 
     def _clear(self, mode: int, target: float) -> list[Action]:
         """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
-        now, other = (self.read("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
+        now, other = (self.present_value("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
         if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
             return []
         away = min(now, target) - DEADBAND if mode else max(now, target) + DEADBAND
         if self.way == "writing":
-            return [self.write("Thermostat", SETPOINTS[1 - mode], away)]
+            return [self.write_call("Thermostat", SETPOINTS[1 - mode], away)]
         tenths = (away - other) / 10
         return [self._move(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
 
     def _move(self, mode: int, tenths: int) -> Action:
-        return self.command("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
+        return self.command_call("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
 
 
 def needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
@@ -106,39 +106,39 @@ def needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
     return calls.is_off and (dims or bool(clusters & (power.commands | power.writes.keys())))
 
 
-def set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any) -> Iterator[Action]:
+def attribute_calls(calls: DeviceCalls, cluster: str, attribute: str, value: Any) -> Iterator[Action]:
     """The calls that give an attribute a value, for a device as it is now."""
     match cluster, attribute:
         case "OnOff", _ if calls.way == "toggling" and calls.is_off is bool(value):
-            yield calls.command("OnOff", "Toggle")
+            yield calls.command_call("OnOff", "Toggle")
         case "OnOff", _:
-            yield calls.command("OnOff", "On" if value else "Off")
+            yield calls.command_call("OnOff", "On" if value else "Off")
         case "LaundryWasherControls", _ if calls.way == "toggling" and value is None:  # as after it was switched off
-            yield from (*calls.switch_on(), calls.command("OnOff", "Off"))
+            yield from (*calls.switch_on_calls(), calls.command_call("OnOff", "Off"))
         case _ if calls.way == "writing" and cluster in WRITTEN:
-            yield calls.write(cluster, attribute, value)
+            yield calls.write_call(cluster, attribute, value)
         case "LevelControl", "CurrentLevel":
             options = {"OptionsMask": 1, "OptionsOverride": 1} if calls.is_off else {}
-            yield calls.command("LevelControl", "MoveToLevel", Level=value, **options)
+            yield calls.command_call("LevelControl", "MoveToLevel", Level=value, **options)
         case "FanControl", "PercentCurrent" | "SpeedCurrent":
-            yield calls.write("FanControl", attribute.replace("Current", "Setting"), value)
+            yield calls.write_call("FanControl", attribute.replace("Current", "Setting"), value)
         case "WindowCovering", "CurrentPositionLiftPercent100ths" | "TargetPositionLiftPercent100ths":
-            yield calls.command("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
+            yield calls.command_call("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
         case "TemperatureControl", _:
-            yield calls.command("TemperatureControl", "SetTemperature", target_temperature=value)
+            yield calls.command_call("TemperatureControl", "SetTemperature", target_temperature=value)
         case "Thermostat", "OccupiedHeatingSetpoint":
             moved = calls.is_tenths_away(0, value) and calls.way != "writing"
-            yield from calls.setpoint(0, value) if moved else calls.exact_setpoint(0, value)
+            yield from calls.setpoint_calls(0, value) if moved else calls.exact_setpoint_calls(0, value)
         case "Thermostat", "OccupiedCoolingSetpoint":
-            yield from calls.exact_setpoint(1, value)
+            yield from calls.exact_setpoint_calls(1, value)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
-            if cluster == "RVCRunMode" and calls.read(cluster, attribute) not in (IDLE, value) and value != IDLE:
-                yield calls.command("RVCOperationalState", "GoHome")
-            yield calls.command(cluster, "ChangeToMode", new_mode=value)
+            if cluster == "RVCRunMode" and calls.present_value(cluster, attribute) not in (IDLE, value) and value != IDLE:
+                yield calls.command_call("RVCOperationalState", "GoHome")
+            yield calls.command_call(cluster, "ChangeToMode", new_mode=value)
         case "RVCCleanMode" | "RTCCMode", "CurrentMode":
-            if cluster == "RVCCleanMode" and calls.read("RVCRunMode", "CurrentMode") != IDLE:
-                yield calls.command("RVCOperationalState", "GoHome")
-            yield calls.command(cluster, "ChangeToMode", mode=value)
+            if cluster == "RVCCleanMode" and calls.present_value("RVCRunMode", "CurrentMode") != IDLE:
+                yield calls.command_call("RVCOperationalState", "GoHome")
+            yield calls.command_call(cluster, "ChangeToMode", mode=value)
         case "OperationalState", _:
             yield from _set_operational_state(calls, value)
         case "RVCOperationalState", _:
@@ -148,46 +148,46 @@ def set_attribute(calls: DeviceCalls, cluster: str, attribute: str, value: Any) 
         case "Channel", "CurrentChannel":
             yield _tune(calls, value)
         case _:
-            yield calls.write(cluster, attribute, value)
+            yield calls.write_call(cluster, attribute, value)
 
 
 def _tune(calls: DeviceCalls, wanted: Any) -> Action:
     """The call that tunes to a channel: a major number, or the first channel of the list that has the wanted members."""
     members = wanted if isinstance(wanted, Mapping) else {"MajorNumber": wanted}
-    listed = calls.read("Channel", "ChannelList") or ()
+    listed = calls.present_value("Channel", "ChannelList") or ()
     found = next((one for one in listed if members.items() <= one.items()), members)
     minor = {"minor_number": found["MinorNumber"]} if found.get("MinorNumber") else {}
-    return calls.command("Channel", "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
+    return calls.command_call("Channel", "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
 
 
 def _set_operational_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    if state == 2 and calls.read("OperationalState", "OperationalState") != 1:
-        yield from (*calls.switch_on(), calls.command("OperationalState", "Start"))
+    if state == 2 and calls.present_value("OperationalState", "OperationalState") != 1:
+        yield from (*calls.switch_on_calls(), calls.command_call("OperationalState", "Start"))
     if state in (0, 1, 2):  # nobody can ask for another, such as an error
-        yield calls.command("OperationalState", ("Stop", "Start", "Pause")[state])
+        yield calls.command_call("OperationalState", ("Stop", "Start", "Pause")[state])
 
 
 def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    now = calls.read("RVCOperationalState", "OperationalState")
+    now = calls.present_value("RVCOperationalState", "OperationalState")
     if now == 1 and state in (0, 64, 66):
-        yield calls.command("RVCRunMode", "ChangeToMode", new_mode=1)
+        yield calls.command_call("RVCRunMode", "ChangeToMode", new_mode=1)
     elif now == 2 and state in (0, 64, 66):
-        yield calls.command("RVCOperationalState", "GoHome")
+        yield calls.command_call("RVCOperationalState", "GoHome")
     if now == 2 and state == 1:
-        yield calls.command("RVCOperationalState", "Resume")
+        yield calls.command_call("RVCOperationalState", "Resume")
     elif now not in (1, 2) and state in (1, 2):
-        yield calls.command("RVCRunMode", "ChangeToMode", new_mode=2)
+        yield calls.command_call("RVCRunMode", "ChangeToMode", new_mode=2)
     if state == 2 and now != 2:
-        yield calls.command("RVCOperationalState", "Pause")
+        yield calls.command_call("RVCOperationalState", "Pause")
     if now == 0 and state in (64, 66):
-        yield calls.command("RVCOperationalState", "GoHome")
+        yield calls.command_call("RVCOperationalState", "GoHome")
 
 
 def _set_playback_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    now = calls.read("MediaPlayback", "CurrentState")
+    now = calls.present_value("MediaPlayback", "CurrentState")
     if now != 0 and state in (0, 1):
-        yield calls.command("MediaPlayback", "Play")
+        yield calls.command_call("MediaPlayback", "Play")
     if state == 1 and now != 1:
-        yield calls.command("MediaPlayback", "Pause")
+        yield calls.command_call("MediaPlayback", "Pause")
     if state == 2 and now != 2:
-        yield calls.command("MediaPlayback", "Stop")
+        yield calls.command_call("MediaPlayback", "Stop")

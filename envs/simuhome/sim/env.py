@@ -23,23 +23,23 @@ from homerl.envs.simuhome.sim import evaluate, load, passage, tools
 from homerl.envs.simuhome.sim.config import HomeConfig
 from homerl.envs.simuhome.sim.episodes import EpisodeFile
 from homerl.envs.simuhome.sim.evaluate import AgentCall
-from homerl.envs.simuhome.sim.home import Home, Savepoint
+from homerl.envs.simuhome.sim.home import MatterHome, Savepoint
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
-class EpisodeState:
+class SimuHomeState:
     """The mutable part of the environment: the home, the required actions that were made, and the agent's final answer.
 
     `met` holds the indices of the required actions that were made.
     """
 
-    def __init__(self, home: Home, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
+    def __init__(self, home: MatterHome, met: frozenset[int] = frozenset(), answer: str | None = None) -> None:
         self.home, self.met, self.answer = home, met, answer
 
-    def fork(self) -> EpisodeState:
+    def fork(self) -> SimuHomeState:
         """An independent copy."""
-        return EpisodeState(self.home.fork(), self.met, self.answer)
+        return SimuHomeState(self.home.fork(), self.met, self.answer)
 
 
 class SimuHome(World, gym.Env[str, Action]):
@@ -64,7 +64,7 @@ class SimuHome(World, gym.Env[str, Action]):
         self.episode: EpisodeFile | None = None
         if isinstance(episode, EpisodeFile):
             self.episode, episode = episode, episode.initial_home_config
-        self._start = EpisodeState(load.start_home(episode, strict))
+        self._start = SimuHomeState(load.start_home(episode, strict))
         self._toolset = {name: tools.TOOLS[name] for name in tools.TOOLSETS[toolset]}
         self._ticks = ticks_per_step
         self.state = self._start.fork()
@@ -75,7 +75,7 @@ class SimuHome(World, gym.Env[str, Action]):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools of the agent's toolset, as OpenAI function schemas."""
-        return [tool.schema() for tool in self._toolset.values()]
+        return [tool.function_schema() for tool in self._toolset.values()]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Go back to the start. The observation is the user's request."""
@@ -86,7 +86,7 @@ class SimuHome(World, gym.Env[str, Action]):
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
-        before, earlier = self.state.home.savepoint(), self._progress
+        before, earlier = self.state.home.make_savepoint(), self._progress
         name, result = self._act(action)
         refused = tools.is_refused(result)
         changed = () if refused else self._accept(name, action, before)
@@ -102,11 +102,11 @@ class SimuHome(World, gym.Env[str, Action]):
         state, met, answer = self.state, self.state.met, self.state.answer
         if self.episode is not None:
             self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
-        passage.advance(state.home, state.home.tick + self._ticks)
+        passage.advance_home(state.home, state.home.tick + self._ticks)
         if name == "finish":
             state.answer = _text(action["answer"])
         required = tuple(f"required.{number}" for number in sorted(state.met - met))
-        return state.home.changes(before) + required + (("answer",) if state.answer != answer else ())
+        return state.home.changes_since(before) + required + (("answer",) if state.answer != answer else ())
 
     def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name = action.get("name") if isinstance(action, Mapping) else None
@@ -118,16 +118,16 @@ class SimuHome(World, gym.Env[str, Action]):
     def _note(self, call: AgentCall) -> None:
         """Record which required actions a call fulfils."""
         actions = self.episode.eval.required_actions if self.episode else ()
-        met = {number for number, action in enumerate(actions) if evaluate.required_action_met(action, [call])}
+        met = {number for number, action in enumerate(actions) if evaluate.is_required_action_met(action, [call])}
         self.state.met = self.state.met | met
 
     def _measure(self) -> float:
         """The share of goals and required actions that would hold if the agent stopped now."""
         self.goals: tuple[bool, ...] = ()
         self._broken = False
-        if self.episode is None or not self.episode.decided_by_rule:
+        if self.episode is None or not self.episode.is_decided_by_rule:
             return 0.0
-        verdict = evaluate.evaluate(self.episode, evaluate.final_state(self.state.home), ())
+        verdict = evaluate.evaluate_episode(self.episode, evaluate.final_state(self.state.home), ())
         actions = self.episode.eval.required_actions
         self.goals, self._broken = verdict.goals, verdict.score == evaluate.NOT_EVALUATED
         total = len(self.episode.eval.goals) + len(actions)
@@ -136,9 +136,9 @@ class SimuHome(World, gym.Env[str, Action]):
     def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
         return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
 
-    def wait(self, ticks: int) -> None:
+    def wait_ticks(self, ticks: int) -> None:
         """Let `ticks` ticks of virtual time pass without a call."""
-        passage.advance(self.state.home, self.state.home.tick + ticks)
+        passage.advance_home(self.state.home, self.state.home.tick + ticks)
         self._progress = self._measure()
 
     def fork(self) -> Self:

@@ -52,12 +52,12 @@ class DueTime(_FilePart):
     tolerance_ticks: int = 0
 
     @property
-    def window(self) -> range:
+    def tick_window(self) -> range:
         """The ticks of the window. The goal must hold at one of them."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
     @property
-    def further(self) -> dict[str, Any]:
+    def further_keys(self) -> dict[str, Any]:
         """The other keys of the file, which say how the time is told."""
         return self.model_extra or {}
 
@@ -80,12 +80,12 @@ class GoalSpec(_FilePart):
     targets: tuple[TargetDevice, ...] = ()
 
     @property
-    def attribute(self) -> str:
+    def asked_attribute(self) -> str:
         """The attribute that QT1 asks for, by flat key; empty in goals of other kinds."""
         return str((self.model_extra or {}).get("attribute", ""))
 
     @property
-    def rooms(self) -> set[str]:
+    def concerned_rooms(self) -> set[str]:
         """The rooms of the goal's anchor and targets."""
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
 
@@ -126,7 +126,7 @@ class EpisodeFile(_FilePart):
     initial_home_config: HomeConfig
 
     @property
-    def decided_by_rule(self) -> bool:
+    def is_decided_by_rule(self) -> bool:
         """Whether a rule on the end state decides the episode. A judge decides the others: QT1 and all infeasible ones."""
         return self.meta.case == "feasible" and self.meta.query_type in RULE_DECIDED
 
@@ -138,5 +138,5 @@ def read_episode(path: str | Path) -> EpisodeFile:
         return EpisodeFile.model_validate(document.data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = document.where(tuple(first["loc"]))
+        where = document.locate_key(tuple(first["loc"]))
         raise InputError(f"not an episode: {first['msg']}", where, "see docs/simuhome.md for the format") from None

@@ -19,7 +19,7 @@ from homerl.envs.simuhome.sim.episodes import (
     TargetDevice,
     due_time_of,
 )
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.results import OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
@@ -52,14 +52,14 @@ class EvaluationResult:
     needs_judge: bool = False
 
 
-def evaluate(episode: EpisodeFile, final: Home, calls: Iterable[AgentCall]) -> EvaluationResult:
+def evaluate_episode(episode: EpisodeFile, final: MatterHome, calls: Iterable[AgentCall]) -> EvaluationResult:
     """Evaluate an end state.
 
     An episode that a judge decides fails here if a required action is missing. Otherwise it is not evaluated.
     """
     calls = list(calls)
-    required = tuple(required_action_met(action, calls, final.plan.strict) for action in episode.eval.required_actions)
-    if not episode.decided_by_rule:
+    required = tuple(is_required_action_met(action, calls, final.plan.strict) for action in episode.eval.required_actions)
+    if not episode.is_decided_by_rule:
         return EvaluationResult(NOT_EVALUATED if all(required) else FAIL, (), required, needs_judge=True)
     try:
         goals = goals_hold(episode, final)
@@ -68,32 +68,32 @@ def evaluate(episode: EpisodeFile, final: Home, calls: Iterable[AgentCall]) -> E
     return EvaluationResult(PASS if all(goals) and all(required) else FAIL, goals, required)
 
 
-def final_state(home: Home) -> Home:
+def final_state(home: MatterHome) -> MatterHome:
     """The state that is evaluated: a fork of the home, 5 ticks (0.5 s) after the agent's end."""
     final = home.fork()
-    passage.advance(final, home.tick + SETTLE_TICKS)
+    passage.advance_home(final, home.tick + SETTLE_TICKS)
     return final
 
 
-def goals_hold(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
+def goals_hold(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
     """For each goal of an episode that a rule decides, whether it holds in the end state."""
     goals = episode.eval.goals
     if episode.meta.query_type == "qt2":
         fresh = untouched_home(episode, final.plan.strict)
-        passage.advance(fresh, final.tick, [goal.room_id for goal in goals])
-        return tuple(variable_moved(goal, final, fresh) for goal in goals)
+        passage.advance_home(fresh, final.tick, [goal.room_id for goal in goals])
+        return tuple(has_variable_moved(goal, final, fresh) for goal in goals)
     if episode.meta.query_type == "qt3":
         return tuple(asserts_hold(final, goal.device_id, goal.asserts) for goal in goals)
-    held = timed_goals(goals, final)
+    held = timed_goals_hold(goals, final)
     if final.plan.strict:
         return held
-    return tuple(holds and not early for holds, early in zip(held, done_early(episode, final)))
+    return tuple(holds and not early for holds, early in zip(held, goals_done_early(episode, final)))
 
 
 # Required actions
 
 
-def required_action_met(action: RequiredAction, calls: Iterable[AgentCall], strict: bool = True) -> bool:
+def is_required_action_met(action: RequiredAction, calls: Iterable[AgentCall], strict: bool = True) -> bool:
     """Whether one of the calls has the action's tool and at least its parameters.
 
     In strict mode refused calls count as well.
@@ -118,12 +118,12 @@ def contains_params(given: Any, wanted: Any) -> bool:
 # Room variables (QT2)
 
 
-def untouched_home(episode: EpisodeFile, strict: bool) -> Home:
+def untouched_home(episode: EpisodeFile, strict: bool) -> MatterHome:
     """The home of an episode at its beginning, in which nobody acts."""
     return load.build_home(episode.initial_home_config, strict)
 
 
-def variable_moved(goal: GoalSpec, final: Home, fresh: Home) -> bool:
+def has_variable_moved(goal: GoalSpec, final: MatterHome, fresh: MatterHome) -> bool:
     """Whether a room's variable differs from that of the untouched home in the goal's direction, by at least 1e-8."""
     if goal.room_id not in final.plan.rooms or goal.room_id not in fresh.plan.rooms:
         return False
@@ -136,17 +136,17 @@ def variable_moved(goal: GoalSpec, final: Home, fresh: Home) -> bool:
 # Attributes (QT3)
 
 
-def asserts_hold(home: Home, device_id: str, asserts: Iterable[AttributeAssert]) -> bool:
+def asserts_hold(home: MatterHome, device_id: str, asserts: Iterable[AttributeAssert]) -> bool:
     """Whether all attributes of a device have the asserted values now."""
-    return all(same_value(value_at(home, device_id, one.attribute), one.value) for one in asserts)
+    return all(is_same_value(value_at(home, device_id, one.attribute), one.value) for one in asserts)
 
 
-def value_at(home: Home, device_id: str, key: str) -> Any:
+def value_at(home: MatterHome, device_id: str, key: str) -> Any:
     """The value of a flat key, or None if the device or the attribute does not exist.
 
     In mended mode the key may lead into a structure: `1.Channel.CurrentChannel.MajorNumber`.
     """
-    device = home.device(device_id)
+    device = home.find_device(device_id)
     if device is None:
         return None
     if key in device.offsets:
@@ -160,7 +160,7 @@ def value_at(home: Home, device_id: str, key: str) -> Any:
     return value
 
 
-def same_value(value: Any, wanted: Any) -> bool:
+def is_same_value(value: Any, wanted: Any) -> bool:
     """Whether two values are equal. Numbers compare as numbers: true equals 1, and 1 equals 1.0."""
     return value == wanted if is_number(value) == is_number(wanted) else False
 
@@ -168,7 +168,7 @@ def same_value(value: Any, wanted: Any) -> bool:
 # Attributes at a time (QT4)
 
 
-def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
+def timed_goals_hold(goals: Iterable[GoalSpec], final: MatterHome) -> tuple[bool, ...]:
     """For each QT4 goal, whether it holds at a tick of its window.
 
     Goals are looked at in order of time. The search for each goal starts at the tick at which the previous search
@@ -181,7 +181,7 @@ def timed_goals(goals: Iterable[GoalSpec], final: Home) -> tuple[bool, ...]:
     return tuple(held)
 
 
-def done_early(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
+def goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
     """For each QT4 goal, whether somebody did it before its window, so that "in ten minutes" was done at once.
 
     Then a target has what is wanted before the window, more than `LEAD_TICKS` before the goal is due, and has it not in the
@@ -196,7 +196,7 @@ def done_early(episode: EpisodeFile, final: Home) -> tuple[bool, ...]:
         before = due.at_tick - max(due.tolerance_ticks, LEAD_TICKS) - 1
         if due.tolerance_ticks and then.tick <= before:
             for home in (then, fresh):
-                passage.advance(home, before, _rooms_of(goals), live=False)
+                passage.advance_home(home, before, _rooms_of(goals), live=False)
             new = [target for target in goals[index].targets if target.device_id not in known]
             early[index] = any(_holds(then, target) and not _holds(fresh, target) for target in new)
         known |= {target.device_id for target in goals[index].targets}
@@ -209,41 +209,41 @@ def _by_time(goals: Sequence[GoalSpec]) -> list[int]:
 
 
 def _rooms_of(goals: Iterable[GoalSpec]) -> list[str]:
-    return sorted(set[str]().union(*(goal.rooms for goal in goals)))
+    return sorted(set[str]().union(*(goal.concerned_rooms for goal in goals)))
 
 
-def _holds(home: Home, target: TargetDevice) -> bool:
+def _holds(home: MatterHome, target: TargetDevice) -> bool:
     return asserts_hold(home, target.device_id, target.asserts)
 
 
-def _holds_in_window(goal: GoalSpec, home: Home, rooms: list[str]) -> bool:
+def _holds_in_window(goal: GoalSpec, home: MatterHome, rooms: list[str]) -> bool:
     """Whether a goal holds at a tick of its window. Only ticks at which something may have changed are looked at."""
-    window = due_time_of(goal).window
+    window = due_time_of(goal).tick_window
     tick = max(window.start, home.tick)
     while tick in window:
-        passage.advance(home, tick, rooms, live=False)
+        passage.advance_home(home, tick, rooms, live=False)
         if all(_holds(home, target) for target in goal.targets):
             return True
         tick = tick + 1 if _changes_by_itself(home, goal) else _next_event(home)
     if home.tick in window:  # nothing more happens in this window; the search for the next goal starts at its end
-        passage.advance(home, window[-1], rooms, live=False)
+        passage.advance_home(home, window[-1], rooms, live=False)
     return False
 
 
-def _next_event(home: Home) -> int:
+def _next_event(home: MatterHome) -> int:
     """The first tick at which the effects of the next workflow can be seen; `NEVER` if no workflow waits."""
     due = workflows.next_due(home)
     return NEVER if due is None else max(due, home.tick) + 1
 
 
-def _changes_by_itself(home: Home, goal: GoalSpec) -> bool:
+def _changes_by_itself(home: MatterHome, goal: GoalSpec) -> bool:
     """Whether a target may change without a workflow.
 
     It is enough to try one pass: if a pass changes nothing of a device, the next pass changes nothing either.
     """
     twin = home.fork()
     for target in goal.targets:
-        device = twin.device(target.device_id)
+        device = twin.find_device(target.device_id)
         if device is None:
             continue
         if any(one.attribute in air.SENSORS.values() for one in target.asserts):

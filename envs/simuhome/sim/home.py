@@ -31,7 +31,7 @@ class ABSENT:
 
 
 @dataclass(frozen=True)
-class Device:
+class MatterDevice:
     """A device of a home. Its values start at slot `base` of the home's list of values.
 
     `offsets` maps each flat key to its slot, relative to `base`. These are the keys of the device's type, followed by
@@ -45,25 +45,27 @@ class Device:
     offsets: Mapping[str, int]
 
     @cached_property
-    def tables(self) -> Tables:
+    def offset_tables(self) -> Tables:
         """The offset of each attribute, by endpoint and cluster."""
-        return self.type.tables if self.offsets is self.type.offsets else self.type.tables_of(self.offsets)
+        return (
+            self.type.offset_tables if self.offsets is self.type.slot_offsets else self.type.tables_for_offsets(self.offsets)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = None if self.offsets is self.type.offsets else self.offsets
+        own = None if self.offsets is self.type.slot_offsets else self.offsets
         return _device, (self.id, self.type, self.room, self.base, own)
 
-    def flat(self) -> Iterator[tuple[str, int]]:
+    def shown_slots(self) -> Iterator[tuple[str, int]]:
         """(flat key, slot) of each attribute that tools show. Hidden state is left out."""
         return ((key, self.base + offset) for key, offset in self.offsets.items() if ".#" not in key)
 
 
-def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> Device:
-    return Device(id, type, room, base, type.offsets if offsets is None else offsets)
+def _device(id: str, type: DeviceType, room: str, base: int, offsets: Mapping[str, int] | None) -> MatterDevice:
+    return MatterDevice(id, type, room, base, type.slot_offsets if offsets is None else offsets)
 
 
 @dataclass(frozen=True)
-class Room:
+class MatterRoom:
     """A room of a home. Its values start at slot `base`.
 
     They are the four variables in the order of `VARIABLES`, then the influence on each of them (`air.Influence`).
@@ -76,7 +78,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Plan:
+class HomePlan:
     """The part of a home that no command changes. Devices are in the order in which they were added.
 
     `base_time` is the virtual time at tick 0. `aggregators` says whether the rooms' variables change at all. At tick
@@ -85,24 +87,24 @@ class Plan:
 
     strict: bool
     base_time: datetime
-    rooms: Mapping[str, Room]
-    devices: Mapping[str, Device]
+    rooms: Mapping[str, MatterRoom]
+    devices: Mapping[str, MatterDevice]
     aggregators: bool = True
     max_ticks: int | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Plan, tuple(getattr(self, part.name) for part in fields(self))  # without what is worked out from them
+        return HomePlan, tuple(getattr(self, part.name) for part in fields(self))  # without what is worked out from them
 
-    def __deepcopy__(self, memo: Mapping[int, Any]) -> Plan:
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> HomePlan:
         return self
 
     @cached_property
-    def by_room(self) -> dict[str, tuple[Device, ...]]:
+    def devices_by_room(self) -> dict[str, tuple[MatterDevice, ...]]:
         """The devices of each room, in the order in which they were added."""
         return {name: tuple(d for d in self.devices.values() if d.room == name) for name in self.rooms}
 
     @cached_property
-    def owners(self) -> dict[int, str]:
+    def slot_names(self) -> dict[int, str]:
         """A readable name for each slot, such as `kitchen.humidity` or `kitchen_fan_1.1.OnOff.OnOff`."""
         names = {room.base + i: f"{room.name}.{name}" for room in self.rooms.values() for i, name in enumerate(VARIABLES)}
         for device in self.devices.values():
@@ -110,7 +112,7 @@ class Plan:
         return names
 
     @cached_property
-    def digest(self) -> int:
+    def plan_hash(self) -> int:
         """A 128-bit hash of the whole plan."""
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
@@ -137,11 +139,11 @@ class Workflow:
     error: str | None = None
 
     @cached_property
-    def text(self) -> str:
+    def state_text(self) -> str:
         """The whole workflow as text, for the state key of its home."""
         return repr(self)
 
-    def record(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """The workflow as the agent's tools show it."""
         return {
             "workflow_id": self.id,
@@ -159,28 +161,28 @@ class ClusterView:
 
     __slots__ = ("_base", "_offsets", "cluster", "device", "endpoint", "home")
 
-    def __init__(self, home: Home, device: Device, endpoint: int, cluster: str) -> None:
+    def __init__(self, home: MatterHome, device: MatterDevice, endpoint: int, cluster: str) -> None:
         self.home = home  # one by one: a view is made at each call, and a tuple would cost more
         self.device = device
         self.endpoint = endpoint
         self.cluster = cluster
         self._base = device.base
-        self._offsets = device.tables[endpoint, cluster]
+        self._offsets = device.offset_tables[endpoint, cluster]
 
     def __getitem__(self, attribute: str) -> Any:
         return self.home.values[self._base + self._offsets[attribute]]
 
     def __setitem__(self, attribute: str, value: Any) -> None:
-        self.home.set(self._base + self._offsets[attribute], value)
+        self.home.set_slot(self._base + self._offsets[attribute], value)
 
     def __contains__(self, attribute: str) -> bool:
         return attribute in self._offsets
 
     def set_enum(self, attribute: str, value: Any) -> None:
         """Write a number, or a list of numbers, as members of the attribute's enumeration."""
-        self[attribute] = enum_member(self.spec.enums[attribute], value)
+        self[attribute] = enum_member(self.cluster_spec.enums[attribute], value)
 
-    def sibling(self, cluster: str) -> ClusterView:
+    def sibling_view(self, cluster: str) -> ClusterView:
         """Another cluster of the same device, at the first endpoint that has it."""
         return ClusterView(self.home, self.device, self.device.type.endpoint_of[cluster], cluster)
 
@@ -189,19 +191,19 @@ class ClusterView:
         return cluster in self.device.type.endpoint_of
 
     @property
-    def spec(self) -> Cluster:
+    def cluster_spec(self) -> Cluster:
         """The cluster's entry in the catalogue."""
         return self.device.type.endpoints[self.endpoint][self.cluster]
 
     @property
-    def strict(self) -> bool:
+    def is_strict(self) -> bool:
         """Whether the home is in strict mode."""
         return self.home.plan.strict
 
     @property
     def is_on(self) -> bool:
         """Whether the device is switched on. False for a device without an OnOff cluster."""
-        return self.has_cluster("OnOff") and self.sibling("OnOff")["OnOff"] is True
+        return self.has_cluster("OnOff") and self.sibling_view("OnOff")["OnOff"] is True
 
 
 class Savepoint:
@@ -209,12 +211,12 @@ class Savepoint:
 
     __slots__ = ("interval", "old", "plan", "tick", "workflows")
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: MatterHome) -> None:
         self.plan, self.tick, self.interval, self.workflows = home.plan, home.tick, home.interval, home.workflows
         self.old: dict[int, Any] = {}
 
 
-class Home:
+class MatterHome:
     """A plan and the present state of its rooms, devices and clock.
 
     `tick` counts from 0; a new home is at -1, before its first pass. `interval` is the length of a tick in virtual
@@ -223,7 +225,7 @@ class Home:
 
     __slots__ = ("_key", "_old", "_stale", "_undo", "interval", "offset", "plan", "tick", "values", "workflows")
 
-    def __init__(self, plan: Plan, values: list[Any], interval: float) -> None:
+    def __init__(self, plan: HomePlan, values: list[Any], interval: float) -> None:
         self.plan, self.values, self.interval = plan, values, interval
         self.tick, self.offset = -1, 0.0
         self.workflows: tuple[Workflow, ...] = ()
@@ -231,9 +233,9 @@ class Home:
         self._undo: list[tuple[int, Any]] | None = None
         self._old: dict[int, Any] | None = None
 
-    def fork(self) -> Home:
+    def fork(self) -> MatterHome:
         """An independent copy. It copies the list of values and shares the plan."""
-        twin = Home.__new__(Home)
+        twin = MatterHome.__new__(MatterHome)
         twin.plan, twin.values, twin.interval = self.plan, self.values.copy(), self.interval
         twin.tick, twin.offset, twin.workflows = self.tick, self.offset, self.workflows
         twin._key, twin._stale, twin._undo, twin._old = self._key, self._stale.copy(), None, None
@@ -244,10 +246,10 @@ class Home:
         for slot, before in self._stale.items():
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, self.values[slot])
         self._stale.clear()
-        rest = text_hash(repr((self.tick, self.interval, self.offset)) + "".join(flow.text for flow in self.workflows))
-        return f"{self._key ^ self.plan.digest ^ rest:032x}"
+        rest = text_hash(repr((self.tick, self.interval, self.offset)) + "".join(flow.state_text for flow in self.workflows))
+        return f"{self._key ^ self.plan.plan_hash ^ rest:032x}"
 
-    def set(self, slot: int, value: Any) -> None:
+    def set_slot(self, slot: int, value: Any) -> None:
         """Put a value into a slot. Commands and passes use this; an agent's call does not come here directly."""
         before = self.values[slot]
         if before is not value:
@@ -258,13 +260,13 @@ class Home:
                 self._old.setdefault(slot, before)
             self.values[slot] = value
 
-    def savepoint(self) -> Savepoint:
+    def make_savepoint(self) -> Savepoint:
         """The present moment. It takes note of what is set from now on, until the next call of this method."""
         moment = Savepoint(self)
         self._old = moment.old
         return moment
 
-    def attempt(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def run_or_undo(self, act: Callable[..., Any], *given: Any, **named: Any) -> Any:
         """Call `act` and return its result. If it raises, restore all values before the exception goes on."""
         outer = self._undo
         undo = self._undo = [] if outer is None else outer
@@ -282,7 +284,7 @@ class Home:
     # Time
 
     @property
-    def seconds(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Virtual seconds since `base_time`."""
         return self.seconds_at(self.tick)
 
@@ -293,32 +295,32 @@ class Home:
         return self.offset + tick * self.interval
 
     @property
-    def now(self) -> str:
+    def clock_text(self) -> str:
         """The virtual time as text, cut to whole seconds. After the year 9999 it stays at its last second."""
         left = (datetime.max - self.plan.base_time).total_seconds()
-        return (self.plan.base_time + timedelta(seconds=min(self.seconds, left - 1))).strftime(TIME_FORMAT)
+        return (self.plan.base_time + timedelta(seconds=min(self.elapsed_seconds, left - 1))).strftime(TIME_FORMAT)
 
     # Rooms and devices
 
-    def device(self, device_id: Any) -> Device | None:
+    def find_device(self, device_id: Any) -> MatterDevice | None:
         """The device with this id, or None."""
         return self.plan.devices.get(device_id) if isinstance(device_id, str) else None
 
-    def view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
+    def cluster_view(self, device_id: str, cluster: str, endpoint: int | None = None) -> ClusterView:
         """A view of a device's cluster, at `endpoint` or else at the first endpoint that has the cluster."""
         device = self.plan.devices[device_id]
         return ClusterView(self, device, device.type.endpoint_of[cluster] if endpoint is None else endpoint, cluster)
 
-    def attributes(self, device: Device) -> dict[str, Any]:
+    def shown_attributes(self, device: MatterDevice) -> dict[str, Any]:
         """All attributes of a device that tools show, by flat key."""
-        return {key: self.values[slot] for key, slot in device.flat()}
+        return {key: self.values[slot] for key, slot in device.shown_slots()}
 
     def room_state(self, room: str) -> dict[str, float]:
         """A room's variables by name: temperature in 0.01 °C, humidity in 0.01 %, illuminance in lux, PM10 in μg/m³."""
         base = self.plan.rooms[room].base
         return {name: self.values[base + i] for i, name in enumerate(VARIABLES)}
 
-    def extend(self, plan: Plan, values: list[Any]) -> None:
+    def extend_plan(self, plan: HomePlan, values: list[Any]) -> None:
         """Replace the plan by one that needs more slots, and fill these with `values`."""
         added = range(len(self.values), len(self.values) + len(values))
         self._stale |= dict.fromkeys(added, ABSENT)
@@ -327,13 +329,13 @@ class Home:
         self.values.extend(values)
         self.plan = plan
 
-    def remove(self, device: Device) -> None:
+    def take_out_device(self, device: MatterDevice) -> None:
         """Take a device out of the plan. Its slots stay, with the value None."""
         for offset in device.offsets.values():
-            self.set(device.base + offset, None)
+            self.set_slot(device.base + offset, None)
         self.plan = replace(self.plan, devices={key: d for key, d in self.plan.devices.items() if key != device.id})
 
-    def changes(self, before: Home | Savepoint) -> tuple[str, ...]:
+    def changes_since(self, before: MatterHome | Savepoint) -> tuple[str, ...]:
         """The names of all values, devices and workflows that differ from `before`, an earlier moment of this home."""
         new = self.values
         if isinstance(before, Savepoint):
@@ -342,14 +344,14 @@ class Home:
             old = enumerate((*before.values, *[ABSENT] * (len(new) - len(before.values))))
         slots = [slot for slot, value in old if new[slot] is not value and repr(new[slot]) != repr(value)]
         clock = [] if (before.tick, before.interval) == (self.tick, self.interval) else ["clock"]
-        plan = [] if self.plan is before.plan or before.plan.digest == self.plan.digest else ["devices"]
+        plan = [] if self.plan is before.plan or before.plan.plan_hash == self.plan.plan_hash else ["devices"]
         same = self.workflows is before.workflows
         flows = [] if same else [f"workflow.{flow.id}" for flow in self.workflows if flow not in before.workflows]
         return (*self._named(slots, before.plan), *plan, *flows, *clock)
 
-    def _named(self, slots: Iterable[int], before: Plan) -> list[str]:
+    def _named(self, slots: Iterable[int], before: HomePlan) -> list[str]:
         """The names of slots, of which some may be in an earlier plan alone."""
-        names = self.plan.owners if self.plan is before else before.owners | self.plan.owners
+        names = self.plan.slot_names if self.plan is before else before.slot_names | self.plan.slot_names
         return [names.get(slot, f"#{slot}") for slot in slots]
 
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from homerl.envs.core.documents import InputError
 from homerl.envs.simuhome.sim import air, passage
 from homerl.envs.simuhome.sim.config import TICK_INTERVALS, TIME_FORMAT, VARIABLES, HomeConfig, RoomConfig
-from homerl.envs.simuhome.sim.home import Device, Home, Plan, Room
+from homerl.envs.simuhome.sim.home import HomePlan, MatterDevice, MatterHome, MatterRoom
 from homerl.envs.simuhome.sim.results import OperationError, refuse_unless
 from homerl.envs.simuhome.sim.service import require_device
 from homerl.envs.simuhome.sim.spec import DeviceType, device_types, enum_member
@@ -26,22 +26,22 @@ from homerl.envs.simuhome.sim.spec import DeviceType, device_types, enum_member
 ILLUMINANCE_INDEX = tuple(VARIABLES).index("illuminance")
 
 
-def start_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+def start_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> MatterHome:
     """The home of a configuration, at tick 0. Raises `InputError` if the configuration cannot be used."""
     home = build_home(config, strict)
-    passage.advance(home, 0)
+    passage.advance_home(home, 0)
     return home
 
 
-def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> Home:
+def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> MatterHome:
     """The home of a configuration before its first pass. Raises `InputError` if the configuration cannot be used."""
     config = config if isinstance(config, HomeConfig) else _validated(config)
-    rooms: dict[str, Room] = {}
-    devices: dict[str, Device] = {}
+    rooms: dict[str, MatterRoom] = {}
+    devices: dict[str, MatterDevice] = {}
     values: list[Any] = []
     for name, given in config.rooms.items():
         rooms[name] = _room(name, len(values), given, strict)
-        values += [*given.variables(), *[None] * len(VARIABLES)]
+        values += [*given.variable_values(), *[None] * len(VARIABLES)]
         for one in given.devices:
             if one.device_id in devices:
                 raise InputError(f"the device id '{one.device_id}' is given twice", remedy="device ids are unique in a home")
@@ -51,8 +51,8 @@ def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> H
             devices[one.device_id], own = _device(one.device_id, kind, name, len(values), one.attributes, strict)
             values += own
     base_time = datetime.strptime(config.base_time, TIME_FORMAT)
-    plan = Plan(strict, base_time, rooms, devices, config.enable_aggregators, config.max_ticks)
-    return Home(plan, values, config.tick_interval)
+    plan = HomePlan(strict, base_time, rooms, devices, config.enable_aggregators, config.max_ticks)
+    return MatterHome(plan, values, config.tick_interval)
 
 
 def _validated(config: Mapping[str, Any]) -> HomeConfig:
@@ -64,20 +64,20 @@ def _validated(config: Mapping[str, Any]) -> HomeConfig:
         raise InputError(f"not a home: {first['msg']}", where, "see docs/simuhome.md for the format") from None
 
 
-def _room(name: str, base: int, given: RoomConfig, strict: bool) -> Room:
+def _room(name: str, base: int, given: RoomConfig, strict: bool) -> MatterRoom:
     """A room with the baseline of its variables.
 
     In strict mode the loaded values are the baseline. Lights that are on then count twice from the first pass: once in
     the baseline and once by their effect. Mended mode subtracts their light and takes a `baseline` from the
     configuration.
     """
-    loaded = list(given.variables())
+    loaded = list(given.variable_values())
     if not strict:
         loaded[ILLUMINANCE_INDEX] = max(
             0.0, loaded[ILLUMINANCE_INDEX] - sum(_initial_light(one.device_type, one.attributes) for one in given.devices)
         )
         loaded = [given.baseline.get(variable, value) for variable, value in zip(VARIABLES, loaded)]
-    return Room(name, base, tuple(loaded))
+    return MatterRoom(name, base, tuple(loaded))
 
 
 def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
@@ -91,11 +91,11 @@ def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
 
 def _device(
     device_id: str, kind: DeviceType, room: str, base: int, attributes: Mapping[str, Any], strict: bool
-) -> tuple[Device, list[Any]]:
+) -> tuple[MatterDevice, list[Any]]:
     """A device that starts at slot `base`, and its initial values."""
     if kind.rows:
         _check_washer(device_id, attributes)
-    values, offsets = list(kind.initial.values()), kind.offsets
+    values, offsets = list(kind.initial.values()), kind.slot_offsets
     for key, value in attributes.items():
         endpoint, cluster = _parse_key(device_id, kind, key)
         attribute = key.rsplit(".", 1)[1]
@@ -106,7 +106,7 @@ def _device(
         else:
             offsets = {**offsets, key: len(values)}
             values.append(value)
-    return Device(device_id, kind, room, base, offsets), values
+    return MatterDevice(device_id, kind, room, base, offsets), values
 
 
 def _parse_key(device_id: str, kind: DeviceType, key: str) -> tuple[int, str]:
@@ -143,7 +143,7 @@ def _is_mode(entry: Any) -> bool:
 # While a home runs
 
 
-def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> dict[str, Any]:
+def add_device(home: MatterHome, room_id: Any, device_type: Any, device_id: Any) -> dict[str, Any]:
     """Add a device, and its room if there is none of that id. Raises `OperationError` for a wrong type or a known id."""
     refuse_unless(
         all(isinstance(text, str) for text in (room_id, device_type, device_id)), "SCHEMA_ERROR", "names are texts"
@@ -156,18 +156,18 @@ def add_device(home: Home, room_id: Any, device_type: Any, device_id: Any) -> di
     if room_id not in rooms:
         given = RoomConfig()
         rooms[room_id] = _room(room_id, base, given, home.plan.strict)
-        values += [*given.variables(), *[None] * len(VARIABLES)]
+        values += [*given.variable_values(), *[None] * len(VARIABLES)]
     device, own = _device(device_id, kind, room_id, base + len(values), {}, home.plan.strict)
     plan = replace(home.plan, rooms=rooms, devices={**home.plan.devices, device_id: device})
-    home.extend(plan, [*values, *own])
+    home.extend_plan(plan, [*values, *own])
     return {"room_id": room_id, "device_id": device_id}
 
 
-def remove_device(home: Home, device_id: Any) -> dict[str, Any]:
+def remove_device(home: MatterHome, device_id: Any) -> dict[str, Any]:
     """Take a device out of the home. Raises `OperationError` if there is none of that id."""
     device = require_device(home, device_id)
     air.forget_device(home, device)
-    home.remove(device)
+    home.take_out_device(device)
     return {"device_id": device_id}
 
 
@@ -185,15 +185,15 @@ def _read_interval(value: Any) -> float:
     return interval
 
 
-def set_tick_interval(home: Home, tick_interval: Any) -> dict[str, Any]:
+def set_tick_interval(home: MatterHome, tick_interval: Any) -> dict[str, Any]:
     """Change the length of a pass, in virtual seconds. Raises `OperationError` unless it is in `TICK_INTERVALS`.
 
     Virtual time does not jump, and running countdowns keep the fraction of a second that they have counted.
     """
     new = _read_interval(tick_interval)
-    seconds, old = home.seconds, home.interval
+    seconds, old = home.elapsed_seconds, home.interval
     if new != old:
-        air.renew_rates(home)
+        air.renew_effect_rates(home)
     home.interval, home.offset = new, seconds - home.tick * new if new != old else home.offset
     counts = {"device_count": len(home.plan.devices), "aggregator_count": len(VARIABLES) * len(home.plan.rooms)}
     return {"tick_interval": new} | counts

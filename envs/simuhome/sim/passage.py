@@ -13,11 +13,11 @@ from functools import lru_cache
 
 from homerl.envs.simuhome.sim import air, workflows
 from homerl.envs.simuhome.sim.clusters import PASSES
-from homerl.envs.simuhome.sim.home import ClusterView, Device, Home
+from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
 from homerl.envs.simuhome.sim.spec import DeviceType
 
 
-def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: bool = True) -> None:
+def advance_home(home: MatterHome, to_tick: int, rooms: Iterable[str] | None = None, live: bool = True) -> None:
     """Let time pass until tick `to_tick`, in all rooms or only in `rooms`.
 
     With `live=False` this is the released program's fast-forward: a malformed workflow step then raises
@@ -37,21 +37,21 @@ def advance(home: Home, to_tick: int, rooms: Iterable[str] | None = None, live: 
 @lru_cache
 def time_driven_clusters(kind: DeviceType) -> tuple[tuple[int, str], ...]:
     """(endpoint, cluster) of the clusters of a device type that change as time passes."""
-    return tuple((endpoint, cluster.name) for endpoint, cluster in kind.places if cluster.name in PASSES)
+    return tuple((endpoint, cluster.name) for endpoint, cluster in kind.cluster_places if cluster.name in PASSES)
 
 
-def advance_rooms(home: Home, n: int, rooms: Iterable[str]) -> None:
+def advance_rooms(home: MatterHome, n: int, rooms: Iterable[str]) -> None:
     """Advance some rooms by `n` passes, during which no workflow runs."""
     for name in rooms:
         if name not in home.plan.rooms:
             continue
-        for device in home.plan.by_room[name]:
+        for device in home.plan.devices_by_room[name]:
             advance_device(home, device, n)
         if home.plan.aggregators:
             air.advance_air(home, home.plan.rooms[name], n)
 
 
-def advance_device(home: Home, device: Device, n: int) -> None:
+def advance_device(home: MatterHome, device: MatterDevice, n: int) -> None:
     """Advance the time-driven clusters of one device by `n` passes."""
     for endpoint, cluster in time_driven_clusters(device.type):
         PASSES[cluster](ClusterView(home, device, endpoint, cluster), n)

@@ -13,7 +13,7 @@ from typing import Any
 
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.results import OperationError, refuse_unless
 from homerl.envs.simuhome.sim.service import read_endpoint, require_device
 from homerl.envs.simuhome.sim.spec import CATALOGUE, Struct
@@ -21,52 +21,52 @@ from homerl.envs.simuhome.sim.spec import CATALOGUE, Struct
 AIR_QUALITY = {"pm10": "air_quality"}  # the name of PM10 in the catalogue's control rules
 
 
-def rooms(home: Home) -> dict[str, Any]:
+def list_rooms(home: MatterHome) -> dict[str, Any]:
     """The rooms by id, with the names to show."""
     return {"rooms": [{"room_id": name, "display_name": name.replace("_", " ").title()} for name in sorted(home.plan.rooms)]}
 
 
-def _known_room(home: Home, room_id: Any) -> str:
+def _known_room(home: MatterHome, room_id: Any) -> str:
     if not isinstance(room_id, str) or room_id not in home.plan.rooms:
         raise OperationError("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
     return room_id
 
 
-def room_devices(home: Home, room_id: Any) -> dict[str, Any]:
+def room_devices(home: MatterHome, room_id: Any) -> dict[str, Any]:
     """The devices of a room by id, with their types. Raises `OperationError` for an unknown room."""
-    return {device.id: {"device_type": device.type.name} for device in home.plan.by_room[_known_room(home, room_id)]}
+    return {device.id: {"device_type": device.type.name} for device in home.plan.devices_by_room[_known_room(home, room_id)]}
 
 
-def room_states(home: Home, room_id: Any) -> dict[str, float]:
+def room_states(home: MatterHome, room_id: Any) -> dict[str, float]:
     """A room's variables by name, as in `Home.room_state`. Raises `OperationError` for an unknown room."""
     return home.room_state(_known_room(home, room_id))
 
 
-def home_state(home: Home) -> dict[str, Any]:
+def home_state(home: MatterHome) -> dict[str, Any]:
     """The whole home: clock, rooms, and all attributes of all devices."""
     return {
         "tick_interval": home.interval,
         "current_tick": home.tick,
-        "current_time": home.now,
+        "current_time": home.clock_text,
         "base_time": home.plan.base_time.strftime(TIME_FORMAT),
         "rooms": {name: _room_with_devices(home, name) for name in home.plan.rooms},
     }
 
 
-def _room_with_devices(home: Home, name: str) -> dict[str, Any]:
+def _room_with_devices(home: MatterHome, name: str) -> dict[str, Any]:
     devices = [
-        {"device_id": device.id, "device_type": device.type.name, "attributes": home.attributes(device)}
-        for device in home.plan.by_room[name]
+        {"device_id": device.id, "device_type": device.type.name, "attributes": home.shown_attributes(device)}
+        for device in home.plan.devices_by_room[name]
     ]
     return {"state": home.room_state(name)} | ({"devices": devices} if devices else {})
 
 
-def all_attributes(home: Home, device_id: Any) -> dict[str, Any]:
+def all_attributes(home: MatterHome, device_id: Any) -> dict[str, Any]:
     """All attributes of a device, by flat key. Raises `OperationError` for an unknown device."""
-    return home.attributes(require_device(home, device_id))
+    return home.shown_attributes(require_device(home, device_id))
 
 
-def read_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
+def read_attribute(home: MatterHome, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any) -> Any:
     """The value of one attribute. If it does not exist, strict mode gives None and mended mode raises `OperationError`."""
     device = require_device(home, device_id)
     key = f"{read_endpoint(str(endpoint_id))}.{cluster_id}.{attribute_id}"
@@ -75,7 +75,7 @@ def read_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any
         return None
     value = home.values[device.base + device.offsets[key]]
     if home.plan.strict and (cluster_id, attribute_id) == ("OperationalState", "CurrentPhase"):
-        return _phase_name(home.view(device_id, cluster_id)["PhaseList"], value)
+        return _phase_name(home.cluster_view(device_id, cluster_id)["PhaseList"], value)
     return value
 
 
@@ -83,7 +83,7 @@ def _phase_name(phases: Any, index: Any) -> Any:
     return phases[index] if phases and isinstance(index, int) and 0 <= index < len(phases) else index
 
 
-def device_structure(home: Home, device_id: Any) -> dict[str, Any]:
+def device_structure(home: MatterHome, device_id: Any) -> dict[str, Any]:
     """A device's endpoints, clusters, typed attributes and commands. Raises `OperationError` for an unknown device."""
     device = require_device(home, device_id)
     endpoints: dict[str, dict[str, Any]] = {}
@@ -91,9 +91,9 @@ def device_structure(home: Home, device_id: Any) -> dict[str, Any]:
         endpoints[str(endpoint)] = {"clusters": {}}
         for name, cluster in clusters.items():
             prefix, attributes = f"{endpoint}.{name}.", {}
-            for key, slot in device.flat():
+            for key, slot in device.shown_slots():
                 if key.startswith(prefix):
-                    read_only = device.type.read_only(endpoint, cluster, key[len(prefix) :])
+                    read_only = device.type.is_read_only(endpoint, cluster, key[len(prefix) :])
                     attributes[key[len(prefix) :]] = _typed(home.values[slot]) | {"readonly": read_only}
             part = {"cluster_id": name, "attributes": attributes, "commands": list(cluster.commands)}
             endpoints[str(endpoint)]["clusters"][name] = part
@@ -128,7 +128,7 @@ def _rules() -> dict[str, list[dict[str, Any]]]:
     return rules
 
 
-def control_rules(home: Home, state: Any) -> dict[str, Any]:
+def control_rules(home: MatterHome, state: Any) -> dict[str, Any]:
     """Which devices move a room variable, and how. Raises `OperationError` for an unknown variable.
 
     In strict mode PM10 is known only by the name `air_quality`.

@@ -38,7 +38,7 @@ class ReActStep:
     arguments: Mapping[str, Any]
 
     @property
-    def call(self) -> dict[str, Any]:
+    def world_action(self) -> dict[str, Any]:
         """The step as an action of the world. The name `finish` is recognised in any case."""
         return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
 

@@ -21,12 +21,12 @@ from datetime import timedelta
 from itertools import chain, islice, permutations, product
 from typing import Any
 
-from homerl.envs.core.world import arguments_in
+from homerl.envs.core.world import action_arguments
 from homerl.envs.simuhome.sim import evaluate, passage, tools, workflows
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.device_calls import WAYS, Action, DeviceCalls, Way, needs_power, set_attribute
+from homerl.envs.simuhome.sim.device_calls import WAYS, Action, DeviceCalls, Way, attribute_calls, needs_power
 from homerl.envs.simuhome.sim.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
-from homerl.envs.simuhome.sim.home import Device, Home
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 from homerl.envs.simuhome.sim.room_calls import moving_calls
 
 Path = tuple[str, str]  # cluster and attribute
@@ -41,7 +41,7 @@ SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat",
 SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
 
 
-def reference_calls(episode: EpisodeFile, home: Home) -> list[Action]:
+def solution_calls(episode: EpisodeFile, home: MatterHome) -> list[Action]:
     """The required actions, then the calls that reach all goals from the state of `home`, then `finish`."""
     looks = [{"name": action.tool, **action.params} for action in episode.eval.required_actions]
     kind, goals = episode.meta.query_type, episode.eval.goals
@@ -63,16 +63,18 @@ def asserts_by_device(goals: Iterable[GoalSpec]) -> dict[str, list[AttributeAsse
     return wanted
 
 
-def schedule_calls(home: Home, goals: Sequence[GoalSpec]) -> Iterator[Action]:
+def schedule_calls(home: MatterHome, goals: Sequence[GoalSpec]) -> Iterator[Action]:
     """For each goal, the calls that schedule workflows, which make its targets hold just before the goal is due."""
     tried = (_calls_by_goal(home, goals, lead) for lead in LEADS)
     usual = next(tried)
-    met = (calls for calls in chain((usual,), tried) if all(evaluate.timed_goals(goals, _scheduled(home, *calls.values()))))
+    met = (
+        calls for calls in chain((usual,), tried) if all(evaluate.timed_goals_hold(goals, _scheduled(home, *calls.values())))
+    )
     calls = next(met, usual)
     return (act for index in range(len(goals)) for act in calls[index])
 
 
-def _calls_by_goal(home: Home, goals: Sequence[GoalSpec], lead: int) -> dict[int, list[Action]]:
+def _calls_by_goal(home: MatterHome, goals: Sequence[GoalSpec], lead: int) -> dict[int, list[Action]]:
     """The calls for each goal, by its index. They are made in the order in which goals are due."""
     calls: dict[int, list[Action]] = {}
     for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
@@ -80,16 +82,16 @@ def _calls_by_goal(home: Home, goals: Sequence[GoalSpec], lead: int) -> dict[int
     return calls
 
 
-def _scheduled(home: Home, *calls: Iterable[Action]) -> Home:
+def _scheduled(home: MatterHome, *calls: Iterable[Action]) -> MatterHome:
     """A fork of the home in which these workflows wait."""
     then = home.fork()
     for act in chain(*calls):
-        if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.seconds):
+        if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.elapsed_seconds):
             workflows.schedule_workflow(then, act["start_time"], act["steps"])
     return then
 
 
-def _calls_of_goal(home: Home, goal: GoalSpec, lead: int) -> list[Action]:
+def _calls_of_goal(home: MatterHome, goal: GoalSpec, lead: int) -> list[Action]:
     """The calls that schedule a goal's workflows. Each target's are made for the home as it is when the last of them run.
 
     Targets with parts that must wait for one another have a workflow for each part.
@@ -101,25 +103,25 @@ def _calls_of_goal(home: Home, goal: GoalSpec, lead: int) -> list[Action]:
         if before != lead:  # what takes time begins earlier, and the home may be another then
             parts, before = _planned(home, target, due - before, lead)
         for later, part in enumerate(reversed(parts)):
-            steps = [{"tool": act["name"], "args": arguments_in(act)} for act in part]
+            steps = [{"tool": act["name"], "args": action_arguments(act)} for act in part]
             by_lead.setdefault(before + later * DOCKING_SECONDS, []).extend(steps)
     return [_schedule_call(home, due - before, steps) for before, steps in sorted(by_lead.items(), reverse=True) if steps]
 
 
-def _planned(home: Home, target: TargetDevice, seconds: float, lead: int) -> tuple[list[list[Action]], int]:
+def _planned(home: MatterHome, target: TargetDevice, seconds: float, lead: int) -> tuple[list[list[Action]], int]:
     """(the calls for a target in a home after so many seconds, how long before its goal is due they are made)."""
     then = home.fork()
-    passage.advance(then, max(then.tick, 10 * int(seconds) - 1))
+    passage.advance_home(then, max(then.tick, 10 * int(seconds) - 1))
     parts = fulfil_asserts(then, target.device_id, target.asserts)
     return parts, _lead(then, parts, target, lead)
 
 
-def _schedule_call(home: Home, seconds: float, steps: list[Action]) -> Action:
+def _schedule_call(home: MatterHome, seconds: float, steps: list[Action]) -> Action:
     at = home.plan.base_time + timedelta(seconds=max(1, int(seconds)))
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
-def _lead(home: Home, parts: list[list[Action]], target: TargetDevice, lead: int) -> int:
+def _lead(home: MatterHome, parts: list[list[Action]], target: TargetDevice, lead: int) -> int:
     """How many seconds before a target's goal is due the last calls are made.
 
     What holds for a while only, such as that a vacuum is docked before it stops, shall hold from as long before to as long
@@ -128,7 +130,7 @@ def _lead(home: Home, parts: list[list[Action]], target: TargetDevice, lead: int
     then = _played(home, parts)
     if then is None or _stays(then, target, 2 * lead):
         return lead
-    passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
+    passage.advance_home(then, then.tick + evaluate.SETTLE_TICKS)
     holds = [evaluate.asserts_hold(then, target.device_id, target.asserts) for _ in _seconds(then, LONGEST)]
     if not any(holds):
         return lead
@@ -139,11 +141,11 @@ def _lead(home: Home, parts: list[list[Action]], target: TargetDevice, lead: int
     return lead + first + bool(first)
 
 
-def _stays(home: Home, target: TargetDevice, seconds: int) -> bool:
+def _stays(home: MatterHome, target: TargetDevice, seconds: int) -> bool:
     """Whether a target's asserts hold at once, and after so many seconds."""
     then = home.fork()
     for ticks in (evaluate.SETTLE_TICKS, round(seconds / then.interval)):
-        passage.advance(then, then.tick + ticks)
+        passage.advance_home(then, then.tick + ticks)
         if not evaluate.asserts_hold(then, target.device_id, target.asserts):
             return False
     return True
@@ -152,12 +154,12 @@ def _stays(home: Home, target: TargetDevice, seconds: int) -> bool:
 # Plans for a device
 
 
-def fulfil_asserts(home: Home, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
+def fulfil_asserts(home: MatterHome, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
     """The calls that make a device's asserts hold, in parts: of the plans that are tried, the first that does so.
 
     A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
     """
-    device, wanted = home.device(device_id), _wanted(asserts)
+    device, wanted = home.find_device(device_id), _wanted(asserts)
     if device is None or not wanted:
         return []
     plans = (_plan(home, device, wanted, settings) for settings in _settings(wanted))
@@ -178,18 +180,20 @@ def _settings(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
     yield from islice(more, 1, None)
 
 
-def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], settings: Sequence[Setting]) -> list[list[Action]]:
+def _plan(
+    home: MatterHome, device: MatterDevice, wanted: Mapping[Path, Any], settings: Sequence[Setting]
+) -> list[list[Action]]:
     """The calls that set attributes in this order and in these ways, each for the home as those before it leave it."""
     then = home.fork()
-    sets = (act for path, way in settings for act in set_attribute(DeviceCalls(then, device, way), *path, wanted[path]))
+    sets = (act for path, way in settings for act in attribute_calls(DeviceCalls(then, device, way), *path, wanted[path]))
     parts: list[list[Action]] = [[]]
     for act in chain(_prepare(DeviceCalls(then, device), wanted, settings[0][0]), sets):
         if any(act in part for part in parts):  # an agent that follows a plan makes each call of it once
             continue
         refused = _is_refused(then, act)
         if refused and parts[-1] and device.type.name == "rvc":
-            passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
-            tools.call_tool(then, act["name"], arguments_in(act))
+            passage.advance_home(then, then.tick + round(DOCKING_SECONDS / then.interval))
+            tools.call_tool(then, act["name"], action_arguments(act))
             parts.append([])
         parts[-1].append(act)
     return parts
@@ -198,24 +202,24 @@ def _plan(home: Home, device: Device, wanted: Mapping[Path, Any], settings: Sequ
 def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], first: Path) -> list[Action]:
     """What comes before any attribute is set: the power, and that a machine which shall run begins anew."""
     if wanted.get(("OperationalState", "OperationalState")) == 1:
-        return [*calls.switch_on(), calls.command("OperationalState", "Stop")]
+        return [*calls.switch_on_calls(), calls.command_call("OperationalState", "Stop")]
     if first == SWITCH or wanted.get(SWITCH):
         return []
-    return calls.switch_on() if needs_power(calls, {cluster for cluster, _ in wanted}) else []
+    return calls.switch_on_calls() if needs_power(calls, {cluster for cluster, _ in wanted}) else []
 
 
-def _played(home: Home, parts: Iterable[Iterable[Action]]) -> Home | None:
+def _played(home: MatterHome, parts: Iterable[Iterable[Action]]) -> MatterHome | None:
     """The home after the calls of a plan; None if one of them is refused."""
     then = home.fork()
     for number, part in enumerate(parts):
         if number:
-            passage.advance(then, then.tick + round(DOCKING_SECONDS / then.interval))
+            passage.advance_home(then, then.tick + round(DOCKING_SECONDS / then.interval))
         if any(_is_refused(then, act) for act in part):
             return None
     return then
 
 
-def seconds_until(home: Home | None, wanted: Mapping[str, Sequence[AttributeAssert]]) -> int | None:
+def seconds_until(home: MatterHome | None, wanted: Mapping[str, Sequence[AttributeAssert]]) -> int | None:
     """The seconds after which what is wanted of devices holds of all of them, if nothing more is done.
 
     None if that is not within `LONGEST`, or if there is no home.
@@ -223,27 +227,27 @@ def seconds_until(home: Home | None, wanted: Mapping[str, Sequence[AttributeAsse
     if home is None:
         return None
     then = home.fork()
-    passage.advance(then, then.tick + evaluate.SETTLE_TICKS)
+    passage.advance_home(then, then.tick + evaluate.SETTLE_TICKS)
     held = (all(evaluate.asserts_hold(then, *one) for one in wanted.items()) for _ in _seconds(then, LONGEST))
     return next((second for second, holds in enumerate(held) if holds), None)
 
 
-def seconds_until_taken(home: Home, act: Action) -> int | None:
+def seconds_until_taken(home: MatterHome, act: Action) -> int | None:
     """The seconds after which a call is no longer refused, if nothing is done before; None if that takes over `LONGEST`."""
     then = home.fork()
     return next((second for second in _seconds(then, LONGEST) if not _is_refused(then.fork(), act)), None)
 
 
-def _is_refused(home: Home, act: Action) -> bool:
+def _is_refused(home: MatterHome, act: Action) -> bool:
     """Make a call, and say whether it is refused."""
-    return tools.is_refused(tools.call_tool(home, act["name"], arguments_in(act)))
+    return tools.is_refused(tools.call_tool(home, act["name"], action_arguments(act)))
 
 
-def _seconds(home: Home, most: int) -> Iterator[int]:
+def _seconds(home: MatterHome, most: int) -> Iterator[int]:
     """Let the home live second by second, from now on."""
     for second in range(most):
         yield second
-        passage.advance(home, home.tick + max(1, round(1 / home.interval)))
+        passage.advance_home(home, home.tick + max(1, round(1 / home.interval)))
 
 
 def _wanted(asserts: Iterable[AttributeAssert]) -> dict[Path, Any]:

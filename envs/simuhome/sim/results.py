@@ -51,12 +51,12 @@ class OperationError(Exception):
         super().__init__(f"{type}: {detail or self.label}")
 
     @property
-    def status(self) -> int:
+    def http_status(self) -> int:
         """The HTTP status code of the error type."""
         return HTTP_STATUS.get(self.type, 500)
 
 
-class Unhandled(OperationError):
+class UnhandledError(OperationError):
     """An error that the released program does not handle: an agent sees 500, and a workflow never gets over its step."""
 
     def __init__(self, detail: str) -> None:
@@ -94,7 +94,7 @@ def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
 
     The released program's client sees only the HTTP status and the URL; the reason stays on the server.
     """
-    status = failure.status
+    status = failure.http_status
     side = "Client" if status < 500 else "Server"
     detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
     return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
@@ -102,4 +102,4 @@ def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
 
 def plain_error_envelope(failure: OperationError) -> dict[str, Any]:
     """The envelope of a refused call in mended mode, with type and reason."""
-    return error_envelope(failure.status, failure.type, failure.type, failure.detail or failure.label)
+    return error_envelope(failure.http_status, failure.type, failure.type, failure.detail or failure.label)

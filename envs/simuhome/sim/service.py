@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
-from homerl.envs.simuhome.sim.home import ClusterView, Device, Home
-from homerl.envs.simuhome.sim.results import OperationError, Unhandled, is_number, refuse_unless
+from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
+from homerl.envs.simuhome.sim.results import OperationError, UnhandledError, is_number, refuse_unless
 from homerl.envs.simuhome.sim.spec import REQUIRED, Cluster, Struct, enum_member
 
 RESERVED = {"self", "endpoint_id", "cluster_id", "command_id"}
@@ -49,7 +49,7 @@ def coerced_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
     return {**args, "endpoint_id": read_endpoint(args["endpoint_id"])}
 
 
-def require_device(home: Home, device_id: Any) -> Device:
+def require_device(home: MatterHome, device_id: Any) -> MatterDevice:
     """The device with this id. Raises `OperationError` if there is none."""
     device = home.plan.devices.get(device_id) if isinstance(device_id, str) else None
     if device is None:
@@ -62,7 +62,7 @@ def _endpoint_of(given: Any) -> Any:
     return int(given) if isinstance(given, (int, float)) and given == int(given) else given
 
 
-def _check_heat_pump_command(home: Home, device: Device, cluster: str, command: Any) -> None:
+def _check_heat_pump_command(home: MatterHome, device: MatterDevice, cluster: str, command: Any) -> None:
     """In mended mode refuse what a heat pump without current does not do; in strict mode, to move its setpoint while it can
     adjust its power. The released program asks for both, but takes no number from a file for a member of an enumeration,
     and no object for a structure.
@@ -70,14 +70,14 @@ def _check_heat_pump_command(home: Home, device: Device, cluster: str, command: 
     if cluster not in ("DeviceEnergyManagement", "Thermostat"):
         return
     if not home.plan.strict:
-        status = home.view(device.id, "PowerSource")["Status"]
+        status = home.cluster_view(device.id, "PowerSource")["Status"]
         refuse_unless(status not in NO_CURRENT, "DEPENDENCY_VIOLATION", f"{device.id} has no current")
     elif (cluster, command) == ("Thermostat", "SetpointRaiseLower"):
-        capability = home.view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
+        capability = home.cluster_view(device.id, "DeviceEnergyManagement")["PowerAdjustmentCapability"]
         refuse_unless(not isinstance(capability, Struct), "DEPENDENCY_VIOLATION", "the heat pump adjusts its power itself")
 
 
-def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
+def _require_cluster(device: MatterDevice, endpoint: Any, cluster: Any) -> Cluster:
     if type(endpoint) is not int or endpoint not in device.type.endpoints:
         raise OperationError("ENDPOINT_NOT_FOUND", f"{device.id} has no endpoint {endpoint!r}")
     spec = device.type.endpoints[endpoint].get(cluster)
@@ -86,11 +86,11 @@ def _require_cluster(device: Device, endpoint: Any, cluster: Any) -> Cluster:
     return spec
 
 
-def _powered(home: Home, device: Device) -> bool:
+def _powered(home: MatterHome, device: MatterDevice) -> bool:
     return ClusterView(home, device, 1, "OnOff")["OnOff"] is True
 
 
-def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
+def execute_command(home: MatterHome, device_id: Any, endpoint_id: Any, cluster_id: Any, command_id: Any, args: Any) -> Any:
     """Run a command and return its data. Raises `OperationError`, and then nothing has changed.
 
     A Python error from unsuitable values becomes the error of the released program.
@@ -101,7 +101,7 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     if args:
         refuse_unless(isinstance(args, dict), "COMMAND_INVALID_ARGS", "args is an object")
         if reserved := RESERVED & args.keys():
-            raise Unhandled(f"an argument has a reserved name: {sorted(reserved)}")
+            raise UnhandledError(f"an argument has a reserved name: {sorted(reserved)}")
     if not isinstance(cluster_id, str):
         raise OperationError("CLUSTER_NOT_FOUND")
     if device.type.name == "heat_pump":
@@ -114,7 +114,7 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
         endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
     arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
     try:
-        return home.attempt(
+        return home.run_or_undo(
             COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments
         )
     except TypeError as error:
@@ -124,9 +124,11 @@ def execute_command(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
         raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
-def _find_command(home: Home, device: Device, endpoint: Any, cluster_id: str, command: Any) -> tuple[int, Mapping[str, Any]]:
+def _find_command(
+    home: MatterHome, device: MatterDevice, endpoint: Any, cluster_id: str, command: Any
+) -> tuple[int, Mapping[str, Any]]:
     """The endpoint at which a command runs, and its parameters. Raises `OperationError` if the device does not take it."""
-    if device.type.power.concern(endpoint, cluster_id, command):
+    if device.type.power.covers_command(endpoint, cluster_id, command):
         refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
         endpoint = endpoint if device.type.power.at else 1
     cluster = _require_cluster(device, endpoint, cluster_id)
@@ -149,7 +151,9 @@ def _bind_arguments(cluster: str, command: str, parameters: Mapping[str, Any], a
     return bound
 
 
-def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any) -> Any:
+def write_attribute(
+    home: MatterHome, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any
+) -> Any:
     """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
     device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
@@ -161,15 +165,15 @@ def write_attribute(home: Home, device_id: Any, endpoint_id: Any, cluster_id: An
     cluster = _require_cluster(device, endpoint_id, cluster_id)
     view = ClusterView(home, device, endpoint_id, cluster_id)
     try:
-        return home.attempt(_write_checked, view, cluster, attribute_id, value)
+        return home.run_or_undo(_write_checked, view, cluster, attribute_id, value)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise OperationError("INTERNAL_ERROR", str(error)) from None
 
 
-def _check_guarded(home: Home, device: Device, endpoint: Any, cluster: Any, attribute: Any) -> None:
+def _check_guarded(home: MatterHome, device: MatterDevice, endpoint: Any, cluster: Any, attribute: Any) -> None:
     """The checks of a guarded device type before the cluster is looked up: read-only attributes and power."""
     spec = device.type.endpoints.get(endpoint, {}).get(cluster) if type(endpoint) is int else None
-    if spec and device.type.read_only(endpoint, spec, attribute):
+    if spec and device.type.is_read_only(endpoint, spec, attribute):
         raise OperationError("READ_ONLY", label=f"{attribute} attribute is read-only")
     power = device.type.power
     if attribute in power.writes.get(cluster, ()) and power.writes_at in (None, endpoint):
@@ -191,9 +195,9 @@ def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: A
     if own and (attribute in view or attribute not in cluster.attributes):
         return own(view, attribute, value)
     refuse_unless(attribute in view, "ATTRIBUTE_NOT_FOUND", f"{cluster.name} has no attribute {attribute!r}")
-    read_only = view.device.type.read_only(view.endpoint, cluster, attribute)
+    read_only = view.device.type.is_read_only(view.endpoint, cluster, attribute)
     refuse_unless(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
-    if not view.strict and attribute in cluster.enums:
+    if not view.is_strict and attribute in cluster.enums:
         value = enum_member(cluster.enums[attribute], value)
     old, view[attribute] = view[attribute], value
     return {"cluster": cluster.name, "attribute": attribute, "old_value": old, "new_value": value}

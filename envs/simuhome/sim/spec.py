@@ -78,7 +78,7 @@ class PowerRules:
     writes: Mapping[str, frozenset[str]] = field(default_factory=dict)
     writes_at: int | None = None
 
-    def concern(self, endpoint: Any, cluster: str, command: Any) -> bool:
+    def covers_command(self, endpoint: Any, cluster: str, command: Any) -> bool:
         """Whether a command needs power. A workflow's step may give a list as the command, which cannot be hashed."""
         return cluster in self.commands and self.at in (None, endpoint) and command not in tuple(self.without)
 
@@ -97,11 +97,11 @@ class Cycle:
     shares: tuple[int, ...]
     whole_seconds: bool
 
-    def duration(self, choice: Any) -> int:
+    def duration_seconds(self, choice: Any) -> int:
         """The length of the programme in seconds, for a mode or level."""
         return self.seconds.get(choice, self.otherwise) if isinstance(choice, (int, float)) else self.otherwise
 
-    def phase(self, elapsed: float, total: float) -> int:
+    def phase_index(self, elapsed: float, total: float) -> int:
         """The index of the phase after `elapsed` of `total` seconds."""
         parts, reached = sum(self.shares), 0.0
         for index, share in enumerate(self.shares):
@@ -133,18 +133,20 @@ class DeviceType:
     rows: Mapping[str, Mapping[str, list[int]]]
 
     @cached_property
-    def offsets(self) -> dict[str, int]:
+    def slot_offsets(self) -> dict[str, int]:
         """The offset of each flat key among a device's values."""
         return {key: offset for offset, key in enumerate(self.initial)}
 
     @cached_property
-    def tables(self) -> Tables:
+    def offset_tables(self) -> Tables:
         """The offset of each attribute, by endpoint and cluster."""
-        return self.tables_of(self.offsets)
+        return self.tables_for_offsets(self.slot_offsets)
 
-    def tables_of(self, offsets: Mapping[str, int]) -> Tables:
+    def tables_for_offsets(self, offsets: Mapping[str, int]) -> Tables:
         """Offsets by endpoint and cluster, of a device with other keys too."""
-        tables: dict[tuple[int, str], dict[str, int]] = {(endpoint, cluster.name): {} for endpoint, cluster in self.places}
+        tables: dict[tuple[int, str], dict[str, int]] = {
+            (endpoint, cluster.name): {} for endpoint, cluster in self.cluster_places
+        }
         places = {(str(endpoint), cluster): table for (endpoint, cluster), table in tables.items()}
         for key, offset in offsets.items():
             endpoint, cluster, attribute = (*key.split(".", 2), "", "")[:3]
@@ -153,29 +155,29 @@ class DeviceType:
         return tables
 
     @cached_property
-    def places(self) -> tuple[tuple[int, Cluster], ...]:
+    def cluster_places(self) -> tuple[tuple[int, Cluster], ...]:
         """All pairs of an endpoint and a cluster at it."""
         return tuple((endpoint, cluster) for endpoint, clusters in self.endpoints.items() for cluster in clusters.values())
 
     @cached_property
     def endpoint_of(self) -> dict[str, int]:
         """The first endpoint of each cluster, by the cluster's name."""
-        return {cluster.name: endpoint for endpoint, cluster in reversed(self.places)}
+        return {cluster.name: endpoint for endpoint, cluster in reversed(self.cluster_places)}
 
     @cached_property
     def at_any_time(self) -> dict[tuple[int, str, str], Mapping[str, Any]]:
         """The parameters of the commands that the device takes on and off alike, by endpoint, cluster and command."""
         return {
             (endpoint, cluster.name, command): parameters
-            for endpoint, cluster in self.places
+            for endpoint, cluster in self.cluster_places
             for command, parameters in cluster.commands.items()
-            if not self.power.concern(endpoint, cluster.name, command)
+            if not self.power.covers_command(endpoint, cluster.name, command)
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _known_type, (self.name,)  # every process reads the same catalogue
 
-    def read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
+    def is_read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
         """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
         return f"{endpoint}.{cluster.name}.{attribute}" in self.initial and attribute not in cluster.writable
 
@@ -191,19 +193,19 @@ def enum_member(kind: str, value: Any) -> Any:
     """A number, or a list of numbers, as members of an enumeration. Other values stay as they are."""
     if isinstance(value, list):
         return [enum_member(kind, one) for one in value]
-    known = enumerations()[kind]
+    known = all_enumerations()[kind]
     return known(value) if isinstance(value, int) and value in known._value2member_map_ else value
 
 
 @lru_cache(maxsize=1)
-def enumerations() -> dict[str, type[IntEnum]]:
+def all_enumerations() -> dict[str, type[IntEnum]]:
     """The enumerations of the catalogue by name."""
     data = read_yaml(CATALOGUE / "enums.yaml").data
     return {name: cast(Any, Enumeration)(name, members, module=__name__) for name, members in data.items()}
 
 
 @lru_cache(maxsize=1)
-def clusters() -> dict[str, Cluster]:
+def all_clusters() -> dict[str, Cluster]:
     """The clusters of the catalogue by name."""
     data = read_yaml(CATALOGUE / "clusters.yaml").data
     return {
@@ -222,7 +224,7 @@ def _known_type(name: str) -> DeviceType:
 
 
 def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
-    known = clusters()
+    known = all_clusters()
     endpoints: dict[int, dict[str, Cluster]] = {}
     initial: dict[str, Any] = {}
     identity = {"VendorName": given["vendor"], "ProductName": given["product"], "ProductID": given["product_id"]}

@@ -18,7 +18,7 @@ from typing import NamedTuple
 TENTH = 0.1
 
 
-class Later(int):
+class LaterCounter(int):
     """A counter of a second that is not the first since the reset.
 
     What was taken off as a whole second leaves another fraction. It has the text of its integer, since state keys are made
@@ -26,7 +26,7 @@ class Later(int):
     """
 
 
-class Count(NamedTuple):
+class PassCount(NamedTuple):
     """What some passes counted: the number of passes that were used, the seconds, and the counter after them."""
 
     passes: int
@@ -34,7 +34,7 @@ class Count(NamedTuple):
     counter: float
 
 
-def count(counter: float, passes: int, interval: float, most: float = math.inf) -> Count:
+def count_seconds(counter: float, passes: int, interval: float, most: float = math.inf) -> PassCount:
     """Count `passes` passes of `interval` seconds. Stop after the pass in which `most` seconds are reached."""
     if interval == TENTH and isinstance(counter, int):
         return _count_tenths(counter, passes, most)
@@ -43,16 +43,16 @@ def count(counter: float, passes: int, interval: float, most: float = math.inf) 
         used, fraction = used + 1, fraction + interval
         whole = int(fraction)
         seconds, fraction = seconds + whole, fraction - whole
-    return Count(used, seconds, fraction)
+    return PassCount(used, seconds, fraction)
 
 
-def _count_tenths(counter: int, passes: int, most: float) -> Count:
+def _count_tenths(counter: int, passes: int, most: float) -> PassCount:
     before = _seconds_of(counter)
     if most < math.inf:
         passes = min(passes, max(0, 10 * (before + math.ceil(most)) + 1 - counter))
     after = counter + passes
-    kept = Later((after - 1) % 10 + 1) if after > 10 or isinstance(counter, Later) else after
-    return Count(passes, _seconds_of(after) - before, kept)
+    kept = LaterCounter((after - 1) % 10 + 1) if after > 10 or isinstance(counter, LaterCounter) else after
+    return PassCount(passes, _seconds_of(after) - before, kept)
 
 
 def _seconds_of(passes: int) -> int:
@@ -64,5 +64,5 @@ def _fraction(counter: float) -> float:
     """The fraction of a second in a counter."""
     if not isinstance(counter, int):
         return counter
-    first = sum([TENTH] * 11) - 1 if isinstance(counter, Later) else TENTH * min(counter, 1)
+    first = sum([TENTH] * 11) - 1 if isinstance(counter, LaterCounter) else TENTH * min(counter, 1)
     return sum([TENTH] * (counter - 1), first)

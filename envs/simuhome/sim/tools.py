@@ -16,11 +16,11 @@ from types import NoneType
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from homerl.envs.core.world import excess_of
+from homerl.envs.core.world import why_action_too_large
 from homerl.envs.simuhome.sim import load, queries, service, workflows
 from homerl.envs.simuhome.sim.cluster_docs import SearchError, search_passages
 from homerl.envs.simuhome.sim.config import TICK_INTERVALS
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.results import (
     OperationError,
     error_envelope,
@@ -38,7 +38,7 @@ ANY = ("boolean", "integer", "number", "string", "array", "object", "null")
 
 
 @dataclass(frozen=True)
-class Tool:
+class SimuHomeTool:
     """A tool of the agent.
 
     `route` is its path in the released program's HTTP service. `query` says that the URL also carries the arguments as
@@ -47,7 +47,7 @@ class Tool:
 
     name: str
     description: str
-    act: Callable[[Home, Arguments], Any]
+    act: Callable[[MatterHome, Arguments], Any]
     route: str
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
@@ -58,50 +58,50 @@ class Tool:
         return _known, (self.name,)  # every process has the same tools
 
     @cached_property
-    def required(self) -> tuple[str, ...]:
+    def required_parameters(self) -> tuple[str, ...]:
         """The names of the parameters that must be given."""
         return tuple(name for name in self.parameters if name not in self.optional)
 
-    def schema(self) -> dict[str, Any]:
+    def function_schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
         properties = {name: dict(schema) for name, schema in self.parameters.items()}
-        parameters = {"type": "object", "properties": properties, "required": list(self.required)}
+        parameters = {"type": "object", "properties": properties, "required": list(self.required_parameters)}
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
-    def url(self, arguments: Arguments, base: str) -> str:
+    def request_url(self, arguments: Arguments, base: str) -> str:
         """The URL that a client of the released program's service would request."""
         given = {name: str(part)[:LONGEST_PART] for name, part in arguments.items() if name in self.parameters}
         path = self.route.format_map({key: quote(value, safe="", errors="replace") for key, value in given.items()})
         return f"{base}{path}" + (f"?{urlencode(given, errors='replace')}" if self.query and given else "")
 
-    def check_names(self, arguments: Arguments) -> dict[str, Any] | None:
+    def check_parameter_names(self, arguments: Arguments) -> dict[str, Any] | None:
         """The refusal of a call that lacks a required parameter or has an unknown one, or None.
 
         Tools without required parameters ignore unknown ones, as in the released program.
         """
         if not self.checked or arguments.keys() == self.parameters.keys():
             return None
-        if missing := [name for name in self.required if name not in arguments]:
+        if missing := [name for name in self.required_parameters if name not in arguments]:
             detail = f"Missing required arguments: {', '.join(missing)}"
             return error_envelope(400, "VALIDATION_ERROR", "MISSING_PARAMETERS", detail)
         foreign = [str(name) for name in arguments if name not in self.parameters]
-        if self.required and foreign:
+        if self.required_parameters and foreign:
             detail = f"Invalid parameters: {', '.join(foreign)}. Allowed: {', '.join(sorted(self.parameters))}"
             return error_envelope(400, "VALIDATION_ERROR", "INVALID_PARAMETERS", detail)
         return None
 
 
-def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
+def call_tool(home: MatterHome, name: str, arguments: Arguments, base_url: str = BASE_URL) -> dict[str, Any]:
     """Call a tool by name. The result is the envelope that the released program gives the agent."""
     tool = TOOLS.get(name)
     if tool is None:
         return {"error": f"Unknown tool '{name}'"}
-    if excess := excess_of(arguments):
+    if excess := why_action_too_large(arguments):
         return error_envelope(400, "VALIDATION_ERROR", "OUT_OF_RANGE", excess)
-    if refused := tool.check_names(arguments):
+    if refused := tool.check_parameter_names(arguments):
         return refused
-    if excess := excess_number(arguments):
+    if excess := why_number_too_large(arguments):
         return error_envelope(400, "VALIDATION_ERROR", "OUT_OF_RANGE", excess)
     if not tool.checked and "device_id" not in arguments:
         return {"error": "'device_id'"}
@@ -113,18 +113,18 @@ def call_tool(home: Home, name: str, arguments: Arguments, base_url: str = BASE_
         return error_envelope(500, "INTERNAL_ERROR", "INTERNAL_ERROR", str(error))
     except OperationError as failure:
         return (
-            http_error_envelope(failure, tool.url(arguments, base_url))
+            http_error_envelope(failure, tool.request_url(arguments, base_url))
             if home.plan.strict
             else plain_error_envelope(failure)
         )
 
 
-def excess_number(value: Any) -> str | None:
+def why_number_too_large(value: Any) -> str | None:
     """Why a number in a value, or at any depth of it, is larger than any that a home takes; None if there is none."""
     if isinstance(value, (int, float)):
         return None if -MOST_NUMBER < value < MOST_NUMBER else "a number is finite and smaller than 2 to the power of 63"
     for inner in value.values() if isinstance(value, (dict, Mapping)) else value if isinstance(value, list) else ():
-        if not isinstance(inner, (str, bool, NoneType)) and (found := excess_number(inner)):
+        if not isinstance(inner, (str, bool, NoneType)) and (found := why_number_too_large(inner)):
             return found
     return None
 
@@ -134,15 +134,15 @@ def is_refused(result: Mapping[str, Any]) -> bool:
     return "error" in result and result["error"] is not None
 
 
-def _read(function: Callable[..., Any], *names: str) -> Callable[[Home, Arguments], Any]:
+def _read(function: Callable[..., Any], *names: str) -> Callable[[MatterHome, Arguments], Any]:
     return lambda home, arguments: function(home, *(arguments[name] for name in names))
 
 
-def _execute(home: Home, arguments: Arguments) -> Any:
+def _execute(home: MatterHome, arguments: Arguments) -> Any:
     return service.execute_command(home, **_addressed(arguments))
 
 
-def _write(home: Home, arguments: Arguments) -> Any:
+def _write(home: MatterHome, arguments: Arguments) -> Any:
     return service.write_attribute(home, **_addressed(arguments))
 
 
@@ -152,7 +152,7 @@ def _addressed(arguments: Arguments) -> dict[str, Any]:
     return service.coerced_arguments(arguments)
 
 
-def _list(home: Home, arguments: Arguments) -> Any:
+def _list(home: MatterHome, arguments: Arguments) -> Any:
     return workflows.list_workflows(home, *(arguments.get(name) for name in ("status", "from_time", "to_time")))
 
 
@@ -179,86 +179,86 @@ STEP = {
 PLACE = {"device_id": DEVICE, "endpoint_id": ENDPOINT, "cluster_id": CLUSTER}
 
 ALL_TOOLS = (
-    Tool("get_rooms", "List the rooms of the home.", _read(queries.rooms), "/rooms"),
-    Tool(
+    SimuHomeTool("get_rooms", "List the rooms of the home.", _read(queries.list_rooms), "/rooms"),
+    SimuHomeTool(
         "get_room_devices", "List the devices of a room with their types.",
         _read(queries.room_devices, "room_id"), "/rooms/{room_id}/devices", {"room_id": ROOM},
     ),
-    Tool(
+    SimuHomeTool(
         "get_room_states", "Read a room's temperature, humidity (both in hundredths), illuminance (lux) and PM10.",
         _read(queries.room_states, "room_id"), "/rooms/{room_id}/states", {"room_id": ROOM},
     ),
-    Tool("get_home_state", "Read the whole home: time, rooms, devices.", _read(queries.home_state), "/home/state"),
-    Tool(
+    SimuHomeTool("get_home_state", "Read the whole home: time, rooms, devices.", _read(queries.home_state), "/home/state"),
+    SimuHomeTool(
         "get_device_structure", "Read a device's endpoints, clusters, typed attributes and commands.",
         _read(queries.device_structure, "device_id"), "/devices/{device_id}/structure", {"device_id": DEVICE}, checked=False,
     ),
-    Tool(
+    SimuHomeTool(
         "get_all_attributes", "Read all attributes of a device.",
         _read(queries.all_attributes, "device_id"), "/devices/{device_id}/attributes", {"device_id": DEVICE},
     ),
-    Tool(
+    SimuHomeTool(
         "get_attribute", "Read one attribute of a device.",
         _read(queries.read_attribute, "device_id", "endpoint_id", "cluster_id", "attribute_id"),
         "/devices/{device_id}/attributes/{endpoint_id}/{cluster_id}/{attribute_id}", {**PLACE, "attribute_id": TEXT},
     ),
-    Tool(
+    SimuHomeTool(
         "execute_command", "Run a command of a cluster of a device.", _execute, "/devices/{device_id}/commands",
         {**PLACE, "command_id": TEXT, "args": {"type": "object", "description": "the command's arguments, {} for none"}},
     ),
-    Tool(
+    SimuHomeTool(
         "write_attribute", "Set an attribute of a device.", _write, "/devices/{device_id}/attributes/write",
         {**PLACE, "attribute_id": TEXT, "value": {"type": list(ANY), "description": "the new value"}},
     ),
-    Tool(
+    SimuHomeTool(
         "schedule_workflow", "Register steps to be done in order at a virtual time to come. They are not checked.",
         _read(workflows.schedule_workflow, "start_time", "steps"), "/schedule/workflow",
         {"start_time": TIME, "steps": {"type": "array", "items": STEP, "minItems": 1}},
     ),
-    Tool(
+    SimuHomeTool(
         "get_workflow_status", "Read how far a workflow has come.",
         _read(workflows.workflow_status, "workflow_id"), "/schedule/workflow/{workflow_id}/status", {"workflow_id": FLOW},
     ),
-    Tool(
+    SimuHomeTool(
         "get_workflow_list", "List workflows, all or some.", _list, "/schedule/workflows",
         {"status": {"type": "string", "enum": list(workflows.STATUSES)}, "from_time": TIME, "to_time": TIME},
         optional=("status", "from_time", "to_time"), query=True,
     ),
-    Tool(
+    SimuHomeTool(
         "cancel_workflow", "Cancel a workflow that is still to come.",
         _read(workflows.cancel_workflow, "workflow_id"), "/schedule/workflow/{workflow_id}/cancel", {"workflow_id": FLOW},
     ),
-    Tool("get_current_time", "Read the virtual time.", lambda home, _: {"now": home.now}, "/time"),
-    Tool(
+    SimuHomeTool("get_current_time", "Read the virtual time.", lambda home, _: {"now": home.clock_text}, "/time"),
+    SimuHomeTool(
         "get_environment_control_rules", "Read which devices move a room variable, and how.",
         _read(queries.control_rules, "state"), "/environment/control_rules/{state}",
         {"state": {"type": "string", "enum": ["temperature", "humidity", "air_quality", "illuminance"]}}, query=True,
     ),
-    Tool(
+    SimuHomeTool(
         "get_cluster_doc", "Search what is written about clusters, their attributes and commands.",
         lambda home, arguments: {"text": search_passages(arguments["query"], arguments["top_k"])}, "",
         {"query": TEXT, "top_k": {"type": "integer", "minimum": 1, "maximum": 100, "description": "how many passages"}},
     ),
-    Tool(
+    SimuHomeTool(
         "add_device", "Put a new device in a room.",
         _read(load.add_device, "room_id", "device_type", "device_id"), "/devices/add",
         {"room_id": ROOM, "device_type": TEXT, "device_id": DEVICE},
     ),
-    Tool(
+    SimuHomeTool(
         "remove_device", "Take a device out of the home.",
         _read(load.remove_device, "device_id"), "/devices/{device_id}", {"device_id": DEVICE},
     ),
-    Tool(
+    SimuHomeTool(
         "set_tick_interval", "Set how many virtual seconds a tick takes.",
         _read(load.set_tick_interval, "tick_interval"), "/simulation/tick_interval",
         {"tick_interval": {"type": "number", "description": "above 0", **TICK_INTERVALS}},
     ),
-    Tool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
+    SimuHomeTool("finish", "End the task with an answer to the user.", lambda home, _: None, "", {"answer": TEXT}),
 )  # fmt: skip
 TOOLS = {tool.name: tool for tool in ALL_TOOLS}
 
 
-def _known(name: str) -> Tool:
+def _known(name: str) -> SimuHomeTool:
     return TOOLS[name]
 
 

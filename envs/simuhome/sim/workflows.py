@@ -18,8 +18,8 @@ from typing import Any
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.simuhome.sim import service
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import Home, Workflow
-from homerl.envs.simuhome.sim.results import OperationError, Unhandled, refuse_unless
+from homerl.envs.simuhome.sim.home import MatterHome, Workflow
+from homerl.envs.simuhome.sim.results import OperationError, UnhandledError, refuse_unless
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled")
 MAX_PENDING = 1000
@@ -39,7 +39,7 @@ def parse_time(text: Any) -> datetime:
         raise OperationError("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
 
 
-def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
+def schedule_workflow(home: MatterHome, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
     """Register a workflow for a time in the future.
 
     Raises `OperationError` if the time or the form of the steps is wrong. Whether the devices, commands and attributes
@@ -49,10 +49,10 @@ def schedule_workflow(home: Home, start_time: Any, steps: Any, description: Any 
     for step in steps:
         refuse_unless(step["tool"] in STEP_KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
     seconds = (parse_time(start_time) - home.plan.base_time).total_seconds()
-    refuse_unless(seconds > home.seconds, "VALIDATION_ERROR", "start_time is not in the future")
+    refuse_unless(seconds > home.elapsed_seconds, "VALIDATION_ERROR", "start_time is not in the future")
     pending = sum(flow.status == "pending" for flow in home.workflows)
     refuse_unless(pending < MAX_PENDING, "VALIDATION_ERROR", f"{MAX_PENDING} workflows are waiting already")
-    number = text_hash(f"{home.plan.digest} {len(home.workflows)}")
+    number = text_hash(f"{home.plan.plan_hash} {len(home.workflows)}")
     text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
     due = math.ceil((seconds - home.offset) / home.interval)
     flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps), description)
@@ -69,19 +69,19 @@ def _check_steps(start_time: Any, steps: Any) -> None:
         refuse_unless(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
 
 
-def _require_workflow(home: Home, workflow_id: Any) -> Workflow:
+def _require_workflow(home: MatterHome, workflow_id: Any) -> Workflow:
     flow = next((flow for flow in home.workflows if flow.id == workflow_id), None)
     if flow is None:
         raise OperationError("VALIDATION_ERROR", f"there is no workflow {workflow_id!r}")
     return flow
 
 
-def workflow_status(home: Home, workflow_id: Any) -> dict[str, Any]:
+def workflow_status(home: MatterHome, workflow_id: Any) -> dict[str, Any]:
     """How far a workflow has come. Raises `OperationError` if there is none of that id."""
-    return _require_workflow(home, workflow_id).record()
+    return _require_workflow(home, workflow_id).to_record()
 
 
-def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
+def list_workflows(home: MatterHome, status: Any = None, from_time: Any = None, to_time: Any = None) -> list[dict[str, Any]]:
     """The workflows with a status and a start time in a span, each optional. Their errors are left out."""
     status, from_time, to_time = (None if given in NOT_GIVEN else given for given in (status, from_time, to_time))
     refuse_unless(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
@@ -92,11 +92,11 @@ def list_workflows(home: Home, status: Any = None, from_time: Any = None, to_tim
     for flow in home.workflows:
         at = parse_time(flow.start_time)
         if (status is None or flow.status == status) and (start is None or at >= start) and (end is None or at <= end):
-            records.append({key: value for key, value in flow.record().items() if key != "error"})
+            records.append({key: value for key, value in flow.to_record().items() if key != "error"})
     return records
 
 
-def cancel_workflow(home: Home, workflow_id: Any) -> dict[str, Any]:
+def cancel_workflow(home: MatterHome, workflow_id: Any) -> dict[str, Any]:
     """Cancel a workflow that has not run yet. Raises `OperationError` if it has, or if there is none of that id."""
     flow = _require_workflow(home, workflow_id)
     data = {"workflow_id": flow.id, "status": "cancelled"}
@@ -107,16 +107,16 @@ def cancel_workflow(home: Home, workflow_id: Any) -> dict[str, Any]:
     return data
 
 
-def _replace_workflow(home: Home, flow: Workflow) -> None:
+def _replace_workflow(home: MatterHome, flow: Workflow) -> None:
     home.workflows = tuple(flow if flow.id == old.id else old for old in home.workflows)
 
 
-def next_due(home: Home) -> int | None:
+def next_due(home: MatterHome) -> int | None:
     """The tick at which the next pending workflow is due, or None."""
     return min((flow.due for flow in home.workflows if flow.status == "pending"), default=None)
 
 
-def run_due(home: Home, live: bool) -> None:
+def run_due(home: MatterHome, live: bool) -> None:
     """Run the workflows that are due: first by time, then in the order of registration.
 
     In a live tick the released program runs `MOST_IN_LIVE_TICK`; the others run in the next ticks.
@@ -131,10 +131,10 @@ class MalformedStep(Exception):
     """A step that makes the released program's scheduler crash."""
 
 
-def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
+def _run_workflow(home: MatterHome, flow: Workflow, live: bool) -> None:
     for number, step in enumerate(json.loads(flow.steps)):
         try:
-            home.attempt(_run_step, home, step["tool"], step["args"])
+            home.run_or_undo(_run_step, home, step["tool"], step["args"])
         except OperationError as failure:
             return _replace_workflow(home, replace(flow, status="failed", error=failure.label))
         except MalformedStep as wrong:
@@ -148,7 +148,7 @@ def _run_workflow(home: Home, flow: Workflow, live: bool) -> None:
     return _replace_workflow(home, replace(flow, status="completed"))
 
 
-def _run_step(home: Home, tool: str, args: dict[str, Any]) -> None:
+def _run_step(home: MatterHome, tool: str, args: dict[str, Any]) -> None:
     optional = {"args"}
     if set(args) - STEP_KEYS[tool] or STEP_KEYS[tool] - optional - set(args):
         raise MalformedStep(f"{tool} takes {', '.join(sorted(STEP_KEYS[tool]))}")
@@ -157,7 +157,7 @@ def _run_step(home: Home, tool: str, args: dict[str, Any]) -> None:
     if tool == "execute_command":
         try:
             service.execute_command(home, **({"args": {}} | args))
-        except Unhandled as failure:
+        except UnhandledError as failure:
             raise MalformedStep(failure.detail) from None
         return
     try:

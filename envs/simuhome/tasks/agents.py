@@ -20,20 +20,20 @@ from itertools import groupby
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
-from homerl.envs.core.world import arguments_in
+from homerl.envs.core.world import action_arguments
 from homerl.envs.simuhome.sim import evaluate, tools
 from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
 from homerl.envs.simuhome.sim.device_calls import Action
 from homerl.envs.simuhome.sim.episodes import EpisodeFile, GoalSpec
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.react import MAX_POLLS, poll_seconds
-from homerl.envs.simuhome.sim.reference import asserts_by_device, reference_calls, seconds_until, seconds_until_taken
+from homerl.envs.simuhome.sim.reference import asserts_by_device, seconds_until, seconds_until_taken, solution_calls
 from homerl.envs.simuhome.sim.room_calls import moving_calls
-from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, situation_of
-from homerl.play.candidates import candidates
+from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, simuhome_situation
+from homerl.play.candidates import draw_candidates
 from homerl.play.episode import Episode
-from homerl.play.messages import calls_of
+from homerl.play.messages import tool_calls_of
 from homerl.play.situation import Reply
 
 READ_TOOLS = ("get_attribute", "get_all_attributes")
@@ -41,7 +41,7 @@ ACTS = ("execute_command", "write_attribute")
 
 
 def expert_plan(
-    file: EpisodeFile, home: Home, reply: str, minimal: bool = False, sweeping: bool = False
+    file: EpisodeFile, home: MatterHome, reply: str, minimal: bool = False, sweeping: bool = False
 ) -> list[list[Action]]:
     """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
 
@@ -51,12 +51,12 @@ def expert_plan(
     `sweeping` makes every call in a room that may help, where the fewest would do.
     """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
-    reads = [] if minimal and file.decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
+    reads = [] if minimal and file.is_decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
-    if file.meta.query_type == "qt2" and file.decided_by_rule:
+    if file.meta.query_type == "qt2" and file.is_decided_by_rule:
         acts = [act for goal in file.eval.goals for act in (helping_calls if sweeping else fewest_calls)(goal, home)]
-    elif file.decided_by_rule:
-        acts = [act for act in reference_calls(file, home) if act["name"] != "finish" and act not in seen]
+    elif file.is_decided_by_rule:
+        acts = [act for act in solution_calls(file, home) if act["name"] != "finish" and act not in seen]
     looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
     return [*looked, *_at_once(acts), [{"name": "finish", "answer": reply}]]
 
@@ -71,12 +71,12 @@ def _at_once(acts: list[Action]) -> list[list[Action]]:
     return parts
 
 
-def helping_calls(goal: GoalSpec, home: Home) -> list[Action]:
+def helping_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
     """Every call in the room that moves a goal's variable, or would if its device were in another state."""
     return moving_calls(home, goal.room_id, goal.room_state, goal.direction)
 
 
-def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
+def fewest_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
     """The fewest calls to one device that move a goal's variable.
 
     If no single device is enough, the result is every call in the room that helps.
@@ -87,24 +87,24 @@ def fewest_calls(goal: GoalSpec, home: Home) -> list[Action]:
     for group in sorted(alone, key=len):
         twin = home.fork()
         for act in group:
-            tools.call_tool(twin, act["name"], arguments_in(act))
-        if evaluate.variable_moved(goal, evaluate.final_state(twin), untouched):
+            tools.call_tool(twin, act["name"], action_arguments(act))
+        if evaluate.has_variable_moved(goal, evaluate.final_state(twin), untouched):
             return group
     return acts
 
 
-def needed_reads(file: EpisodeFile, home: Home) -> list[Action]:
+def needed_reads(file: EpisodeFile, home: MatterHome) -> list[Action]:
     """The reads that an agent needs in order to answer, or to know what to do, each once."""
     reads: list[Action] = []
     for goal in file.eval.goals:
-        if goal.device_id in home.plan.devices and goal.attribute:
-            reads.append(_attribute_read(goal.device_id, *goal.attribute.split(".")))
+        if goal.device_id in home.plan.devices and goal.asked_attribute:
+            reads.append(_attribute_read(goal.device_id, *goal.asked_attribute.split(".")))
         if goal.when:
             reads.append({"name": "get_current_time"})
             if goal.anchor:
                 reads.append(_attribute_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
         elif goal.direction:
-            movers = (d for d in home.plan.by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
+            movers = (d for d in home.plan.devices_by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
             reads += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
     return [act for index, act in enumerate(reads) if act not in reads[:index]]
 
@@ -121,7 +121,7 @@ def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
     would repeat the `last` call. Of several workflows, that is asked which makes the most of the time that is left.
     """
     file, home, polls = situation.file, situation.home, situation.polls
-    if not (file.decided_by_rule and file.meta.query_type == "qt3"):
+    if not (file.is_decided_by_rule and file.meta.query_type == "qt3"):
         return None
     if not (left := _seconds_left(file.eval.goals, home, act)):
         return None
@@ -129,11 +129,11 @@ def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
     if fitting := [wait for wait in waits if wait[0] <= left]:
         return {"name": "get_workflow_status", "workflow_id": max(fitting, key=lambda wait: wait[0])[1]}
     at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
-    steps = [{"tool": last["name"], "args": arguments_in(last)}]
+    steps = [{"tool": last["name"], "args": action_arguments(last)}]
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
 
 
-def _seconds_left(goals: Sequence[GoalSpec], home: Home, act: Action) -> int:
+def _seconds_left(goals: Sequence[GoalSpec], home: MatterHome, act: Action) -> int:
     """The seconds after which `act` is taken, or after which `finish` meets the goals; 0 if that is now or never."""
     if act["name"] in ACTS:
         return seconds_until_taken(home, act) or 0
@@ -144,13 +144,13 @@ def _seconds_left(goals: Sequence[GoalSpec], home: Home, act: Action) -> int:
 
 def acting_message(*acts: Action) -> Message:
     """An agent's message that makes these calls, which are given as actions of the world."""
-    calls = [tool_call(act["name"], arguments_in(act), f"call_{i}") for i, act in enumerate(acts)]
+    calls = [tool_call(act["name"], action_arguments(act), f"call_{i}") for i, act in enumerate(acts)]
     return call_message(*calls)
 
 
-def calls_in(messages: Sequence[Message]) -> list[Action]:
+def actions_in_messages(messages: Sequence[Message]) -> list[Action]:
     """The calls in a dialogue, in order. What cannot be read as arguments counts as none."""
-    return [{**call.arguments, "name": call.name} for message in messages for call in calls_of(message)]
+    return [{**call.arguments, "name": call.name} for message in messages for call in tool_calls_of(message)]
 
 
 class SimuHomeExpert:
@@ -171,12 +171,12 @@ class SimuHomeExpert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
-        messages = candidates(self._candidate, episode, n, self.seed)
+        messages = draw_candidates(self._candidate, episode, n, self.seed)
         return [Reply(message, _malformed_reason(message)) for message in messages]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
-        situation = situation_of(episode)
-        parts, made = self._plan(situation), calls_in(episode.messages)
+        situation = simuhome_situation(episode)
+        parts, made = self._plan(situation), actions_in_messages(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
         acts = [act for part in parts for act in part if act["name"] in ACTS]
         if acts and (asked := waiting_call(situation, rest[0], acts[-1])):
@@ -206,13 +206,13 @@ def _malformed_reason(message: Message) -> str | None:
     )
 
 
-def _other_device(rest: list[Action], home: Home, rng: random.Random) -> Message:
+def _other_device(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
     act = rest[0]
     others = [name for name in home.plan.devices if name != act.get("device_id")]
     return acting_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
 
 
-def _other_value(rest: list[Action], home: Home, rng: random.Random) -> Message:
+def _other_value(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
     act = rest[0]
     if isinstance(act.get("value"), int):
         return acting_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
@@ -220,19 +220,19 @@ def _other_value(rest: list[Action], home: Home, rng: random.Random) -> Message:
     return acting_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
 
 
-def _left_out(rest: list[Action], home: Home, rng: random.Random) -> Message:
+def _left_out(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
     return acting_message(rest[1] if len(rest) > 1 else rest[0])
 
 
-def _too_soon(rest: list[Action], home: Home, rng: random.Random) -> Message:
+def _too_soon(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
     return acting_message({"name": "finish", "answer": "Done."})
 
 
-def _unparsable(rest: list[Action], home: Home, rng: random.Random) -> Message:
+def _unparsable(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
     return {"role": "assistant", "content": json.dumps(rest[0], ensure_ascii=False)[:-1]}
 
 
-MISTAKES: tuple[Callable[[list[Action], Home, random.Random], Message], ...] = (
+MISTAKES: tuple[Callable[[list[Action], MatterHome, random.Random], Message], ...] = (
     _other_device,
     _other_value,
     _left_out,
@@ -252,9 +252,9 @@ class FixedAnswerAgent:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The next required action, or `finish`."""
-        done = calls_in(episode.messages)
+        done = actions_in_messages(episode.messages)
         wanted = (
-            [{"name": a.tool, **a.params} for a in situation_of(episode).file.eval.required_actions]
+            [{"name": a.tool, **a.params} for a in simuhome_situation(episode).file.eval.required_actions]
             if self.looks_first
             else []
         )
@@ -262,7 +262,7 @@ class FixedAnswerAgent:
         return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
 
 
-class RefusesRightly(FixedAnswerAgent):
+class RightlyRefusingAgent(FixedAnswerAgent):
     """Refuses every request. In an infeasible episode it gives the correct reason."""
 
     def __init__(self) -> None:
@@ -283,5 +283,5 @@ BASELINES: dict[str, Callable[[], Any]] = {
     "expert": SimuHomeExpert,
     "nothing": lambda: FixedAnswerAgent("nothing", "Done."),
     "refuses": lambda: FixedAnswerAgent("refuses", REFUSAL),
-    "refuses-rightly": RefusesRightly,
+    "refuses-rightly": RightlyRefusingAgent,
 }

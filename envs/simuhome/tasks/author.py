@@ -15,7 +15,7 @@ from homerl.envs.simuhome.tasks.answers import expert_reply
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.speech import plain_speaker, request_text, request_wordings
 from homerl.play.words.splits import NoSentence, Voice
-from homerl.worlds.unmade import unmade
+from homerl.worlds.unmade import no_blueprint_error
 
 MAX_EPISODES = 60
 GOALS, UNSAID = "author: another number of goals", "author: no sentence of this split"
@@ -25,7 +25,7 @@ REMEDIES = {  # for the reasons by which episodes are not used
 }
 
 
-def make_blueprint(
+def make_simuhome_blueprint(
     recipe: SimuHomeRecipe, split: Literal["train", "heldout"], seed: int, dropped: Counter[str] | None = None
 ) -> SimuHomeBlueprint:
     """The first episode of this seed whose request can be worded in sentences of the split.
@@ -33,7 +33,7 @@ def make_blueprint(
     `dropped` counts, by reason, the episodes that were not used. Raises `InputError` after too many of them.
     """
     rng = random.Random(f"simuhome {split} {seed}")
-    groups = recipe.groups()
+    groups = recipe.group_weights()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
     return make_group_blueprint(
         recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped
@@ -53,7 +53,7 @@ def make_group_blueprint(
     voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()
     for _ in range(MAX_EPISODES):
         number = 2 * rng.getrandbits(40) + (split == "heldout")
-        episode = generate_episode(query_type, case, number, recipe.scale)
+        episode = generate_episode(query_type, case, number, recipe.home_scale)
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
             dropped[GOALS] += 1
             continue
@@ -75,4 +75,4 @@ def make_group_blueprint(
             **shared,
         )
     what = f"no blueprint of {query_type}/{case} in {MAX_EPISODES} attempts for {id}"
-    raise unmade(what, dropped - before, REMEDIES)
+    raise no_blueprint_error(what, dropped - before, REMEDIES)

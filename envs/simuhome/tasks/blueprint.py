@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim.episodes import EpisodeFile
 from homerl.envs.simuhome.sim.generate import ALL_KINDS, Scale
-from homerl.envs.simuhome.tasks.languages import refuse_incomplete
+from homerl.envs.simuhome.tasks.languages import check_simuhome_language
 from homerl.envs.simuhome.tasks.packing import pack_home, unpack_home
 from homerl.play.words.grammar import Pool
 
@@ -63,7 +63,7 @@ class SimuHomeBlueprint(Model):
         return f"{intent.family.upper()} {'F' if intent.subcategory == 'feasible' else 'IF'}"
 
     @property
-    def episode(self) -> EpisodeFile:
+    def episode_file(self) -> EpisodeFile:
         """The episode in the released file format, as the simulator takes it."""
         parts = {"query": self.intents[0].queries[0], "initial_home_config": unpack_home(self.home)}
         return EpisodeFile.model_validate(self.task | parts)
@@ -120,7 +120,7 @@ class SimuHomeRecipe(Model):
     @field_validator("language")
     @classmethod
     def _spoken(cls, language: str) -> str:
-        refuse_incomplete(language)
+        check_simuhome_language(language)
         return language
 
     @field_validator("kinds")
@@ -141,11 +141,11 @@ class SimuHomeRecipe(Model):
         return self
 
     @property
-    def scale(self) -> Scale:
+    def home_scale(self) -> Scale:
         """The size of the homes."""
         return Scale(self.devices, self.kinds)
 
-    def groups(self) -> dict[str, float]:
+    def group_weights(self) -> dict[str, float]:
         """The weight of each group, such as `qt3/feasible`."""
         weights: dict[str, float] = {}
         for name, weight in self.types.items():

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from homerl.envs.core.documents import read_yaml, validate
-from homerl.envs.core.languages import REFERENCE, Part
+from homerl.envs.core.documents import read_yaml, validate_document
+from homerl.envs.core.languages import REFERENCE, LanguagePart
 from homerl.envs.core.model import Model
 from homerl.play.words.grammar import Grammar, GrammarFile, refuse_missing_keys
-from homerl.play.words.manner import manner
+from homerl.play.words.manner import load_manner
 
-LANGUAGES = Part(Path(__file__).parent / "language", "simuhome.yaml")
+LANGUAGES = LanguagePart(Path(__file__).parent / "language", "simuhome.yaml")
 Patterns = tuple[re.Pattern[str], ...]
 
 
@@ -62,29 +62,29 @@ class LanguageFile(GrammarFile):
 @lru_cache
 def language_file(language: str) -> LanguageFile:
     """The file of a language. Raises `InputError` if there is none."""
-    return validate(LanguageFile, read_yaml(LANGUAGES.path(language)))
+    return validate_document(LanguageFile, read_yaml(LANGUAGES.find_path(language)))
 
 
 @lru_cache
-def lexicon(language: str) -> Grammar:
+def simuhome_grammar(language: str) -> Grammar:
     """The grammar of a language: its words and frames. Raises `InputError` if it lacks keys of the English grammar."""
-    path = LANGUAGES.path(language)
-    known = Grammar(language, [read_yaml(path)], LanguageFile, ours=LANGUAGES.ships(language))
+    path = LANGUAGES.find_path(language)
+    known = Grammar(language, [read_yaml(path)], LanguageFile, ours=LANGUAGES.is_shipped(language))
     if language != REFERENCE:
-        refuse_missing_keys(known, lexicon(REFERENCE), str(path))
+        refuse_missing_keys(known, simuhome_grammar(REFERENCE), str(path))
     return known
 
 
-def refuse_incomplete(language: str) -> None:
+def check_simuhome_language(language: str) -> None:
     """Raise `InputError` if a language is not known, or for what it lacks."""
-    lexicon(language)
-    manner(language)
+    simuhome_grammar(language)
+    load_manner(language)
 
 
 @lru_cache
-def grammars() -> tuple[Grammar, ...]:
+def all_grammars() -> tuple[Grammar, ...]:
     """The grammars of all languages."""
-    return tuple(map(lexicon, LANGUAGES.paths()))
+    return tuple(map(simuhome_grammar, LANGUAGES.paths_by_language()))
 
 
 def reasons_in(text: str) -> set[str]:
@@ -94,29 +94,35 @@ def reasons_in(text: str) -> set[str]:
     already cooling, so that is not possible" says `limit`.
     """
     weak = (name for name in WeakSigns.model_fields if _matches(_weak_patterns(name), text))
-    return {name for name in WeakSigns.model_fields if shows(name, text)} or set(islice(weak, 1))
+    return {name for name in WeakSigns.model_fields if shows_sign(name, text)} or set(islice(weak, 1))
 
 
-def shows(sign: str, text: str) -> bool:
+def shows_sign(sign: str, text: str) -> bool:
     """Whether a text shows a sign, such as `absent`, in any language."""
     return _matches(_patterns(sign), text)
 
 
-def plain_text(text: str) -> str:
+def fold_for_patterns(text: str) -> str:
     """A text in the form that patterns match: in lower case, with ' as apostrophe."""
     return text.lower().replace("’", "'")
 
 
 def _matches(patterns: Patterns, text: str) -> bool:
-    text = plain_text(text)
+    text = fold_for_patterns(text)
     return any(pattern.search(text) for pattern in patterns)
 
 
 @lru_cache
 def _patterns(sign: str) -> Patterns:
-    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs, sign))
+    return tuple(
+        pattern for language in LANGUAGES.paths_by_language() for pattern in getattr(language_file(language).signs, sign)
+    )
 
 
 @lru_cache
 def _weak_patterns(sign: str) -> Patterns:
-    return tuple(pattern for language in LANGUAGES.paths() for pattern in getattr(language_file(language).signs.weak, sign))
+    return tuple(
+        pattern
+        for language in LANGUAGES.paths_by_language()
+        for pattern in getattr(language_file(language).signs.weak, sign)
+    )

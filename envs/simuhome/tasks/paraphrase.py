@@ -15,9 +15,9 @@ from typing import Any, Literal
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
 from homerl.envs.simuhome.sim.spec import device_types
-from homerl.envs.simuhome.tasks.answers import wordings
+from homerl.envs.simuhome.tasks.answers import all_wordings
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.worlds.paraphrase import Paraphraser, Rejected, check_form
+from homerl.worlds.paraphrase import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 
 NUMBER = re.compile(r"\d+(?::\d{2})?")
 RECOVER = """You are told what a person says to a smart home. Answer with one JSON object: {"wants": [{"room_id": "...",
@@ -48,32 +48,32 @@ class SimuHomeParaphraser(Paraphraser):
     async def paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
         """A paraphrase with the same meaning. Raises `Rejected` with the reason if there is none."""
         paraphrase = await self.asked(query, blueprint)
-        check_words(query, paraphrase, blueprint.split)
+        check_request_words(query, paraphrase, blueprint.split)
         if intent.family == "qt2":
             told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
             recovered = await self.client.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
             if not same_changes(recovered.wants, blueprint.task["eval"]["goals"]):
-                raise Rejected("another meaning")
+                raise ParaphraseRejected("another meaning")
         return paraphrase
 
 
-def check_words(query: str, paraphrase: str, split: str) -> None:
+def check_request_words(query: str, paraphrase: str, split: str) -> None:
     """Check a paraphrase by the rules of this module. Raises `Rejected` with the first rule that it breaks."""
-    check_form(query, paraphrase, split)
+    refuse_bad_paraphrase(query, paraphrase, split)
     said, new = query.lower(), paraphrase.lower()
-    if names_in(said) != names_in(new):
-        raise Rejected("other names")
+    if count_names(said) != count_names(new):
+        raise ParaphraseRejected("other names")
     if Counter(NUMBER.findall(said)) != Counter(NUMBER.findall(new)):
-        raise Rejected("other values")
+        raise ParaphraseRejected("other values")
 
 
-def names_in(text: str) -> Counter[str]:
+def count_names(text: str) -> Counter[str]:
     """How often a text names each room and each kind of device.
 
     Longer names are counted first and removed, so that a `dimmer light` does not count as a `light`.
     """
-    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in wordings(f"room.{room}")}
-    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in wordings(f"kind.{kind}")}
+    owners = {way.lower(): f"room.{room}" for room in (*FIXED_ROOMS, *OTHER_ROOMS) for way in all_wordings(f"room.{room}")}
+    owners |= {way.lower(): f"kind.{kind}" for kind in device_types() for way in all_wordings(f"kind.{kind}")}
     counts: Counter[str] = Counter()
     for way in sorted(owners, key=len, reverse=True):
         pattern = re.compile(rf"(?<![a-z]){re.escape(way)}s?(?![a-z])" if way.isascii() else re.escape(way))

@@ -11,11 +11,11 @@ from typing import Any
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.simuhome.sim import react
-from homerl.models.endpoint.agent import candidates
+from homerl.models.endpoint.agent import request_candidates
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.play.speech import without_thoughts
+from homerl.play.speech import strip_thoughts_and_controls
 
 RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
 
@@ -27,20 +27,20 @@ class ReActAgent:
         self, endpoint: Endpoint, temperature: float = 0.0, max_tokens: int = 2048, seed: int | None = None, **options: Any
     ) -> None:
         """With a `seed`, every request has a seed derived from it (`seed_for`)."""
-        self.name, self.endpoint, self.seed = endpoint.speaker, endpoint, seed
+        self.name, self.endpoint, self.seed = endpoint.speaker_name, endpoint, seed
         self.options = {"temperature": temperature, "max_tokens": max_tokens, "response_format": RESPONSE_FORMAT} | options
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
         text = react.text_dialogue(observation.messages, observation.tools)
-        said = await candidates(self.endpoint, observation, text, n, self.seed, **self.options)
+        said = await request_candidates(self.endpoint, observation, text, n, self.seed, **self.options)
         strict = bool(observation.protocol["strict"])
         return [react_reply(one.message.content or "", strict, one.tokens, one.prompt_tokens) for one in said]
 
 
 def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
     """A model's text as a tool call. If its format is invalid, the reply is marked as malformed."""
-    step = react.parse_step(without_thoughts(text), strict)
+    step = react.parse_step(strip_thoughts_and_controls(text), strict)
     if step is None:
         message = {"role": "assistant", "content": text}
         return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)

@@ -26,7 +26,7 @@ from homerl.envs.simuhome.sim import evaluate
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episodes import EpisodeFile
 from homerl.envs.simuhome.sim.evaluate import AgentCall
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.react import MAX_FAILURES, MAX_POLLS, poll_seconds
 from homerl.envs.simuhome.tasks.answers import goals_answered, stray_changes
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
@@ -35,7 +35,7 @@ from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 
 
-def goals_in_words(task: Mapping[str, Any]) -> list[str]:
+def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
     """Φ in words, one text for each goal, each required action and the finish."""
     goals = [_in_words(goal, task["meta"]["case"]) for goal in task["eval"]["goals"]]
     looks = [
@@ -59,7 +59,7 @@ def _in_words(goal: Mapping[str, Any], case: str) -> str:
 TICKS_PER_SECOND = 10
 
 
-def situation_of(episode: Episode) -> SimuHomeSituation:
+def simuhome_situation(episode: Episode) -> SimuHomeSituation:
     """The situation of an episode of this world."""
     return cast(SimuHomeSituation, episode.situation)
 
@@ -76,7 +76,7 @@ class SimuHomeSituation(Situation):
     blueprint: SimuHomeBlueprint
     file: EpisodeFile
     world: SimuHome
-    start: Home
+    start: MatterHome
     required: frozenset[int] = frozenset()
     failures: int = 0
     polls: Counter[str] = field(default_factory=Counter)
@@ -85,16 +85,21 @@ class SimuHomeSituation(Situation):
     _side_effects: tuple[str, int] = ("", 0)
 
     @classmethod
-    def begin(cls, blueprint: SimuHomeBlueprint) -> SimuHomeSituation:
+    def from_blueprint(cls, blueprint: SimuHomeBlueprint) -> SimuHomeSituation:
         """The situation of a blueprint before the first call."""
-        file = blueprint.episode
+        file = blueprint.episode_file
         world = SimuHome(file, blueprint.strict, blueprint.toolset)
         return cls(blueprint, file, world, world.state.home.fork())
 
     def opening(self) -> list[Message]:
         """The system message."""
         b = self.blueprint
-        return [{"role": "system", "content": system_message(b.prompt, b.language, self.file.user_location, self.start.now)}]
+        return [
+            {
+                "role": "system",
+                "content": system_message(b.prompt, b.language, self.file.user_location, self.start.clock_text),
+            }
+        ]
 
     def fork(self) -> SimuHomeSituation:
         """An independent copy."""
@@ -112,12 +117,12 @@ class SimuHomeSituation(Situation):
         )
 
     @property
-    def home(self) -> Home:
+    def home(self) -> MatterHome:
         """The home in its present state."""
         return self.world.state.home
 
     @property
-    def answer(self) -> str | None:
+    def final_answer(self) -> str | None:
         """The agent's final answer, or None before it has finished."""
         return self.world.state.answer
 
@@ -125,16 +130,16 @@ class SimuHomeSituation(Situation):
         """For each part of Φ, in the order of `goals_in_words`, whether it is met now."""
         wanted = self.file.eval.required_actions
         required = tuple(number in self.required for number in range(len(wanted)))
-        return (*self._goals(), *required, self.answer is not None)
+        return (*self._goals(), *required, self.final_answer is not None)
 
     def _goals(self) -> tuple[bool, ...]:
-        if self.file.decided_by_rule:
+        if self.file.is_decided_by_rule:
             return self.world.goals or (False,) * len(self.file.eval.goals)
-        if self.answer is None:
+        if self.final_answer is None:
             return (False,) * len(self.file.eval.goals)
         if self._answered[0] != (key := self.world.state_key()):
             final = evaluate.final_state(self.home)
-            self._answered = key, goals_answered(self.file, self.start, final, self.answer)
+            self._answered = key, goals_answered(self.file, self.start, final, self.final_answer)
         return self._answered[1]
 
     def open_intents(self) -> list[SimuHomeIntent]:
@@ -158,7 +163,7 @@ class SimuHomeSituation(Situation):
     @property
     def ended(self) -> bool:
         """Whether the agent has finished or has broken the protocol."""
-        return self.answer is not None or bool(self.broken_rule)
+        return self.final_answer is not None or bool(self.broken_rule)
 
     def stands_for(self, reply: Reply) -> Action | str | None:
         """`finish`, if the message has no call: then its words are the final answer."""
@@ -188,7 +193,7 @@ class SimuHomeSituation(Situation):
         call = AgentCall(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
         wanted = enumerate(self.file.eval.required_actions)
         self.required |= {
-            number for number, one in wanted if evaluate.required_action_met(one, [call], self.blueprint.strict)
+            number for number, one in wanted if evaluate.is_required_action_met(one, [call], self.blueprint.strict)
         }
         self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
@@ -202,18 +207,18 @@ class SimuHomeSituation(Situation):
         if self.failures >= MAX_FAILURES:
             self.broken_rule = why
 
-    def mark(self) -> tuple[Home, str | None]:
+    def mark(self) -> tuple[MatterHome, str | None]:
         """The present home and answer, to compare with later."""
-        return self.home.fork(), self.answer
+        return self.home.fork(), self.final_answer
 
-    def changed_since(self, mark: tuple[Home, str | None]) -> tuple[str, ...]:
+    def changed_since(self, mark: tuple[MatterHome, str | None]) -> tuple[str, ...]:
         """The names of all values that differ from a mark."""
-        return self.home.changes(mark[0]) + (("answer",) if mark[1] != self.answer else ())
+        return self.home.changes_since(mark[0]) + (("answer",) if mark[1] != self.final_answer else ())
 
     def wait(self, seconds: int) -> None:
         """Let virtual seconds pass."""
         if seconds:
-            self.world.wait(TICKS_PER_SECOND * seconds)
+            self.world.wait_ticks(TICKS_PER_SECOND * seconds)
 
     def state_key(self) -> str:
         """An exact hash of the world's state."""

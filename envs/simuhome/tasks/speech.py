@@ -14,10 +14,10 @@ from enum import IntEnum
 from typing import Any
 
 from homerl.envs.simuhome.sim.episodes import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
-from homerl.envs.simuhome.sim.spec import clusters, enumerations
-from homerl.envs.simuhome.tasks.languages import lexicon
+from homerl.envs.simuhome.sim.spec import all_clusters, all_enumerations
+from homerl.envs.simuhome.tasks.languages import simuhome_grammar
 from homerl.play.words.grammar import Style
-from homerl.play.words.splits import Split, Voice, of_split
+from homerl.play.words.splits import Split, Voice, draw_of_split
 
 HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of them
     "TemperatureControl.TemperatureSetpoint": "degrees",
@@ -42,7 +42,7 @@ class DeviceReference:
     number: str
 
     @classmethod
-    def of(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
+    def from_target(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
         """The reference to the device of a goal, target or anchor. In released files the ids end in the device's number."""
         named = target if isinstance(target, dict) else dict(target)
         return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
@@ -53,59 +53,63 @@ class SimuHomeSpeaker:
 
     def __init__(self, voice: Voice, style: Style, rng: random.Random) -> None:
         self.voice, self.style, self.rng = voice, style, rng
-        self.grammar = lexicon(voice.language)
+        self.grammar = simuhome_grammar(voice.language)
 
-    def say(self, key: str, **slots: Any) -> str:
+    def say_phrase(self, key: str, **slots: Any) -> str:
         """A sentence for a grammar key, with values for its slots."""
         given = {name: str(value) for name, value in slots.items()}
-        return self.grammar.draw(key, given, self.rng, self.style, self.voice.frames, self.voice.temperature)
+        return self.grammar.draw_sentence(key, given, self.rng, self.style, self.voice.frames, self.voice.temperature)
 
-    def say_or(self, key: str, otherwise: str) -> str:
+    def say_phrase_or(self, key: str, otherwise: str) -> str:
         """A sentence for a grammar key, or `otherwise` if the grammar does not have it."""
-        return self.say(key) if key in self.grammar else otherwise
+        return self.say_phrase(key) if key in self.grammar else otherwise
 
-    def room(self, room: str) -> str:
+    def say_room(self, room: str) -> str:
         """The name of a room."""
-        return self.say_or(f"room.{room}", room.replace("_", " "))
+        return self.say_phrase_or(f"room.{room}", room.replace("_", " "))
 
-    def kind(self, kind: str) -> str:
+    def say_kind(self, kind: str) -> str:
         """The name of a kind of device."""
-        return self.say_or(f"kind.{kind}", kind.replace("_", " "))
+        return self.say_phrase_or(f"kind.{kind}", kind.replace("_", " "))
 
-    def device(self, place: DeviceReference) -> str:
+    def say_device(self, place: DeviceReference) -> str:
         """A device, with its kind, number and room."""
-        return self.say("device", kind=self.kind(place.kind), number=place.number, room=self.room(place.room))
+        return self.say_phrase("device", kind=self.say_kind(place.kind), number=place.number, room=self.say_room(place.room))
 
-    def join(self, key: str, parts: Sequence[str]) -> str:
+    def join_phrases(self, key: str, parts: Sequence[str]) -> str:
         """The parts joined from left to right by a grammar key with the slots `first` and `second`."""
         text = parts[0]
         for part in parts[1:]:
-            text = self.say(key, first=text, second=part)
+            text = self.say_phrase(key, first=text, second=part)
         return text
 
-    def attribute(self, flat: str) -> str:
+    def say_attribute(self, flat: str) -> str:
         """The name of an attribute, given by flat key."""
         path = flat.partition(".")[2]
-        return self.say_or(f"attribute.{path}", split_name(path.rpartition(".")[2]))
+        return self.say_phrase_or(f"attribute.{path}", split_camel_case(path.rpartition(".")[2]))
 
-    def value(self, flat: str, value: Any) -> str:
+    def say_value(self, flat: str, value: Any) -> str:
         """The value of an attribute in words, with its unit."""
         path = flat.partition(".")[2]
         if isinstance(value, (list, dict)):
             items = value if isinstance(value, list) else [value]
-            return self.join("and", [item_names(flat, item)[0] for item in items]) if items else self.say("value.empty")
+            return (
+                self.join_phrases("and", [item_names(flat, item)[0] for item in items])
+                if items
+                else self.say_phrase("value.empty")
+            )
         if value is None or isinstance(value, bool):
-            return self.say(f"value.{'null' if value is None else str(value).lower()}")
+            return self.say_phrase(f"value.{'null' if value is None else str(value).lower()}")
         if f"value.{path}.{value}" in self.grammar:
-            return self.say(f"value.{path}.{value}")
+            return self.say_phrase(f"value.{path}.{value}")
         if path in HUNDREDTHS:
-            return self.say(f"unit.{HUNDREDTHS[path]}", value=plain_number(value / 100))
+            return self.say_phrase(f"unit.{HUNDREDTHS[path]}", value=plain_number(value / 100))
         if path in PERCENT:
-            return self.say("unit.percent", value=plain_number(value))
+            return self.say_phrase("unit.percent", value=plain_number(value))
         return enum_label(flat, value) or str(value)
 
 
-def split_name(name: str) -> str:
+def split_camel_case(name: str) -> str:
     """`OnOffTransitionTime` as words: `on off transition time`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
@@ -132,8 +136,8 @@ def _enum_numbers(flat: str) -> list[int]:
 
 def _enumeration(flat: str) -> Iterable[IntEnum]:
     _, cluster, attribute = flat.split(".", 2)
-    enum = clusters()[cluster].enums.get(attribute) if cluster in clusters() else None
-    return enumerations()[enum] if enum else ()
+    enum = all_clusters()[cluster].enums.get(attribute) if cluster in all_clusters() else None
+    return all_enumerations()[enum] if enum else ()
 
 
 ITEM_NAMES = ("Name", "Label", "label", "Identifier")  # members of structures that name them
@@ -158,37 +162,42 @@ def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
 
 
 def _perceive(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    return speaker.join("two", [_question(goal, speaker) for goal in episode.eval.goals])
+    return speaker.join_phrases("two", [_question(goal, speaker) for goal in episode.eval.goals])
 
 
 def _question(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if goal.room_state:
-        return speaker.say(f"ask.{goal.room_state}", room=speaker.room(goal.room_id))
-    attribute = goal.attribute
-    return speaker.say("ask.attribute", name=speaker.attribute(attribute), target=speaker.device(DeviceReference.of(goal)))
+        return speaker.say_phrase(f"ask.{goal.room_state}", room=speaker.say_room(goal.room_id))
+    attribute = goal.asked_attribute
+    return speaker.say_phrase(
+        "ask.attribute", name=speaker.say_attribute(attribute), target=speaker.say_device(DeviceReference.from_target(goal))
+    )
 
 
 def _complain(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    said = [speaker.say(f"hint.{g.room_state}.{g.direction}", room=speaker.room(g.room_id)) for g in episode.eval.goals]
-    return speaker.join("two", said)
+    said = [
+        speaker.say_phrase(f"hint.{g.room_state}.{g.direction}", room=speaker.say_room(g.room_id))
+        for g in episode.eval.goals
+    ]
+    return speaker.join_phrases("two", said)
 
 
 def _command(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    return speaker.say("request", act=action_clauses(episode.eval.goals, speaker))
+    return speaker.say_phrase("request", act=action_clauses(episode.eval.goals, speaker))
 
 
 def action_clauses(targets: Iterable[Any], speaker: SimuHomeSpeaker) -> str:
     """What is to be done with several devices, as one text of joined clauses."""
-    return speaker.join("and", [action_clause(target, speaker) for target in targets])
+    return speaker.join_phrases("and", [action_clause(target, speaker) for target in targets])
 
 
 def action_clause(target: Any, speaker: SimuHomeSpeaker) -> str:
     """One clause: what the asserts want of a device."""
-    name, value = clause_of(target.asserts)
-    return speaker.say(f"act.{name}", target=speaker.device(DeviceReference.of(target)), value=value)
+    name, value = clause_for_asserts(target.asserts)
+    return speaker.say_phrase(f"act.{name}", target=speaker.say_device(DeviceReference.from_target(target)), value=value)
 
 
-def clause_of(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
+def clause_for_asserts(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
     """(name of the clause that expresses the asserts, the number that it mentions)."""
     wanted = {one.attribute.partition(".")[2]: one.value for one in asserts}
     for path, name, scale in CLAUSES:
@@ -212,16 +221,18 @@ CLAUSES = (
 
 def _later(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     said = [
-        speaker.say("later", minutes=due_time_of(goal).further["offset_minutes"], act=action_clauses(goal.targets, speaker))
+        speaker.say_phrase(
+            "later", minutes=due_time_of(goal).further_keys["offset_minutes"], act=action_clauses(goal.targets, speaker)
+        )
         for goal in episode.eval.goals
     ]
-    return _with_conflict(speaker.join("two", said), episode, speaker)
+    return _with_conflict(speaker.join_phrases("two", said), episode, speaker)
 
 
 def _after(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     (goal,) = episode.eval.goals
-    when, anchor = due_time_of(goal).further, speaker.device(DeviceReference.of(goal.anchor))
-    text = speaker.say(
+    when, anchor = due_time_of(goal).further_keys, speaker.say_device(DeviceReference.from_target(goal.anchor))
+    text = speaker.say_phrase(
         when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=action_clauses(goal.targets, speaker)
     )
     return _with_conflict(text, episode, speaker)
@@ -230,12 +241,14 @@ def _after(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
 def _together(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     first, second = episode.eval.goals
     names = {
-        "target": speaker.device(DeviceReference.of(first.targets[0])),
-        "anchor": speaker.device(DeviceReference.of(first.anchor)),
+        "target": speaker.say_device(DeviceReference.from_target(first.targets[0])),
+        "anchor": speaker.say_device(DeviceReference.from_target(first.anchor)),
     }
     scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
     key = f"together.{scenario[(episode.meta.model_extra or {})['scenario']]}"
-    return _with_conflict(speaker.say(key, minutes=due_time_of(second).further["offset_minutes"], **names), episode, speaker)
+    return _with_conflict(
+        speaker.say_phrase(key, minutes=due_time_of(second).further_keys["offset_minutes"], **names), episode, speaker
+    )
 
 
 CONFLICT_CLAUSES = {
@@ -251,7 +264,7 @@ def _with_conflict(text: str, episode: EpisodeFile, speaker: SimuHomeSpeaker) ->
     if conflict is None:
         return text
     key = CONFLICT_CLAUSES.get(conflict["type"], "at")
-    return speaker.say(key, request=text, time=conflict.get("conflict_time", "")[:5])
+    return speaker.say_phrase(key, request=text, time=conflict.get("conflict_time", "")[:5])
 
 
 REQUESTS: dict[str, Callable[[EpisodeFile, SimuHomeSpeaker], str]] = {
@@ -268,7 +281,7 @@ def request_wordings(episode: EpisodeFile, voice: Voice, split: Split, count: in
     """Up to `count` different requests of a split. Raises `NoSentence` if the split has none."""
     return tuple(
         dict.fromkeys(
-            of_split(lambda: _capitalized(request_text(episode, _any_style(voice, rng))), split) for _ in range(count)
+            draw_of_split(lambda: _capitalized(request_text(episode, _any_style(voice, rng))), split) for _ in range(count)
         )
     )
 

@@ -11,28 +11,28 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from homerl.app.chat.run import model_and_terms
-from homerl.app.chat.session import Session
-from homerl.app.chat.terms import Partner, Terms
-from homerl.app.served.agents import Loaded, is_url, loaded, refuse_missing, served_model
+from homerl.app.chat.run import find_model_and_terms
+from homerl.app.chat.session import ChatSession
+from homerl.app.chat.terms import ChatPartner, ChatTerms
+from homerl.app.served.agents import LoadedModel, find_served_model, is_model_url, load_local_model, refuse_missing_model
 from homerl.app.studies.suite import OF_SERVER
-from homerl.envs.core.documents import InputError, near_names
+from homerl.envs.core.documents import InputError, suggest_near_path
 from homerl.envs.core.documents.explain import did_you_mean
 from homerl.host.recipe.folders import STAGES
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.serve import trouble
+from homerl.models.endpoint.serve import describe_server_trouble
 from homerl.models.endpoint.settings import refuse_secret
 from homerl.play.loop import Agent
-from homerl.train.named import looks_local, model_source, refuse_spoilt
+from homerl.train.named import is_local_model_name, refuse_changed_export, resolve_model_source
 from homerl.worlds.contract import WorldAdapter
-from homerl.worlds.registry import world_of, worlds
+from homerl.worlds.registry import known_worlds, world_of
 from homerl.worlds.visits import Visits
 
 PATIENCE = Patience(timeout=600, deadline=600, tries=2)  # a model on a processor may take minutes, and ^C stops it
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ChatRequest:
     """What a person asked for on the command line. None leaves it to the run."""
 
     what: str
@@ -47,61 +47,67 @@ class Wanted:
     steps: int | None = None
 
     @property
-    def over(self) -> dict[str, Any]:
+    def overriding_terms(self) -> dict[str, Any]:
         """The terms that replace the run's."""
         given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "steps": self.steps}
         return {name: value for name, value in given.items() if value is not None}
 
 
-def session_of(wanted: Wanted) -> Session:
+def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
     made = _agents(wanted)
     model, terms = _model(wanted, made)
-    terms = replace(terms, **wanted.over)
+    terms = replace(terms, **wanted.overriding_terms)
     visits, recipe = _visits(terms, wanted.world)
     blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
-    return Session(visits, blueprint, model(terms), terms, wanted.seed)
+    return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
 
 
-def _agents(wanted: Wanted) -> Mapping[str, Callable[[], Agent]]:
+def _agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
     """The agents without a model of all worlds, by name. Refuses one that understands no words."""
-    hearing = {name: agent for world in worlds().values() if world.visits for name, agent in world.visits.agents.items()}
-    if any(wanted.what in world.baselines for world in worlds().values()) and wanted.what not in hearing:
+    hearing = {
+        name: agent for world in known_worlds().values() if world.visits for name, agent in world.visits.agents.items()
+    }
+    if any(wanted.what in world.baselines for world in known_worlds().values()) and wanted.what not in hearing:
         what = f"'{wanted.what}' plays tasks whose solution it holds, and understands no words"
         raise InputError(what, remedy=f"talk with {', '.join(hearing)}, or with a model")
     return hearing
 
 
-def _model(wanted: Wanted, made: Mapping[str, Callable[[], Agent]]) -> tuple[Callable[[Terms], Partner], Terms]:
+def _model(
+    wanted: ChatRequest, made: Mapping[str, Callable[[], Agent]]
+) -> tuple[Callable[[ChatTerms], ChatPartner], ChatTerms]:
     """How the partner is made once the terms are settled, and the terms that come with it, or those of `--like`."""
-    like = model_and_terms(wanted.like)[1] if wanted.like else None
+    like = find_model_and_terms(wanted.like)[1] if wanted.like else None
     if wanted.what in made:
-        return lambda _: Partner(wanted.what, lambda seed: made[wanted.what]()), like or Terms()
-    if is_url(wanted.what):
+        return lambda _: ChatPartner(wanted.what, lambda seed: made[wanted.what]()), like or ChatTerms()
+    if is_model_url(wanted.what):
         name = _served(wanted)
-        return lambda terms: endpoint_partner(wanted.what, name, terms), like or Terms(max_tokens=OF_SERVER)
+        return lambda terms: make_endpoint_partner(wanted.what, name, terms), like or ChatTerms(max_tokens=OF_SERVER)
     folder, terms = _folder(wanted.what, made)
-    return lambda terms: local_partner(loaded(folder, wanted.cpu, _name(folder)), terms), like or terms
+    return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name(folder)), terms), like or terms
 
 
-def model_named(what: str, cpu: bool) -> Loaded:
+def load_named_model(what: str, cpu: bool) -> LoadedModel:
     """The model of a run, of a folder or of the hub, loaded. Raises `InputError` if there is none."""
     folder, _ = _folder(what)
-    return loaded(folder, cpu, _name(folder))
+    return load_local_model(folder, cpu, _name(folder))
 
 
-def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, Terms]:
+def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
     """The folder or hub id of a model, and what is known of it."""
-    path = Path(model_source(what))
+    path = Path(resolve_model_source(what))
     if path.exists():
-        refuse_spoilt(path)
-        folder, terms = model_and_terms(path)
+        refuse_changed_export(path)
+        folder, terms = find_model_and_terms(path)
         return str(folder), terms
-    if looks_local(what) and what not in known:
+    if is_local_model_name(what) and what not in known:
         near = get_close_matches(what, known, n=1)
-        raise InputError("there is no such run or model", what, f"did you mean {near[0]}?" if near else near_names(path))
-    refuse_missing(what, known, where="")
-    return what, Terms()
+        raise InputError(
+            "there is no such run or model", what, f"did you mean {near[0]}?" if near else suggest_near_path(path)
+        )
+    refuse_missing_model(what, known, where="")
+    return what, ChatTerms()
 
 
 def _name(model: str) -> str:
@@ -111,32 +117,32 @@ def _name(model: str) -> str:
     return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
 
 
-def _served(wanted: Wanted) -> str:
+def _served(wanted: ChatRequest) -> str:
     """The name of the model that an endpoint has."""
     refuse_secret("", wanted.what)
     urls = wanted.what.split(",")
-    if wanted.served and (found := trouble(urls[0], "OPENAI_API_KEY")):
+    if wanted.served and (found := describe_server_trouble(urls[0], "OPENAI_API_KEY")):
         raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
-    return wanted.served or served_model(wanted.what)
+    return wanted.served or find_served_model(wanted.what)
 
 
-def endpoint_partner(url: str, name: str, terms: Terms) -> Partner:
+def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:
     """A model behind an endpoint."""
     from homerl.models.endpoint.agent import LLMAgent
 
     endpoint = Endpoint(url.split(","), name, PATIENCE)
-    return Partner(
+    return ChatPartner(
         name,
         lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if terms.temperature > 0 else None),
     )
 
 
-def local_partner(model: Loaded, terms: Terms) -> Partner:
+def make_local_partner(model: LoadedModel, terms: ChatTerms) -> ChatPartner:
     """A model that this process has loaded."""
-    return Partner(model.name, lambda seed: model.agents(terms.max_tokens, terms.temperature, seed)())
+    return ChatPartner(model.name, lambda seed: model.make_agents(terms.max_tokens, terms.temperature, seed)())
 
 
-def _visits(terms: Terms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
+def _visits(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
     """The world to visit and the recipe of its homes: the first that can be visited, or the wanted one of them.
 
     A part of a mixture is wanted by its own name or by its world's.
@@ -145,8 +151,8 @@ def _visits(terms: Terms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]
     if wanted is not None:
         known = {**{world.name: (world, recipe) for world, recipe in parts.values()}, **parts}
         known.pop("", None)
-        if wanted not in known and wanted in worlds():
-            known[wanted] = (worlds()[wanted], {})
+        if wanted not in known and wanted in known_worlds():
+            known[wanted] = (known_worlds()[wanted], {})
         if wanted not in known:
             raise InputError(f"there are no homes of '{wanted}'", "--world", did_you_mean(wanted, [*known]))
         parts = {wanted: known[wanted]}
@@ -162,4 +168,4 @@ def _closed(found: list[WorldAdapter]) -> str:
 
 
 def _open() -> list[str]:
-    return [f"'{world.name}'" for world in worlds().values() if world.visits]
+    return [f"'{world.name}'" for world in known_worlds().values() if world.visits]

@@ -6,29 +6,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.app.chat.terms import GUEST, Terms
+from homerl.app.chat.terms import GUEST, ChatTerms
 from homerl.play.episode import EpisodeLimits
-from homerl.report.cards.export import find_stage
-from homerl.report.cards.talk import parts_of, terms_of
-from homerl.train.named import holds_model
+from homerl.report.cards.export import find_trained_stage
+from homerl.report.cards.talk import mixture_parts, read_talk_terms
+from homerl.train.named import is_model_folder
 
 Data = Mapping[str, Any]
 
 
-def model_and_terms(folder: Path) -> tuple[Path, Terms]:
+def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
     """The model of a folder, which is a run's, a stage's, an export's or a model's own, and what is known of it.
 
     Raises `InputError` if there is no model in it.
     """
-    model = folder if holds_model(folder) else find_stage(folder) / "model"
-    return model, terms_told(terms_of(model))
+    model = folder if is_model_folder(folder) else find_trained_stage(folder) / "model"
+    return model, parse_chat_terms(read_talk_terms(model))
 
 
-def terms_told(told: Data) -> Terms:
+def parse_chat_terms(told: Data) -> ChatTerms:
     """The terms of a talk, as far as a run or an export tells them (`terms_of`)."""
-    usual, plain = EpisodeLimits(), Terms()
-    return Terms(
-        recipes=parts_of(told.get("recipe") or GUEST),
+    usual, plain = EpisodeLimits(), ChatTerms()
+    return ChatTerms(
+        recipes=mixture_parts(told.get("recipe") or GUEST),
         temperature=told.get("temperature", plain.temperature),
         max_tokens=told.get("max_tokens", plain.max_tokens),
         steps=told.get("steps", usual.steps_per_turn),

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homerl.app.chat.session import Session
+from homerl.app.chat.session import ChatSession
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.console import counted
-from homerl.play.trajectory import to_row, write_rows
+from homerl.host.terminal.console import count_with_noun
+from homerl.play.trajectory import trajectory_to_row, write_rows
 
 
-def save(session: Session, file: Path) -> str:
+def save_chat(session: ChatSession, file: Path) -> str:
     """Write the talk to a file of trajectories, and say so. Raises `InputError` if the file exists, or nothing was said."""
     if not session.turns:
         raise InputError("nothing was said yet")
     if file.exists():
         raise InputError("the file is there already", str(file), "name another one")
-    write_rows(file, [to_row(session.trajectory())])
-    return f"{file}: {counted(len(session.turns), 'sentence')}; homerl reverify {file} replays them"
+    write_rows(file, [trajectory_to_row(session.to_trajectory())])
+    return f"{file}: {count_with_noun(len(session.turns), 'sentence')}; homerl reverify {file} replays them"

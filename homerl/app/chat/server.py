@@ -25,13 +25,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.app.chat.session import Did, Event, Note, Session, Turn
-from homerl.host.pages.templates import template
-from homerl.host.web.address import Address
-from homerl.host.web.door import BadRequest, admit, body_of, refused
-from homerl.host.web.serving import serve
-from homerl.play.messages import plain_text
-from homerl.play.trajectory import as_lines, to_row
+from homerl.app.chat.session import AgentAct, ChatSession, ChatTurn, Event, SessionNote
+from homerl.host.pages.templates import load_template
+from homerl.host.web.address import ServerAddress
+from homerl.host.web.door import BadRequest, admit_request, read_json_body, refusal_response
+from homerl.host.web.serving import serve_until_stopped
+from homerl.play.messages import replace_surrogates
+from homerl.play.trajectory import rows_to_json_lines, trajectory_to_row
 
 LONGEST = 2000  # signs of a sentence
 POLICY = (
@@ -40,20 +40,20 @@ POLICY = (
 )
 
 
-def serve_page(session: Session, at: socket.socket) -> None:
+def serve_chat_page(session: ChatSession, at: socket.socket) -> None:
     """Serve the page of a session at a socket of the loopback, until SIGTERM or SIGINT."""
     host, port = at.getsockname()[:2]
-    asyncio.run(serve(Page(session, Address(host, port)).app(), at))
+    asyncio.run(serve_until_stopped(ChatPage(session, ServerAddress(host, port)).build_chat_app(), at))
 
 
-class Page:
+class ChatPage:
     """The routes of the page of a session."""
 
-    def __init__(self, session: Session, address: Address) -> None:
+    def __init__(self, session: ChatSession, address: ServerAddress) -> None:
         self.session, self.address = session, address
         self._answering: asyncio.Task[None] | None = None
 
-    def app(self) -> Starlette:
+    def build_chat_app(self) -> Starlette:
         """The application."""
         return Starlette(
             routes=[
@@ -66,11 +66,11 @@ class Page:
                 Route("/undo", self._undo, methods=["POST"]),
                 Route("/reset", self._reset, methods=["POST"]),
             ],
-            exception_handlers={BadRequest: refused},
+            exception_handlers={BadRequest: refusal_response},
         )
 
     async def _page(self, request: Request) -> Response:
-        admit(request, self.address)
+        admit_request(request, self.address)
         nonce, look = secrets.token_urlsafe(16), self.session.visits.look
         page = _template().render(
             name=self.session.partner.name,
@@ -81,15 +81,15 @@ class Page:
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
     async def _talk(self, request: Request) -> Response:
-        admit(request, self.address)
+        admit_request(request, self.address)
         return JSONResponse(self._all())
 
     async def _save(self, request: Request) -> Response:
-        admit(request, self.address)
+        admit_request(request, self.address)
         self._refuse_busy()
         if not self.session.turns:
             raise BadRequest(409, "nothing was said yet")
-        text = "".join(as_lines([to_row(self.session.trajectory())]))
+        text = "".join(rows_to_json_lines([trajectory_to_row(self.session.to_trajectory())]))
         return Response(text, headers={"Content-Disposition": 'attachment; filename="talk.jsonl"'})
 
     async def _say(self, request: Request) -> Response:
@@ -99,7 +99,7 @@ class Page:
         if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > LONGEST:
             raise BadRequest(400, f"`sentence` is a text of 1 to {LONGEST} signs")
         lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._answering = asyncio.create_task(self._fill(plain_text(sentence.strip()), lines))
+        self._answering = asyncio.create_task(self._fill(replace_surrogates(sentence.strip()), lines))
         return StreamingResponse(self._answer(self._answering, lines), media_type="application/x-ndjson")
 
     async def _stop(self, request: Request) -> Response:
@@ -111,21 +111,21 @@ class Page:
     async def _undo(self, request: Request) -> Response:
         await self._told(request)
         self._refuse_busy()
-        before = self.session.situation
-        sentence = self.session.undo()
-        changed = [change.owner for change in self.session.visits.changes(before, self.session.situation)]
+        before = self.session.current_situation
+        sentence = self.session.undo_turn()
+        changed = [change.owner for change in self.session.visits.changes(before, self.session.current_situation)]
         return JSONResponse(self._all() | {"undone": sentence, "changed": changed})
 
     async def _reset(self, request: Request) -> Response:
         await self._told(request)
         self._refuse_busy()
-        self.session.reset()
+        self.session.undo_all_turns()
         return JSONResponse(self._all())
 
     async def _told(self, request: Request) -> None:
         """Admit a request that does something, and read its body."""
-        admit(request, self.address)
-        request.state.body = await body_of(request)
+        admit_request(request, self.address)
+        request.state.body = await read_json_body(request)
 
     @property
     def _busy(self) -> bool:
@@ -146,18 +146,18 @@ class Page:
 
     async def _fill(self, sentence: str, lines: asyncio.Queue[str | None]) -> None:
         try:
-            async with aclosing(self.session.say(sentence)) as events:
+            async with aclosing(self.session.say_sentence(sentence)) as events:
                 async for event in events:
-                    home = {"home": self._home()} if isinstance(event, Did) and event.changes else {}
-                    lines.put_nowait(_line({"event": event_data(event)} | home))
+                    home = {"home": self._home()} if isinstance(event, AgentAct) and event.changes else {}
+                    lines.put_nowait(_line({"event": chat_event_to_json(event)} | home))
         except Exception as error:  # of the model's program: the talk goes on
             logging.getLogger(__name__).exception("an answer broke off")
-            lines.put_nowait(_line({"event": event_data(Note(f"no answer: {error}"))}))
+            lines.put_nowait(_line({"event": chat_event_to_json(SessionNote(f"no answer: {error}"))}))
         finally:
             lines.put_nowait(None)
 
     def _home(self) -> str:
-        return self.session.visits.drawn(self.session.situation)
+        return self.session.visits.drawn(self.session.current_situation)
 
     def _all(self) -> dict[str, Any]:
         """The home and the talk so far."""
@@ -176,15 +176,15 @@ async def _ended(task: asyncio.Task[None]) -> None:
         await task
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
-    return {"sentence": turn.sentence, "events": [*map(event_data, turn.events)]}
+def _turn(turn: ChatTurn) -> dict[str, Any]:
+    return {"sentence": turn.sentence, "events": [*map(chat_event_to_json, turn.events)]}
 
 
-def event_data(event: Event) -> dict[str, Any]:
+def chat_event_to_json(event: Event) -> dict[str, Any]:
     """An event as the page's script reads it."""
-    if not isinstance(event, Did):
+    if not isinstance(event, AgentAct):
         return {"note": event.text}
-    changes = [{"owner": change.owner, "thing": change.thing, "words": change.words} for change in event.changes]
+    changes = [{"owner": change.owner, "thing": change.thing, "words": change.describe_change} for change in event.changes]
     seen = list(event.step.observations)
     return {
         "words": event.words,
@@ -201,4 +201,4 @@ def _line(data: dict[str, Any]) -> str:
 
 @cache
 def _template() -> Any:
-    return template(Path(__file__).with_name("page.html.jinja"))
+    return load_template(Path(__file__).with_name("page.html.jinja"))

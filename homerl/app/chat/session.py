@@ -12,44 +12,44 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from homerl.app.chat.terms import Partner, Terms
+from homerl.app.chat.terms import ChatPartner, ChatTerms
 from homerl.envs.core.messages import Message
-from homerl.models.endpoint.endpoint import derived_seed
-from homerl.play.dialogue import ShownStep, shown_step
+from homerl.models.endpoint.endpoint import derive_seed
+from homerl.play.dialogue import ShownStep, show_step
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply, Situation
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.registry import begin
-from homerl.worlds.visits import Change, Visits
+from homerl.worlds.registry import begin_episode
+from homerl.worlds.visits import HomeChange, Visits
 
 MOST = 1_000_000  # turns and steps of an episode that no limit ends
 OPEN_END = EpisodeLimits(turns=MOST, steps=MOST, steps_per_turn=MOST)
 
 
 @dataclass(frozen=True)
-class Did:
+class AgentAct:
     """One message of the agent: its words, its calls with their results, and what became other in the home."""
 
     words: str
     step: ShownStep
-    changes: tuple[Change, ...] = ()
+    changes: tuple[HomeChange, ...] = ()
 
 
 @dataclass(frozen=True)
-class Note:
+class SessionNote:
     """A remark of the session on how an answer ended, if it did not end by the agent's words."""
 
     text: str
 
 
-Event = Did | Note
+Event = AgentAct | SessionNote
 
 
 @dataclass
-class Turn:
+class ChatTurn:
     """A sentence, the episode before it, and what came of it so far."""
 
     sentence: str
@@ -57,39 +57,39 @@ class Turn:
     events: list[Event] = field(default_factory=list)
 
     @property
-    def did_something(self) -> bool:
+    def has_agent_message(self) -> bool:
         """Whether the agent made a message."""
-        return any(isinstance(event, Did) for event in self.events)
+        return any(isinstance(event, AgentAct) for event in self.events)
 
 
-class Session:
+class ChatSession:
     """The talk: the home as it is now (`situation`), and the turns so far."""
 
-    def __init__(self, visits: Visits, blueprint: object, partner: Partner, terms: Terms, seed: int = 0) -> None:
+    def __init__(self, visits: Visits, blueprint: object, partner: ChatPartner, terms: ChatTerms, seed: int = 0) -> None:
         self.visits, self.blueprint, self.partner, self.terms, self.seed = visits, blueprint, partner, terms, seed
-        self.turns: list[Turn] = []
+        self.turns: list[ChatTurn] = []
         self.agent_name = partner.name
-        self.episode = begin(blueprint, OPEN_END)
+        self.episode = begin_episode(blueprint, OPEN_END)
 
     @property
-    def situation(self) -> Situation:
+    def current_situation(self) -> Situation:
         """The home as it is now."""
         return self.episode.situation
 
-    async def say(self, sentence: str) -> AsyncGenerator[Event]:
+    async def say_sentence(self, sentence: str) -> AsyncGenerator[Event]:
         """Say a sentence, and yield what the agent does, as it does it. May be cancelled at any moment."""
-        turn = Turn(sentence, self.episode.fork())
+        turn = ChatTurn(sentence, self.episode.fork())
         self.turns.append(turn)
-        self.episode.hear(sentence)
+        self.episode.add_utterance(sentence)
         try:
             async for did in self._answer():
                 turn.events.append(did)
                 yield did
-            ended = None if _spoke(turn) else Note(f"it stopped here: {self._limit()}")
+            ended = None if _spoke(turn) else SessionNote(f"it stopped here: {self._limit()}")
         except EPISODE_ERRORS as error:
-            ended = Note(f"no answer: {error}")
+            ended = SessionNote(f"no answer: {error}")
         except BaseException:
-            turn.events.append(Note("stopped"))
+            turn.events.append(SessionNote("stopped"))
             self._forget_unanswered(turn)
             raise
         if ended:
@@ -97,9 +97,9 @@ class Session:
             yield ended
         self._forget_unanswered(turn)
 
-    async def _answer(self) -> AsyncIterator[Did]:
+    async def _answer(self) -> AsyncIterator[AgentAct]:
         """The agent's messages, until it ends its turn or has made as many as it may."""
-        agent = self.partner.agent(derived_seed(self.seed, len(self.turns)))
+        agent = self.partner.agent(derive_seed(self.seed, len(self.turns)))
         self.agent_name, known = agent.name, self._unread()
         for _ in range(self.terms.steps):
             if isinstance(agent, Policy):
@@ -111,33 +111,33 @@ class Session:
             if self.episode.steps[-1].facts.closes:
                 return
 
-    async def _act(self, reply: Reply) -> Did:
+    async def _act(self, reply: Reply) -> AgentAct:
         """Apply a message as a whole: if this is interrupted, the episode is as it was."""
         before = self.episode.fork()
         try:
-            step = await self.episode.acts(reply)
+            step = await self.episode.apply_reply_async(reply)
         except BaseException:
             self.episode = before
             raise
-        words = self.episode.words_of(step.message).text.strip()
-        return Did(words, shown_step(step), tuple(self.visits.changes(before.situation, self.situation)))
+        words = self.episode.spoken_words_of(step.message).text.strip()
+        return AgentAct(words, show_step(step), tuple(self.visits.changes(before.situation, self.current_situation)))
 
     def _unread(self) -> tuple[int, int]:
         """The range of messages that the agent does not read: all turns but the last ones."""
-        messages, first = self.episode.messages, len(self.situation.opening())
+        messages, first = self.episode.messages, len(self.current_situation.opening())
         spoken = [at for at, message in enumerate(messages) if message["role"] == "user" and at >= first]
         return first, spoken[-self.terms.turns :][0]
 
     def _limit(self) -> str:
         return f"{self.terms.steps} messages are the most for one sentence (--steps)"
 
-    def _forget_unanswered(self, turn: Turn) -> None:
+    def _forget_unanswered(self, turn: ChatTurn) -> None:
         """Count a sentence to which the agent did nothing as unsaid."""
-        if not turn.did_something:
+        if not turn.has_agent_message:
             self.turns.remove(turn)
             self.episode = turn.before
 
-    def undo(self) -> str | None:
+    def undo_turn(self) -> str | None:
         """Take the last sentence back, with all that came of it. Returns the sentence, or None if there is none."""
         if not self.turns:
             return None
@@ -145,16 +145,16 @@ class Session:
         self.episode = last.before
         return last.sentence
 
-    def reset(self) -> None:
+    def undo_all_turns(self) -> None:
         """Take everything back."""
-        while self.undo() is not None:
+        while self.undo_turn() is not None:
             pass
 
-    def trajectory(self) -> Trajectory:
+    def to_trajectory(self) -> Trajectory:
         """The talk as a record, which can be stored, shown and replayed."""
         cut = self.episode.fork()
-        cut.cut()
-        return cut.trajectory(self.agent_name, "person", self.seed)
+        cut.cut_short()
+        return cut.to_trajectory(self.agent_name, "person", self.seed)
 
 
 def _without(observation: Observation, unread: tuple[int, int]) -> Observation:
@@ -163,6 +163,8 @@ def _without(observation: Observation, unread: tuple[int, int]) -> Observation:
     return replace(observation, messages=(*messages[:first], *messages[last:]))
 
 
-def _spoke(turn: Turn) -> bool:
+def _spoke(turn: ChatTurn) -> bool:
     """Whether the agent's last message was words, and no call."""
-    return bool(turn.events) and isinstance(last := turn.events[-1], Did) and not last.step.calls and not last.step.blocked
+    return (
+        bool(turn.events) and isinstance(last := turn.events[-1], AgentAct) and not last.step.calls and not last.step.blocked
+    )

@@ -17,23 +17,23 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from homerl.app.chat.saving import save
-from homerl.app.chat.session import Did, Event, Note, Session
+from homerl.app.chat.saving import save_chat
+from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
 from homerl.envs.core.documents import InputError
-from homerl.worlds.visits import Change
+from homerl.worlds.visits import HomeChange
 
 PROMPT = "you: "
 HINT = "/quit leaves, /help lists the commands"
 
 
-class Leave(Exception):
+class LeaveChat(Exception):
     """The person wants to leave."""
 
 
-class Terminal:
+class ChatTerminal:
     """Reads sentences and commands, and shows what comes of them."""
 
-    def __init__(self, session: Session, console: Console, read: Callable[[str], str] = input) -> None:
+    def __init__(self, session: ChatSession, console: Console, read: Callable[[str], str] = input) -> None:
         self.session, self.console, self.read = session, console, read
         self.commands: dict[str, tuple[Callable[[str], None], str]] = {
             "undo": (self._undo, "take the last sentence back, with all that came of it"),
@@ -51,7 +51,7 @@ class Terminal:
                 import readline  # noqa: F401, lines can then be edited and called back
         self._home("")
         self._show(f"{self.session.partner.name} listens. {HINT}", "dim")
-        with asyncio.Runner() as runner, suppress(Leave, EOFError):
+        with asyncio.Runner() as runner, suppress(LeaveChat, EOFError):
             while True:
                 try:
                     line = self.read("" if sentences_shown else PROMPT).strip()
@@ -76,13 +76,13 @@ class Terminal:
         """Say a sentence, and show what the agent does, as it does it."""
         before = len(self.session.turns)
         try:
-            async with aclosing(self.session.say(sentence)) as events:
+            async with aclosing(self.session.say_sentence(sentence)) as events:
                 while True:
                     with self._waiting():
                         event = await anext(events, None)
                     if event is None:
                         return
-                    for part in lines_of(event):
+                    for part in chat_event_lines(event):
                         self._show(part)
         except (asyncio.CancelledError, KeyboardInterrupt):
             kept = len(self.session.turns) > before
@@ -93,30 +93,30 @@ class Terminal:
         return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
 
     def _show(self, part: RenderableType, style: str = "") -> None:
-        show(self.console, part, style)
+        print_part(self.console, part, style)
 
     # Commands
 
     def _undo(self, _: str) -> None:
-        before = self.session.situation
-        sentence = self.session.undo()
+        before = self.session.current_situation
+        sentence = self.session.undo_turn()
         if sentence is None:
             self._show("nothing was said yet", "dim")
             return
         self._show(Text.assemble(("taken back: ", "dim"), sentence))
-        for line in change_lines(self.session.visits.changes(before, self.session.situation)):
+        for line in change_lines(self.session.visits.changes(before, self.session.current_situation)):
             self._show(line)
 
     def _home(self, _: str) -> None:
-        self._show(self.session.visits.listed(self.session.situation))
+        self._show(self.session.visits.listed(self.session.current_situation))
 
     def _reset(self, _: str) -> None:
-        self.session.reset()
+        self.session.undo_all_turns()
         self._home("")
 
     def _save(self, name: str) -> None:
         try:
-            self._show(save(self.session, Path(name or "chat.jsonl")), "dim")
+            self._show(save_chat(self.session, Path(name or "chat.jsonl")), "dim")
         except (InputError, OSError) as error:
             self._show(f"not saved: {' '.join(str(error).split())}", "red")
 
@@ -125,14 +125,14 @@ class Terminal:
             self._show(Text.assemble((f"/{name:6}", "bold"), what))
 
     def _quit(self, _: str) -> None:
-        raise Leave
+        raise LeaveChat
 
     def _unknown(self, _: str) -> None:
         self._show("there is no such command", "red")
         self._help("")
 
 
-def show(console: Console, part: RenderableType, style: str = "") -> None:
+def print_part(console: Console, part: RenderableType, style: str = "") -> None:
     """Print; where nobody looks, and no picture is made, lines are left whole. Else they go on below their beginning."""
     shown = Text(part, style) if isinstance(part, str) else part
     if isinstance(shown, Text) and (console.is_terminal or console.record):
@@ -147,9 +147,9 @@ def _indented(line: Text) -> RenderableType:
     return Padding(line[spaces:], (0, 0, 0, spaces)) if 0 < spaces < len(line.plain) else line
 
 
-def lines_of(event: Event) -> Iterator[Any]:
+def chat_event_lines(event: Event) -> Iterator[Any]:
     """An event as lines for the terminal."""
-    if isinstance(event, Note):
+    if isinstance(event, SessionNote):
         yield Text(event.text, "yellow")
         return
     yield from _call_lines(event)
@@ -158,7 +158,7 @@ def lines_of(event: Event) -> Iterator[Any]:
         yield Text.assemble(("home: ", "bold cyan"), event.words)
 
 
-def _call_lines(did: Did) -> Iterator[Any]:
+def _call_lines(did: AgentAct) -> Iterator[Any]:
     """Each call with what it gave."""
     refused = bool(did.step.blocked)
     for at, seen in enumerate(did.step.observations):
@@ -167,10 +167,10 @@ def _call_lines(did: Did) -> Iterator[Any]:
         yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
 
 
-def change_lines(changes: Iterator[Change]) -> Iterator[Text]:
+def change_lines(changes: Iterator[HomeChange]) -> Iterator[Text]:
     """The changes, one thing a line."""
     things: dict[tuple[str, str], list[str]] = {}
     for change in changes:
-        things.setdefault((change.owner, change.thing), []).append(change.words)
+        things.setdefault((change.owner, change.thing), []).append(change.describe_change)
     for (_, thing), words in things.items():
         yield Text.assemble("  ", ("● ", "green"), (thing, "bold"), f": {', '.join(words)}")

@@ -13,7 +13,7 @@ GUEST = {"prompt": "full"}  # the recipe of a model of which nothing is known: i
 
 
 @dataclass(frozen=True)
-class Partner:
+class ChatPartner:
     """The agent. `agent` makes one for a sentence; with equal seeds it answers alike."""
 
     name: str
@@ -21,7 +21,7 @@ class Partner:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ChatTerms:
     """The home's recipe, how replies are sampled, and what the agent knows from training.
 
     `recipes` are recipes of blueprints, as plain data, by the name of a mixture's part; a run has at least one. `steps` is

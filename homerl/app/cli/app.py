@@ -14,25 +14,25 @@ import typer
 import homerl.app.cli.commands
 import homerl.envs
 from homerl import __version__
-from homerl.envs.core.plugins import discover, folders_with
+from homerl.envs.core.plugins import discover, find_submodules
 from homerl.host.terminal.commands import GROUPS, Command
 from homerl.host.terminal.console import say
 from homerl.play.loop import Agent
-from homerl.worlds.contract import Services
-from homerl.worlds.registry import worlds
+from homerl.worlds.contract import CommandServices
+from homerl.worlds.registry import known_worlds
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def commands() -> Mapping[str, Command]:
+def find_commands() -> Mapping[str, Command]:
     """Every command by what a person types, in the order of the help."""
-    worlds()  # one that cannot be used is refused here
-    packages = [homerl.app.cli.commands, *map(importlib.import_module, folders_with(homerl.envs, "commands"))]
+    known_worlds()  # one that cannot be used is refused here
+    packages = [homerl.app.cli.commands, *map(importlib.import_module, find_submodules(homerl.envs, "commands"))]
     found = [command for package in packages for command in discover(package, "COMMAND", Command).values()]
     return {command.words: command for command in sorted(found, key=lambda one: (GROUPS.index(one.group), one.words))}
 
 
-def command_line(found: Mapping[str, Command]) -> typer.Typer:
+def build_command_line(found: Mapping[str, Command]) -> typer.Typer:
     """The typer app of the commands. Those of several words, such as `bench run`, lie in an app of the first word."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback()(_start)
@@ -70,7 +70,7 @@ def _start(
     ] = False,
 ) -> None:
     """Train small language models to run a smart home."""
-    context.obj = Services(_load_recipe, _agents, _trained_on)
+    context.obj = CommandServices(_load_recipe, _agents, _trained_on)
 
 
 def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
@@ -82,20 +82,20 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
 
 def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float) -> tuple[str, Callable[[], Agent]]:
     """Agents of a model, for the commands of worlds."""
-    from homerl.app.served.agents import agents_of
+    from homerl.app.served.agents import make_model_agents
 
-    return agents_of(model, served, cpu, max_tokens, seconds)
+    return make_model_agents(model, served, cpu, max_tokens, seconds)
 
 
 def _trained_on(model: str) -> Sequence[Mapping[str, Any]]:
     """The recipes of a model's blueprints, for the commands of worlds. Of a model behind a URL nothing is known."""
-    from homerl.app.served.agents import is_url
+    from homerl.app.served.agents import is_model_url
 
-    if is_url(model):
+    if is_model_url(model):
         return ()
-    from homerl.report.cards.talk import trained_on
+    from homerl.report.cards.talk import trained_blueprint_recipes
 
-    return trained_on(model)
+    return trained_blueprint_recipes(model)
 
 
-app = command_line(commands())
+app = build_command_line(find_commands())

@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from homerl.app.manual.schema import EXTENDS, REF, RUN, Schema, definitions, name_of, refs
+from homerl.app.manual.schema import EXTENDS, REF, RUN, Schema, definition_name, referenced_models, schema_definitions
 from homerl.app.runs.recipe import KINDS
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.train.credit.contract import CreditMode
-from homerl.train.credit.registry import modes
+from homerl.train.credit.registry import list_credit_modes
 from homerl.train.engines.contract import EngineKind
-from homerl.train.engines.registry import engines
+from homerl.train.engines.registry import list_engines
 from homerl.train.losses.contract import Loss
-from homerl.train.losses.registry import losses
-from homerl.worlds.registry import worlds
+from homerl.train.losses.registry import list_losses
+from homerl.worlds.registry import known_worlds
 from homerl.worlds.sources import BlueprintFile, Mixture
 
 HEAD = """# Reference of recipes
@@ -46,37 +46,37 @@ Place = tuple[str | None, str]  # the model that has the key (None: a recipe), a
 
 
 @dataclass(frozen=True)
-class Section:
+class RecipeSection:
     """A model below the recipes' own, and the keys at which it stands."""
 
     model: str
     places: dict[Place, None] = field(default_factory=dict)
 
     @property
-    def path(self) -> str:
+    def key_path(self) -> str:
         """The path under which its keys are listed; empty for a source of blueprints."""
-        return "" if self.model in sources() else min(self.paths, key=lambda path: path.count("."))
+        return "" if self.model in blueprint_source_titles() else min(self.key_paths, key=lambda path: path.count("."))
 
     @property
-    def paths(self) -> list[str]:
+    def key_paths(self) -> list[str]:
         """All paths at which it stands, each by the path of the section above."""
-        return [f"{above_of(model)}{key}" for model, key in self.places]
+        return [f"{key_prefix(model)}{key}" for model, key in self.places]
 
     @property
-    def title(self) -> str:
+    def heading_text(self) -> str:
         """Its path, or which source of blueprints it is."""
-        return sources().get(self.model) or f"`{self.path}`"
+        return blueprint_source_titles().get(self.model) or f"`{self.key_path}`"
 
 
-def reference() -> str:
+def render_reference() -> str:
     """The page in Markdown."""
     sections = find_sections().values()
     alternatives = [
-        _choices("Credit modes", "rlve.credit", modes()),
-        _choices("Losses", "rlve.loss", losses()),
-        _choices("Engines", "rlve.engine.kind", engines()),
+        _choices("Credit modes", "rlve.credit", list_credit_modes()),
+        _choices("Losses", "rlve.loss", list_losses()),
+        _choices("Engines", "rlve.engine.kind", list_engines()),
     ]
-    alike = [_alike(models, keys) for models, keys in shared().items()]
+    alike = [_alike(models, keys) for models, keys in find_shared_keys().items()]
     parts = [HEAD, "## Every recipe\n", _every(), "## Kinds of run\n", _kinds(), *alternatives, _sources(), "## Sections\n"]
     return "\n".join([*parts, *map(_section, sections), "## Keys of several sections\n", *alike])
 
@@ -84,50 +84,50 @@ def reference() -> str:
 def _sources() -> str:
     """What a `recipe:` of blueprints may be, and where each stands."""
     places: dict[str, list[str]] = {}
-    for model, title in sources().items():
-        places.setdefault(_and(f"`{path}`" for path in find_sections()[model].paths), []).append(_link(title))
+    for model, title in blueprint_source_titles().items():
+        places.setdefault(_and(f"`{path}`" for path in find_sections()[model].key_paths), []).append(_link(title))
     rows = "".join(f"- {_and(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
     return f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
 
 
 @cache
-def sources() -> Mapping[str, str]:
+def blueprint_source_titles() -> Mapping[str, str]:
     """What a `recipe:` of blueprints may be: the model's name -> the title of its section."""
-    found = {name_of(world.recipe): f"World {world.name}" for world in worlds().values()}
-    return found | {name_of(Mixture): "A mixture of worlds", name_of(BlueprintFile): "A file of blueprints"}
+    found = {definition_name(world.recipe): f"World {world.name}" for world in known_worlds().values()}
+    return found | {definition_name(Mixture): "A mixture of worlds", definition_name(BlueprintFile): "A file of blueprints"}
 
 
 @cache
-def find_sections() -> Mapping[str, Section]:
+def find_sections() -> Mapping[str, RecipeSection]:
     """Every model below the recipes' own by name, in the order of the recipes' keys."""
-    sections: dict[str, Section] = {}
+    sections: dict[str, RecipeSection] = {}
 
     def visit(model: str, parent: str | None) -> None:
-        for key, schema in definitions()[model]["properties"].items():
-            item = ITEM.get(schema.get("type", ""), "") if refs(schema) else ""
-            for inner in ordered_refs(schema):
+        for key, schema in schema_definitions()[model]["properties"].items():
+            item = ITEM.get(schema.get("type", ""), "") if referenced_models(schema) else ""
+            for inner in models_at_key(schema):
                 known = inner in sections
-                sections.setdefault(inner, Section(inner)).places[parent, f"{key}{item}"] = None
+                sections.setdefault(inner, RecipeSection(inner)).places[parent, f"{key}{item}"] = None
                 if not known:
                     visit(inner, inner)
 
     for model in KINDS.values():
-        visit(name_of(model), None)
+        visit(definition_name(model), None)
     return sections
 
 
-def above_of(model: str | None) -> str:
+def key_prefix(model: str | None) -> str:
     """What stands before a key of a section."""
-    path = find_sections()[model].path if model else ""
+    path = find_sections()[model].key_path if model else ""
     return f"{path}." if path else ""
 
 
 @cache
-def shared() -> Mapping[tuple[str, ...], tuple[str, ...]]:
+def find_shared_keys() -> Mapping[tuple[str, ...], tuple[str, ...]]:
     """Sections -> the keys that they have alike, except for defaults."""
     having: dict[str, list[str]] = {}
     for model in find_sections():
-        for key, schema in definitions()[model]["properties"].items():
+        for key, schema in schema_definitions()[model]["properties"].items():
             same = {name: part for name, part in schema.items() if name not in ("default", "title")}
             having.setdefault(f"{key} {json.dumps(same, sort_keys=True)}", []).append(model)
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -137,18 +137,18 @@ def shared() -> Mapping[tuple[str, ...], tuple[str, ...]]:
     return {models: tuple(keys) for models, keys in groups.items() if len(keys) >= FEWEST}
 
 
-def ordered_refs(schema: Schema) -> list[str]:
+def models_at_key(schema: Schema) -> list[str]:
     """The models that may stand at a key, in the order of its schema."""
     text = json.dumps(schema)
-    return sorted(refs(schema), key=lambda name: text.index(f'"{REF}{name}"'))
+    return sorted(referenced_models(schema), key=lambda name: text.index(f'"{REF}{name}"'))
 
 
 # Parts of the page
 
 
 def _every() -> str:
-    first = definitions()[name_of(next(iter(KINDS.values())))]
-    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in Base.model_fields}
+    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
+    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
     return _lines("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
 
 
@@ -158,42 +158,42 @@ def _kinds() -> str:
     keys: dict[str, Schema] = {}
     needed: set[str] = set()
     for kind, model in KINDS.items():
-        schema = definitions()[name_of(model)]
-        own = {key: part for key, part in schema["properties"].items() if key not in (*Base.model_fields, "run")}
+        schema = schema_definitions()[definition_name(model)]
+        own = {key: part for key, part in schema["properties"].items() if key not in (*BaseRecipe.model_fields, "run")}
         keys |= own
         needed |= set(schema.get("required", ()))
-        texts.append(f"- `{kind}`: {said(schema)} Its keys: {', '.join(f'`{key}`' for key in own)}.\n")
+        texts.append(f"- `{kind}`: {describe_schema(schema)} Its keys: {', '.join(f'`{key}`' for key in own)}.\n")
     others = {key: part for key, part in keys.items() if key in needed or not _is_section(part)}
     return f"{''.join(texts)}\n{_lines('', others, needed)}"
 
 
-def _section(section: Section) -> str:
-    schema = definitions()[section.model]
-    groups = {models: keys for models, keys in shared().items() if section.model in models}
+def _section(section: RecipeSection) -> str:
+    schema = schema_definitions()[section.model]
+    groups = {models: keys for models, keys in find_shared_keys().items() if section.model in models}
     listed = {key for keys in groups.values() for key in keys}
     own = {key: part for key, part in schema["properties"].items() if key not in listed}
-    several = len(section.paths) > 1 and section.model not in sources()
-    places = f"At {_and(f'`{path}`' for path in section.paths)}." if several else ""
+    several = len(section.key_paths) > 1 and section.model not in blueprint_source_titles()
+    places = f"At {_and(f'`{path}`' for path in section.key_paths)}." if several else ""
     more = [_more(section.model, models, keys) for models, keys in groups.items()]
-    text = "\n".join(filter(None, (said(schema), places, *more)))
-    return f"### {section.title}\n\n{text}\n\n{_lines(above_of(section.model), own, schema.get('required', ()))}"
+    text = "\n".join(filter(None, (describe_schema(schema), places, *more)))
+    return f"### {section.heading_text}\n\n{text}\n\n{_lines(key_prefix(section.model), own, schema.get('required', ()))}"
 
 
 def _more(model: str, models: tuple[str, ...], keys: tuple[str, ...]) -> str:
     """The sentence that leads from a section to keys that it shares, with defaults of its own."""
     title = _title(models)
-    first, mine = (definitions()[name]["properties"] for name in (models[0], model))
+    first, mine = (schema_definitions()[name]["properties"] for name in (models[0], model))
     other = [f"`{key}: {_yaml(mine[key].get('default'))}`" for key in keys if mine[key] != first[key]]
-    return f"It has the [{title[0].lower()}{title[1:]}](#{anchor(title)}){f', with {_and(other)}' if other else ''}."
+    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){f', with {_and(other)}' if other else ''}."
 
 
 def _alike(models: tuple[str, ...], keys: tuple[str, ...]) -> str:
-    properties = definitions()[models[0]]["properties"]
+    properties = schema_definitions()[models[0]]["properties"]
     return f"### {_title(models)}\n\n{_lines('', {key: properties[key] for key in keys}, ())}"
 
 
 def _title(models: tuple[str, ...]) -> str:
-    return f"Keys of {_and(find_sections()[model].title for model in models)}"
+    return f"Keys of {_and(find_sections()[model].heading_text for model in models)}"
 
 
 Plugin = CreditMode[Any] | EngineKind | Loss[Any]
@@ -205,10 +205,10 @@ def _choices(title: str, key: str, plugins: Mapping[str, Plugin]) -> str:
     return f"## {title}\n\nThe values of `{key}`.\n\n{rows}"
 
 
-def said(schema: Schema) -> str:
+def describe_schema(schema: Schema) -> str:
     """The description of a model or key on one line. A section without one has that of its model."""
-    models = ordered_refs(schema) if "properties" not in schema else []
-    text = schema.get("description") or (definitions()[models[0]].get("description", "") if len(models) == 1 else "")
+    models = models_at_key(schema) if "properties" not in schema else []
+    text = schema.get("description") or (schema_definitions()[models[0]].get("description", "") if len(models) == 1 else "")
     return " ".join(text.split())
 
 
@@ -219,47 +219,47 @@ def _lines(above: str, keys: Mapping[str, Schema], needed: Iterable[str]) -> str
 def _line(path: str, schema: Schema, needed: bool) -> str:
     """A key with its default, its type as far as the default does not show it, and its description."""
     if _is_section(schema) and not needed:
-        return f"`{path}`: {type_in_words(schema)}"  # its section has the rest
+        return f"`{path}`: {describe_type(schema)}"  # its section has the rest
     default = _default(schema)
     head = f"`{path}`" if needed or default in ("", "null") else f"`{path}: {default}`"
     values = ", ".join(filter(None, ("needed" if needed else "", _values(schema, default))))
-    return f"{head}{f' ({values})' if values else ''}: {said(schema).replace(SHARE, '')}"
+    return f"{head}{f' ({values})' if values else ''}: {describe_schema(schema).replace(SHARE, '')}"
 
 
 def _is_section(schema: Schema) -> bool:
     """Whether a key holds one section, by default that with the defaults of its keys."""
-    return len(refs(schema)) == 1 and _default(schema) in ("", "{}")
+    return len(referenced_models(schema)) == 1 and _default(schema) in ("", "{}")
 
 
 def _values(schema: Schema, default: str) -> str:
     """What a value may be, unless the default and the description show it."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
-    if len(options) > 1 or refs(schema) or default in ("", "null", "[]", "{}"):
-        return type_in_words({"anyOf": [option for option in options if not _told(option, schema)]})
+    if len(options) > 1 or referenced_models(schema) or default in ("", "null", "[]", "{}"):
+        return describe_type({"anyOf": [option for option in options if not _told(option, schema)]})
     (only,) = options
-    return "" if _told(only, schema) else type_in_words(only) if "enum" in only else _bounds(only)
+    return "" if _told(only, schema) else describe_type(only) if "enum" in only else _bounds(only)
 
 
 def _told(option: Schema, schema: Schema) -> bool:
     """Whether a description names all choices."""
     choices = option.get("enum", ())
-    return bool(choices) and all(f"`{_yaml(choice)}`" in said(schema) for choice in choices)
+    return bool(choices) and all(f"`{_yaml(choice)}`" in describe_schema(schema) for choice in choices)
 
 
 # Types and defaults in words
 
 
-def type_in_words(schema: Schema) -> str:
+def describe_type(schema: Schema) -> str:
     """The type of a value in words."""
     if "$ref" in schema:
-        return _link(find_sections()[schema["$ref"].removeprefix(REF)].title)
+        return _link(find_sections()[schema["$ref"].removeprefix(REF)].heading_text)
     if "const" in schema or "enum" in schema:
         return _either(f"`{_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
     for union in ("anyOf", "oneOf"):
-        if union in schema and len(refs(schema)) > 1:
-            return f"[one of these](#{anchor(SOURCES)})"
+        if union in schema and len(referenced_models(schema)) > 1:
+            return f"[one of these](#{heading_anchor(SOURCES)})"
         if union in schema:
-            return _either(dict.fromkeys(type_in_words(option) for option in schema[union]))
+            return _either(dict.fromkeys(describe_type(option) for option in schema[union]))
     if schema.get("type") == "array":
         return _list(schema)
     if schema.get("type") == "object":
@@ -278,19 +278,19 @@ def _bounds(schema: Schema) -> str:
 
 def _list(schema: Schema) -> str:
     if "prefixItems" in schema:
-        return f"[{', '.join(map(type_in_words, schema['prefixItems']))}]"
+        return f"[{', '.join(map(describe_type, schema['prefixItems']))}]"
     least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
-    return f"list of {type_in_words(schema['items'])}{least}"
+    return f"list of {describe_type(schema['items'])}{least}"
 
 
 def _mapping(schema: Schema) -> str:
     inner = schema.get("additionalProperties", True)
-    keys = f" from {type_in_words(schema['propertyNames'])}" if "propertyNames" in schema else ""
-    return f"mapping{keys} to {type_in_words({} if inner is True else inner)}"
+    keys = f" from {describe_type(schema['propertyNames'])}" if "propertyNames" in schema else ""
+    return f"mapping{keys} to {describe_type({} if inner is True else inner)}"
 
 
 def _link(title: str) -> str:
-    return f"[{title}](#{anchor(title)})"
+    return f"[{title}](#{heading_anchor(title)})"
 
 
 def _either(options: Iterable[str]) -> str:
@@ -304,10 +304,10 @@ def _and(parts: Iterable[str], word: str = "and") -> str:
 
 def _default(schema: Schema) -> str:
     """The default as YAML, empty if there is none; of a section, the values that differ from its keys' own defaults."""
-    models = ordered_refs(schema)
+    models = models_at_key(schema)
     if "default" not in schema:
         return ""
-    own = definitions()[models[0]]["properties"] if len(models) == 1 else {}
+    own = schema_definitions()[models[0]]["properties"] if len(models) == 1 else {}
     return _yaml(_beyond(schema["default"], own))
 
 
@@ -328,6 +328,6 @@ def _yaml(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
 
-def anchor(title: str) -> str:
+def heading_anchor(title: str) -> str:
     """The link to a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

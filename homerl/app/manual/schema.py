@@ -20,9 +20,9 @@ from pydantic.json_schema import models_json_schema
 
 from homerl.app.runs.recipe import KINDS
 from homerl.envs.core.documents import write_atomic
-from homerl.host.recipe.load import shipped_recipes
+from homerl.host.recipe.load import shipped_recipe_folder
 from homerl.report.cards.schemas import DRAFT
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import known_worlds
 from homerl.worlds.sources import BlueprintFile, Mixture
 
 FILE = "recipe.v1.json"
@@ -38,31 +38,36 @@ EXTENDS: Schema = {
 RUN: Schema = {"enum": [*KINDS], "description": "Kind of the run."}
 
 
-def definitions() -> Mapping[str, Schema]:
+def schema_definitions() -> Mapping[str, Schema]:
     """The schema of every model of recipes, by the model's name here: that of its class, longer if two classes share it."""
     return _generated()[1]
 
 
-def name_of(model: type[BaseModel]) -> str:
+def definition_name(model: type[BaseModel]) -> str:
     """The name in `definitions` of a kind of run or of a source of blueprints."""
     return _generated()[0][model]
 
 
 @cache
 def _generated() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
-    models: list[type[BaseModel]] = [*KINDS.values(), *(world.recipe for world in worlds().values()), BlueprintFile, Mixture]
+    models: list[type[BaseModel]] = [
+        *KINDS.values(),
+        *(world.recipe for world in known_worlds().values()),
+        BlueprintFile,
+        Mixture,
+    ]
     named, schema = models_json_schema([(model, "validation") for model in models])
     return {cast(type[BaseModel], model): found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema[
         "$defs"
     ]
 
 
-def recipe_schema() -> Schema:
+def build_recipe_schema() -> Schema:
     """The complete schema. Which keys are allowed depends on `run`, and on whether there is `extends`."""
-    whole = {name: _plain(schema) for name, schema in definitions().items()}
+    whole = {name: _plain(schema) for name, schema in schema_definitions().items()}
     partial = _incomplete()
     twins = {name: _partial(schema) for name, schema in whole.items() if name in partial}
-    kinds = {kind: name_of(model) for kind, model in KINDS.items()}
+    kinds = {kind: definition_name(model) for kind, model in KINDS.items()}
     for name in kinds.values():
         twins[name]["properties"] |= {"extends": EXTENDS}
     parts = {kind: PARTIAL + name for kind, name in kinds.items()}
@@ -93,7 +98,7 @@ def _plain(schema: Any) -> Any:
         return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    section = isinstance(schema.get("default"), (dict, list)) and refs(schema)
+    section = isinstance(schema.get("default"), (dict, list)) and referenced_models(schema)
     kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
     return {key: _plain(value) for key, value in kept.items() if not (key == "default" and section)}
 
@@ -103,9 +108,9 @@ def _incomplete() -> frozenset[str]:
     """The names of models with a required key, or with such a model below them. A recipe with `extends` may hold parts of
     these.
     """
-    schemas = definitions()
+    schemas = schema_definitions()
     incomplete = {name for name, schema in schemas.items() if "required" in schema}
-    while more := {name for name in schemas.keys() - incomplete if refs(schemas[name]) & incomplete}:
+    while more := {name for name in schemas.keys() - incomplete if referenced_models(schemas[name]) & incomplete}:
         incomplete |= more
     return frozenset(incomplete)
 
@@ -123,24 +128,24 @@ def _partial(schema: Any) -> Any:
     return {"anyOf" if key == "oneOf" else key: value for key, value in kept.items()}
 
 
-def refs(schema: Any) -> set[str]:
+def referenced_models(schema: Any) -> set[str]:
     """The names of the models that a schema refers to."""
     if isinstance(schema, dict):
         named = {schema["$ref"].removeprefix(REF)} if "$ref" in schema else set()
-        return named.union(*map(refs, schema.values()))
-    return set().union(*map(refs, schema)) if isinstance(schema, list) else set()
+        return named.union(*map(referenced_models, schema.values()))
+    return set().union(*map(referenced_models, schema)) if isinstance(schema, list) else set()
 
 
 def write_recipe_schema(folder: Path) -> Path:
     """Write the schema to a folder; return its path."""
     path = folder / FILE
-    write_atomic(path, json.dumps(recipe_schema(), indent=1, ensure_ascii=False) + "\n")
+    write_atomic(path, json.dumps(build_recipe_schema(), indent=1, ensure_ascii=False) + "\n")
     return path
 
 
 def write_recipes(folder: Path) -> None:
     """Write the shipped recipes to a folder, with the schema that they refer to."""
-    shipped = shipped_recipes()
+    shipped = shipped_recipe_folder()
     write_recipe_schema(folder)
     for path in sorted(shipped.rglob("*.yaml")):
         text = path.read_text(encoding="utf-8").replace(SHIPPED, MODELINE + FILE)

@@ -17,9 +17,9 @@ from typing import Any
 import yaml
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.processes.exit_codes import TOLD, reported_code
+from homerl.host.processes.exit_codes import TOLD, read_exit_code
 from homerl.host.processes.lifetime import PARENT
-from homerl.host.terminal.endings import Stopped
+from homerl.host.terminal.endings import RunStopped
 
 GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
 
@@ -31,13 +31,13 @@ def stage_recipe_path(stage: dict[str, Any]) -> Path:
 
 def run_stage(stage: dict[str, Any], command: list[str]) -> None:
     """Run a stage to its end, with its output in the terminal. Raises `StageFailed` if it fails."""
-    with begun(stage, command) as child:
+    with start_stage_process(stage, command) as child:
         child.process.wait()
-    child.check()
+    child.raise_if_failed()
 
 
 @dataclass(frozen=True)
-class Child:
+class StageProcess:
     """The process of a stage, whose recipe is at `path`. Its output goes to the terminal or to `log`."""
 
     path: Path
@@ -45,23 +45,23 @@ class Child:
     log: Path | None
 
     @property
-    def runs(self) -> bool:
+    def is_process_running(self) -> bool:
         """Whether the process has not ended."""
         return self.process.poll() is None
 
-    def end(self) -> None:
+    def end_process(self) -> None:
         """End the process, if it still runs. A benchmark gets the time to write what it played."""
-        if self.runs and self.log:
+        if self.is_process_running and self.log:
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(GRACE)
-        if self.runs:
+        if self.is_process_running:
             self.process.kill()
             self.process.wait()
 
-    def check(self) -> None:
+    def raise_if_failed(self) -> None:
         """Raise `StageFailed` if the process failed."""
-        if code := reported_code(code_path(self.path), self.process.returncode):
+        if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
             raise StageFailed(
                 f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
                 f"see {self.log or 'its message above'}; the same command goes on from here",
@@ -69,7 +69,7 @@ class Child:
             )
 
 
-class StageFailed(Stopped):
+class StageFailed(RunStopped):
     """A stage failed. The exit code is the stage's; 1 if a signal ended it."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -77,26 +77,26 @@ class StageFailed(Stopped):
         self.code = max(code, 1)
 
 
-def code_path(recipe: Path) -> Path:
+def exit_code_path(recipe: Path) -> Path:
     """The file into which a stage writes its exit code, which torchrun does not pass on."""
     return recipe.with_suffix(".exit_code")
 
 
 @contextmanager
-def begun(stage: dict[str, Any], command: list[str], log: Path | None = None) -> Iterator[Child]:
+def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | None = None) -> Iterator[StageProcess]:
     """Write the stage's recipe and start it. It ends with the block, whatever ends that."""
     path = stage_recipe_path(stage)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
-    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(code_path(path))}
-    code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
+    exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
     with log.open("w") if log else nullcontext() as words:
         process = subprocess.Popen(
             [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True
         )
-    child = Child(path, process, log)
+    child = StageProcess(path, process, log)
     try:
         yield child
     finally:
-        child.end()
+        child.end_process()

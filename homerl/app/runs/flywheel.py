@@ -18,8 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from homerl.app.runs.children import Child, begun, run_stage
-from homerl.app.runs.products import Stage, require_product, unfinished
+from homerl.app.runs.children import StageProcess, run_stage, start_stage_process
+from homerl.app.runs.products import Stage, require_stage_product, unfinished_stages
 from homerl.app.runs.recipe import FlywheelRecipe, recipe_data
 from homerl.host.terminal.console import console
 from homerl.host.terminal.progress import progress_bar
@@ -33,26 +33,26 @@ SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
-    from homerl.report.pages.report import write_report
+    from homerl.report.pages.report import write_flywheel_report
 
-    todo = unfinished(found := [*stages(recipe)])
-    for line in kept_lines([stage for stage in found if stage not in todo], todo):
+    todo = unfinished_stages(found := [*flywheel_stages(recipe)])
+    for line in kept_stages_lines([stage for stage in found if stage not in todo], todo):
         console.print(line, highlight=False)
     for stage, product in todo:
         if stage["run"] != "bench":
-            run_stage(stage, launcher(recipe, stage["run"]))
-            require_product(stage, product)
-    benchmark(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
+            run_stage(stage, stage_command(recipe, stage["run"]))
+            require_stage_product(stage, product)
+    benchmark_models(recipe, [stage for stage, _ in todo if stage["run"] == "bench"], console)
     for stage, product in todo:
-        require_product(stage, product)
-    report = write_report(recipe.out)
+        require_stage_product(stage, product)
+    report = write_flywheel_report(recipe.out)
     console.print(report.table)
     console.print(Text.assemble("report: ", (str(report.page), f"link file://{report.page}")))
-    for line in next_lines(report.next, os.environ.get("HOMERL_ACTIVATE", "")):
+    for line in next_commands_lines(report.next, os.environ.get("HOMERL_ACTIVATE", "")):
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def kept_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[str]:
+def kept_stages_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[str]:
     """What a run that goes on says first: what is there already, and what is still to be made."""
     if done and todo:
         kept, rest = (", ".join(_called(stage) for stage, _ in some) for some in (done, todo))
@@ -64,7 +64,7 @@ def _called(stage: dict[str, Any]) -> str:
     return f"the benchmark of {name}" if stage["run"] == "bench" else name
 
 
-def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:
+def next_commands_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:
     """What a person may do next, ready to be typed. `activate` is a command that the shell needs first, or empty."""
     yield "next:"
     if activate:
@@ -73,7 +73,7 @@ def next_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[s
         yield f"  {command}   # {purpose[0].lower()}{purpose[1:]}"
 
 
-def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
+def benchmark_models(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: Console) -> None:
     """Benchmark the models and the expert concurrently (one for each process on a CPU) with one progress bar.
 
     If one fails, the others are played all the same. Ctrl-C ends those that run, and begins no other.
@@ -81,27 +81,29 @@ def benchmark(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], console: C
     if not todo:
         return
     total = sum(suite["count"] for stage in todo for suite in stage["bench"]["suites"])
-    workers, waiting, running = (recipe.processes or 1) if recipe.cpu else 1, deque(todo), list[Child]()
+    workers, waiting, running = (recipe.processes or 1) if recipe.cpu else 1, deque(todo), list[StageProcess]()
     with progress_bar(console) as bar, ExitStack() as children:
         task = bar.add_task("bench", total=total, note=", ".join(Path(s["out"]).name for s in todo if s["model"]))
-        while waiting or any(child.runs for child in running):
-            if waiting and sum(child.runs for child in running) < workers:
+        while waiting or any(child.is_process_running for child in running):
+            if waiting and sum(child.is_process_running for child in running) < workers:
                 stage = waiting.popleft()
-                running.append(children.enter_context(begun(stage, [sys.executable], Path(stage["out"]) / "bench.log")))
+                running.append(
+                    children.enter_context(start_stage_process(stage, [sys.executable], Path(stage["out"]) / "bench.log"))
+                )
                 continue
             time.sleep(POLL)
-            bar.update(task, completed=min(total, sum(episodes_done(Path(stage["out"])) for stage in todo)))
+            bar.update(task, completed=min(total, sum(count_played_episodes(Path(stage["out"])) for stage in todo)))
         bar.update(task, completed=total)
     for child in running:
-        child.check()
+        child.raise_if_failed()
 
 
-def episodes_done(out: Path) -> int:
+def count_played_episodes(out: Path) -> int:
     """The number of played episodes of a benchmark on disk."""
     return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
-def stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
+def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     """Yield (stage recipe as plain data, the file or folder that proves it done), in order."""
     data, out = recipe_data(recipe), recipe.out
     shared = {key: data[key] for key in SHARED}
@@ -124,17 +126,17 @@ def stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
         most = recipe.untrained_tasks if name == "untrained" else None
-        bench, settings = at_most(data["bench"], most), model | {"name": weights, "lora": None}
+        bench, settings = limit_suite_tasks(data["bench"], most), model | {"name": weights, "lora": None}
         yield stage("bench", name, model=settings, bench=bench), out / name / "bench" / last / "score.json"
 
 
-def at_most(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
+def limit_suite_tasks(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
     """The section `bench` with at most so many tasks in each suite; None leaves them."""
     suites = [suite | {"count": min(suite["count"], tasks or suite["count"])} for suite in bench["suites"]]
     return {**bench, "suites": suites}
 
 
-def launcher(recipe: FlywheelRecipe, run: str) -> list[str]:
+def stage_command(recipe: FlywheelRecipe, run: str) -> list[str]:
     """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
     count = recipe.processes or (1 if recipe.cpu else _gpus())
     if run in TRAININGS and count > 1:

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import naming
-from homerl.host.processes.exit_codes import tell
+from homerl.envs.core.documents import name_path_in_errors
+from homerl.host.processes.exit_codes import write_exit_code
 from homerl.host.processes.lifetime import die_with_parent
-from homerl.host.processes.ranks import is_first
+from homerl.host.processes.ranks import is_main_process
 from homerl.host.terminal.console import print_error
-from homerl.host.terminal.endings import Ending, run_to_end
+from homerl.host.terminal.endings import CommandEnding, run_to_end
 from homerl.train import TRAININGS
 
 LIBRARY_SETTINGS = {  # environment variables
@@ -34,38 +34,38 @@ def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
     set_up_libraries()
-    code = run_to_end(partial(_start, path, argv), speaks)
-    tell(code)
+    code = run_to_end(partial(_start, path, argv), is_speaking_process)
+    write_exit_code(code)
     return code
 
 
-def speaks(end: Ending) -> bool:
+def is_speaking_process(end: CommandEnding) -> bool:
     """Whether this process of the run says how it ends."""
-    return end.by_all or is_first()
+    return end.by_all or is_main_process()
 
 
 def _start(path: str, argv: Sequence[str]) -> None:
     from homerl.app.runs.checks.preflight import (  # a plug-in file that cannot be used is bad input too
         check_machine,
-        other_count,
+        warn_of_process_count,
     )
-    from homerl.app.runs.checks.prompts import measure
-    from homerl.app.runs.checks.rehearsal import rehearse
+    from homerl.app.runs.checks.prompts import measure_prompts
+    from homerl.app.runs.checks.rehearsal import rehearse_recipe
     from homerl.app.runs.recipe import load_recipe
-    from homerl.app.runs.starting import split_origin
+    from homerl.app.runs.starting import split_from_option
 
     recipe = load_recipe(path, argv)
-    if not is_first() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
+    if not is_main_process() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
         return
     check_machine(recipe, path)
-    if is_first():  # if it refuses, the launcher ends the others
-        rehearse(recipe)
-        if difference := other_count(recipe, path):
+    if is_main_process():  # if it refuses, the launcher ends the others
+        rehearse_recipe(recipe)
+        if difference := warn_of_process_count(recipe, path):
             print_error(f"warning: {difference}")
-        for found in measure(recipe, path):
+        for found in measure_prompts(recipe, path):
             if found.warns:
                 print_error(f"warning: {found.line}")
-    run_recipe(recipe, split_origin(argv)[1])
+    run_recipe(recipe, split_from_option(argv)[1])
 
 
 def run_recipe(recipe: Any, origin: Path | None = None) -> None:
@@ -74,23 +74,23 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
     A flywheel first takes what it would make alike from the run `origin`.
     """
     from homerl.app.runs.begun import refuse_another_training
-    from homerl.app.runs.flywheel import stages
-    from homerl.app.runs.origin import take
-    from homerl.app.runs.record import write_record
-    from homerl.app.runs.whole import made_whole
+    from homerl.app.runs.flywheel import flywheel_stages
+    from homerl.app.runs.origin import take_finished_stages
+    from homerl.app.runs.record import write_run_record
+    from homerl.app.runs.whole import copy_recipe_files
     from homerl.host.processes.locks import folder_lock
 
-    with folder_lock(recipe.out) if is_first() else nullcontext():
+    with folder_lock(recipe.out) if is_main_process() else nullcontext():
         # a benchmark writes into the folder of the run that made its model
-        if is_first() and recipe.run != "bench":
-            recipe = made_whole(recipe)
+        if is_main_process() and recipe.run != "bench":
+            recipe = copy_recipe_files(recipe)
             if origin and recipe.run == "flywheel":
-                take(recipe, [*stages(recipe)], origin)
+                take_finished_stages(recipe, [*flywheel_stages(recipe)], origin)
             refuse_another_training(recipe)
             if not _is_done(recipe):
-                write_record(recipe)
-        with naming(recipe.out):  # libraries that write a model or a checkpoint do not say where
-            runner(recipe.run)(recipe)
+                write_run_record(recipe)
+        with name_path_in_errors(recipe.out):  # libraries that write a model or a checkpoint do not say where
+            runner_of_kind(recipe.run)(recipe)
 
 
 def _is_done(recipe: Any) -> bool:
@@ -98,10 +98,10 @@ def _is_done(recipe: Any) -> bool:
     has made does not belong together."""
     if recipe.run != "flywheel":
         return False
-    from homerl.app.runs.flywheel import stages
-    from homerl.app.runs.products import unfinished
+    from homerl.app.runs.flywheel import flywheel_stages
+    from homerl.app.runs.products import unfinished_stages
 
-    return not unfinished([*stages(recipe)])
+    return not unfinished_stages([*flywheel_stages(recipe)])
 
 
 def set_up_libraries() -> None:
@@ -110,7 +110,7 @@ def set_up_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
-def runner(kind: str) -> Callable[[Any], Any]:
+def runner_of_kind(kind: str) -> Callable[[Any], Any]:
     """The function for a value of `run:`. Each kind imports only what it needs."""
     if kind == "synth":
         from homerl.app.runs.stages import run_synth

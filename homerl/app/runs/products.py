@@ -14,40 +14,38 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from homerl.app.runs.bench import episodes_of
+from homerl.app.runs.bench import suite_episodes
 from homerl.app.runs.children import stage_recipe_path
 from homerl.app.runs.recipe import KINDS
 from homerl.bench.recipe import BenchRecipe
-from homerl.bench.score import is_whole
+from homerl.bench.score import is_complete_score
 from homerl.envs.core.documents import InputError, read_json, read_yaml
 from homerl.envs.core.model import IDENTITY
-from homerl.host.terminal.console import counted
-from homerl.host.terminal.endings import Stopped
+from homerl.host.terminal.console import count_with_noun
+from homerl.host.terminal.endings import RunStopped
 from homerl.play.trajectory import Outcome
 from homerl.train import TRAININGS
 
 Stage = tuple[dict[str, Any], Path]  # a recipe as plain data, and the file or folder that proves it done
 
 
-def unfinished(found: Sequence[Stage]) -> list[Stage]:
+def unfinished_stages(found: Sequence[Stage]) -> list[Stage]:
     """The stages that are not done, of all stages in order. Raises `InputError` for what an earlier stage made that is gone
     or incomplete, and for what another recipe made.
     """
     todo: list[Stage] = []
     for stage, product in found:
-        before = next((before for before, _ in todo if reads_from(stage, before)), None)
-        if before and (made := next((path for path in traces(stage, product) if path.exists()), None)):
-            raise InputError(
-                f"{made} was made from what is to be made again",
-                before["out"],
-                f"choose another --out, or delete {joined_paths(folders(downstream(before, found)))} too",
-            )
-        if before or not is_done(stage, product, found):
+        before = next((before for before, _ in todo if stage_reads_from(stage, before)), None)
+        if before and (made := next((path for path in stage_traces(stage, product) if path.exists()), None)):
+            remedy = join_paths(existing_stage_folders(downstream_stages(before, found)))
+            what = f"{made} was made from what is to be made again"
+            raise InputError(what, before["out"], f"choose another --out, or delete {remedy} too")
+        if before or not is_stage_done(stage, product, found):
             todo.append((stage, product))
     return todo
 
 
-def is_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] = ()) -> bool:
+def is_stage_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] = ()) -> bool:
     """Whether the product of a stage exists and is whole. Raises `InputError` if another recipe made it.
 
     `found` are all stages of the flywheel.
@@ -55,29 +53,30 @@ def is_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] = ()) -
     if not product.exists():
         return False
     path = stage_recipe_path(stage)
-    if path.exists() and not made_by(read_yaml(path).data, stage):
-        remedy = (
-            f"choose another --out, or delete {joined_paths(folders([stage, *downstream(stage, found)]))} to make it again"
-        )
+    if path.exists() and not is_recipe_of_stage(read_yaml(path).data, stage):
+        folders = existing_stage_folders([stage, *downstream_stages(stage, found)])
+        remedy = f"choose another --out, or delete {join_paths(folders)} to make it again"
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     if stage["run"] == "synth":
-        used = any(stage_recipe_path(later).exists() for later in downstream(stage, found))
-        return bool(count_trajectories(product)) and (used or not lost(product))  # earlier ones trained on what was there
-    return stage["run"] != "bench" or all_scored(BenchRecipe.model_validate(stage))
+        used = any(stage_recipe_path(later).exists() for later in downstream_stages(stage, found))
+        return bool(count_trajectories(product)) and (
+            used or not count_lost_blueprints(product)
+        )  # earlier ones trained on what was there
+    return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage))
 
 
-def require_product(stage: dict[str, Any], product: Path) -> None:
+def require_stage_product(stage: dict[str, Any], product: Path) -> None:
     """Raise an error if a stage ended without its product, or if servers lost a part of it."""
     if not product.exists():
         raise RuntimeError(f"a stage ended without making {product}")
-    if stage["run"] == "synth" and (count := lost(product)):
-        raise Incomplete(
-            f"servers failed for {counted(count, 'blueprint')}, so the flywheel does not go on\n"
+    if stage["run"] == "synth" and (count := count_lost_blueprints(product)):
+        raise IncompleteStage(
+            f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on\n"
             "see to the servers; the same command makes these again"
         )
 
 
-class Incomplete(Stopped):
+class IncompleteStage(RunStopped):
     """A stage made less than its recipe says, through no fault of its own (exit code 4)."""
 
     code = 4
@@ -88,12 +87,12 @@ def count_trajectories(stats: Path) -> int:
     return int(read_json(stats).data.get("trajectories", 0))
 
 
-def lost(stats: Path) -> int:
+def count_lost_blueprints(stats: Path) -> int:
     """The number of blueprints of a synthesis for which servers failed."""
     return int(read_json(stats).data.get("outcomes", {}).get(Outcome.INFRA_ERROR, 0))
 
 
-def reads_from(stage: dict[str, Any], before: dict[str, Any]) -> bool:
+def stage_reads_from(stage: dict[str, Any], before: dict[str, Any]) -> bool:
     """Whether a stage uses the data or the model of an earlier one."""
     if before["run"] == "bench":
         return False
@@ -101,21 +100,21 @@ def reads_from(stage: dict[str, Any], before: dict[str, Any]) -> bool:
     return any(Path(before["out"]) in (path, *path.parents) for path in used)
 
 
-def downstream(stage: dict[str, Any], found: Sequence[Stage]) -> list[dict[str, Any]]:
+def downstream_stages(stage: dict[str, Any], found: Sequence[Stage]) -> list[dict[str, Any]]:
     """The stages that use what a stage makes, or what these make from it."""
     reached = [stage]
     for other, _ in found:
-        if any(reads_from(other, one) for one in reached):
+        if any(stage_reads_from(other, one) for one in reached):
             reached.append(other)
     return reached[1:]
 
 
-def traces(stage: dict[str, Any], product: Path) -> list[Path]:
+def stage_traces(stage: dict[str, Any], product: Path) -> list[Path]:
     """What a stage may leave: its product, and checkpoints from which it would go on."""
     return [product, Path(stage["out"]) / "checkpoints"] if stage["run"] in TRAININGS else [product]
 
 
-def folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
+def existing_stage_folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
     """The folders of stages that are there, without those that lie in another of them. A model's benchmark has but a part of
     the model's folder.
     """
@@ -123,27 +122,27 @@ def folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
     return [path for path in named if path.exists() and not any(other in path.parents for other in named)]
 
 
-def joined_paths(paths: Sequence[Path]) -> str:
+def join_paths(paths: Sequence[Path]) -> str:
     """The paths as a part of a sentence."""
     return " and ".join(map(str, paths))
 
 
-def all_scored(recipe: BenchRecipe) -> bool:
+def is_fully_scored(recipe: BenchRecipe) -> bool:
     """Whether each suite of a benchmark was played to its end; an interrupted one has a score of what was played."""
     files = [(suite, recipe.out / "bench" / suite.name / "score.json") for suite in recipe.bench.suites]
     return all(
-        file.exists() and is_whole(read_json(file).data, len(episodes_of(suite, recipe.bench.limits)))
+        file.exists() and is_complete_score(read_json(file).data, len(suite_episodes(suite, recipe.bench.limits)))
         for suite, file in files
     )
 
 
-def made_by(stored: dict[str, Any], stage: dict[str, Any]) -> bool:
+def is_recipe_of_stage(stored: dict[str, Any], stage: dict[str, Any]) -> bool:
     """Whether a stored recipe of a stage is the stage's own. The expert of earlier versions had one way to work."""
     now = stage if "expert" in stored else {key: value for key, value in stage.items() if key != "expert"}
-    return comparable(stored) == comparable(now)
+    return stage_identity(stored) == stage_identity(now)
 
 
-def comparable(stage: dict[str, Any]) -> str:
+def stage_identity(stage: dict[str, Any]) -> str:
     """A text of what a stage's product depends on: not the run's folder, nor the number of processes.
 
     Keys that the stage lacks have their defaults, since an earlier version of homerl may have written it.

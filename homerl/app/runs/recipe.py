@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from homerl.app.runs.starting import split_origin, starting_at
+from homerl.app.runs.starting import overrides_from_run, split_from_option
 from homerl.bench.recipe import BenchRecipe, BenchSettings
-from homerl.envs.core.documents import InputError, validate
+from homerl.envs.core.documents import InputError, validate_document
 from homerl.host.recipe import load
-from homerl.host.recipe.base import Base
-from homerl.host.recipe.place import refuse_unloaded_of
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.recipe.place import refuse_unloaded_run_plugins
 from homerl.models.endpoint.settings import EndpointSettings
 from homerl.synth.recipe import SynthesisConfig, SynthRecipe
 from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
@@ -54,25 +54,25 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
 
     With `--from RUN` among the overrides, it starts at what that run made.
     """
-    refuse_unloaded_of(Path(path).parent)
-    words, origin = split_origin(overrides)
-    data, document = load.load(path, words)
+    refuse_unloaded_run_plugins(Path(path).parent)
+    words, origin = split_from_option(overrides)
+    data, document = load.load_recipe_document(path, words)
     kind = data.get("run")
     if kind not in KINDS:
         raise InputError(
             f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
         )
-    if origin and (starting := starting_at(kind, origin)):
-        _, document = load.load(path, [*starting, *words])
-    return validate(KINDS[kind], document)
+    if origin and (starting := overrides_from_run(kind, origin)):
+        _, document = load.load_recipe_document(path, [*starting, *words])
+    return validate_document(KINDS[kind], document)
 
 
-def recipe_data(recipe: Base) -> dict[str, Any]:
+def recipe_data(recipe: BaseRecipe) -> dict[str, Any]:
     """The complete recipe as plain data, defaults included."""
     return recipe.model_dump(mode="json")
 
 
-def role_settings(recipe: Base, role: str, path: str) -> tuple[str, EndpointSettings]:
+def role_settings(recipe: BaseRecipe, role: str, path: str) -> tuple[str, EndpointSettings]:
     """The recipe key and the settings of the model in a role. Raises `InputError` if the recipe has none."""
     if role == "user" and isinstance(recipe, RLVESections):
         return "user", recipe.user

@@ -15,7 +15,7 @@ import yaml
 from homerl import __version__
 from homerl.app.runs.recipe import recipe_data
 from homerl.envs.core.documents import write_atomic
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.host.recipe.place import RECIPE, RECORD
 
 PACKAGES = (
@@ -24,14 +24,14 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def write_record(recipe: Base) -> None:
+def write_run_record(recipe: BaseRecipe) -> None:
     """Write `recipe.yaml` and `run.json` to the run's folder."""
     recipe.out.mkdir(parents=True, exist_ok=True)
     write_atomic(recipe.out / RECIPE, yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True))
-    write_atomic(recipe.out / RECORD, json.dumps(surroundings(recipe), indent=1) + "\n")
+    write_atomic(recipe.out / RECORD, json.dumps(describe_environment(recipe), indent=1) + "\n")
 
 
-def surroundings(recipe: Base) -> dict[str, Any]:
+def describe_environment(recipe: BaseRecipe) -> dict[str, Any]:
     """Seed, versions, commit and command."""
     return {
         "homerl": __version__,

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import read_json
-from homerl.host.terminal.console import counted, say
-from homerl.host.terminal.endings import Stopped
+from homerl.host.terminal.console import count_with_noun, say
+from homerl.host.terminal.endings import RunStopped
 from homerl.host.terminal.progress import progress_bar
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.report.cards.dataset import describe
-from homerl.synth.collect import synthesise
+from homerl.report.cards.dataset import write_dataset_description
+from homerl.synth.collect import synthesise_dataset
 from homerl.synth.make import NO_BLUEPRINT
 from homerl.synth.recipe import SynthRecipe
-from homerl.synth.report import filtered
+from homerl.synth.report import count_filter_drops
 
 
 def run_synth(recipe: SynthRecipe) -> Path:
@@ -26,28 +26,30 @@ def run_synth(recipe: SynthRecipe) -> Path:
 
         def progress(done: int, total: int) -> None:
             if bar.tasks[task].total is None and 0 < done < total:
-                say(f"kept from an earlier start: {done} of {counted(total, 'shard')}")
+                say(f"kept from an earlier start: {done} of {count_with_noun(total, 'shard')}")
             bar.update(task, completed=done, total=total)
 
-        path = synthesise(recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, describe)
+        path = synthesise_dataset(
+            recipe.synth, recipe.out, recipe.processes, progress, recipe.ray, write_dataset_description
+        )
     stats = read_json(recipe.out / "stats.json").data
     if not stats["trajectories"]:
-        raise NothingMade(why_nothing(stats, recipe.out))
-    for line in summary_lines(stats, recipe.out):
+        raise NothingSynthesised(why_nothing_synthesised(stats, recipe.out))
+    for line in synthesis_summary_lines(stats, recipe.out):
         say(line)
     return path
 
 
-class NothingMade(Stopped):
+class NothingSynthesised(RunStopped):
     """A synthesis without any trajectory (exit code 4). The message begins with the reason."""
 
     code = 4
 
 
-def why_nothing(stats: Mapping[str, Any], out: Path) -> str:
+def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:
     """The most frequent reason that blueprints gave no trajectory, and what to do."""
     faults = Counter(row["fault"] for row in read_rows(out / "blueprints.jsonl") if row.get("fault"))
-    drops = filtered(stats["dropped"]) if NO_BLUEPRINT in stats["outcomes"] else {}
+    drops = count_filter_drops(stats["dropped"]) if NO_BLUEPRINT in stats["outcomes"] else {}
     dropped = [f"dropped: {reason}" for reason in sorted(drops, key=lambda reason: drops[reason])]
     outcomes = ", ".join(name.replace("_", " ") for name in stats["outcomes"])
     reason = faults.most_common(1)[0][0] if faults else (dropped[-1] if dropped else outcomes)
@@ -55,10 +57,13 @@ def why_nothing(stats: Mapping[str, Any], out: Path) -> str:
     return f"{reason}: {tried}\nsee to the models that the recipe names; what was tried stands in {out / 'blueprints.jsonl'}"
 
 
-def summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
+def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield what became of the blueprints, and what to do if servers failed."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
-    made, of = counted(stats["trajectories"], "trajectory"), counted(sum(stats["outcomes"].values()), "blueprint")
+    made, of = (
+        count_with_noun(stats["trajectories"], "trajectory"),
+        count_with_noun(sum(stats["outcomes"].values()), "blueprint"),
+    )
     yield f"{made} of {of} ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"

@@ -13,7 +13,7 @@ from homerl.envs.core.documents import InputError
 FLAG = "--from"
 
 
-def split_origin(words: Sequence[str]) -> tuple[list[str], Path | None]:
+def split_from_option(words: Sequence[str]) -> tuple[list[str], Path | None]:
     """The words of a command line without `--from RUN`, and RUN. Raises `InputError` if no run is named."""
     rest = list(words)
     for at, word in enumerate(rest):
@@ -26,18 +26,18 @@ def split_origin(words: Sequence[str]) -> tuple[list[str], Path | None]:
     return rest, None
 
 
-def origin_words(run: Path | None) -> list[str]:
+def from_option_words(run: Path | None) -> list[str]:
     """`--from RUN` as words of a command line; none without a run."""
     return [] if run is None else [FLAG, str(run)]
 
 
-def starting_at(kind: str, run: Path) -> list[str]:
+def overrides_from_run(kind: str, run: Path) -> list[str]:
     """The overrides by which a recipe of a kind starts at a run. Raises `InputError` for a kind that cannot."""
     if kind == "rlve":
-        from homerl.report.cards.export import find_stage
+        from homerl.report.cards.export import find_trained_stage
 
         stage = run / "sft" if (run / "sft").is_dir() else run
-        return ["--model.name", str(find_stage(stage) / "model")]
+        return ["--model.name", str(find_trained_stage(stage) / "model")]
     if kind == "sft":
         data = run / "synth" if (run / "synth").is_dir() else run
         if not (data / "trajectories.jsonl").is_file():

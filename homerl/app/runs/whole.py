@@ -15,31 +15,31 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from homerl.envs.core.documents import InputError, naming
-from homerl.envs.core.model import READS, Shipped
-from homerl.envs.core.plugins import OF_RUNS, added_folders
-from homerl.host.recipe.base import Base
+from homerl.envs.core.documents import InputError, name_path_in_errors
+from homerl.envs.core.model import READS, ShippedNames
+from homerl.envs.core.plugins import OF_RUNS, added_plugin_folders
+from homerl.host.recipe.base import BaseRecipe
 from homerl.host.recipe.place import FILES, PLUGINS
 
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 
-def made_whole(recipe: Base) -> Any:
+def copy_recipe_files(recipe: BaseRecipe) -> Any:
     """Copy what the recipe names into the run's folder, and return the recipe that names the copies.
 
     Raises `InputError` if a copy of an earlier start differs from what the recipe names now.
     """
-    keep_plugins(recipe.out)
+    copy_plugin_folders(recipe.out)
     return _with_copies(recipe, _Shelf(recipe.out))
 
 
-def keep_plugins(out: Path) -> None:
+def copy_plugin_folders(out: Path) -> None:
     """Copy the folders of plug-ins that the environment names into the run's folder."""
     for kind in OF_RUNS:
         place = out / PLUGINS / kind
-        for folder in map(Path, added_folders(kind)):
+        for folder in map(Path, added_plugin_folders(kind)):
             if folder.is_dir() and folder != place.resolve():
-                with naming(place):
+                with name_path_in_errors(place):
                     shutil.copytree(folder, place, dirs_exist_ok=True, ignore=CACHES)
 
 
@@ -50,7 +50,7 @@ class _Shelf:
         self.own = [folder.resolve() / FILES for folder in (out, out.parent)]  # those of the run, and of a stage's flywheel
         self.folder, self.taken = out / FILES, dict[Path, Path]()
 
-    def place(self, name: str) -> str:
+    def copied_path(self, name: str) -> str:
         """The copy of a file or folder, which is made if needed. A name of something else, or of a copy, is itself."""
         source = Path(name).resolve()
         if not source.exists() or any(source.is_relative_to(folder) for folder in self.own):
@@ -69,12 +69,12 @@ class _Shelf:
 
     def _copy(self, source: Path, copy: Path) -> None:
         if copy.exists():
-            if equal_files(source, copy):
+            if are_equal_files(source, copy):
                 return
             remedy = f"put back what it was ({copy}), or choose another --out"
             raise InputError(f"the run in {self.folder.parent} began with another content", str(source), remedy)
         making = copy.with_name(f".{copy.name}.making")  # a start can be killed within a copy
-        with naming(copy):
+        with name_path_in_errors(copy):
             self.folder.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
                 shutil.rmtree(making, ignore_errors=True)
@@ -84,7 +84,7 @@ class _Shelf:
             making.rename(copy)
 
 
-def equal_files(one: Path, other: Path) -> bool:
+def are_equal_files(one: Path, other: Path) -> bool:
     """Whether two files, or all files of two folders, are equal."""
     if one.is_dir() != other.is_dir():
         return False
@@ -116,7 +116,7 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
 
 def _renamed(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
     """The value of a field that names files: a path, several, or none."""
-    shipped = {name for mark in marks if isinstance(mark, Shipped) for name in mark.names}
+    shipped = {name for mark in marks if isinstance(mark, ShippedNames) for name in mark.names}
     if isinstance(value, tuple):
-        return tuple(name if name in shipped else shelf.place(name) for name in value)
-    return value if value is None else type(value)(shelf.place(str(value)))
+        return tuple(name if name in shipped else shelf.copied_path(name) for name in value)
+    return value if value is None else type(value)(shelf.copied_path(str(value)))

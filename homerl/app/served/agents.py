@@ -16,14 +16,21 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from homerl.envs.core.documents import InputError, near_path
+from homerl.envs.core.documents import InputError, find_near_path
 from homerl.envs.core.messages import Message
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.settings import refuse_secret
 from homerl.play.loop import Policy
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.train.named import base_of, holds_model, is_adapter, model_source, on_hub, refuse_spoilt
+from homerl.train.named import (
+    find_adapter_base,
+    is_adapter,
+    is_model_folder,
+    is_on_hub,
+    refuse_changed_export,
+    resolve_model_source,
+)
 
 if TYPE_CHECKING:
     from homerl.models.policy.guest import GuestAgent
@@ -36,12 +43,12 @@ HELD = 4  # dialogues of which a loaded model keeps keys and values
 REMEMBERED = 256  # messages whose tokens a loaded model keeps
 
 
-def is_url(model: str) -> bool:
+def is_model_url(model: str) -> bool:
     """Whether a model answers at a URL."""
     return model.startswith(("http://", "https://"))
 
 
-def agents_of(
+def make_model_agents(
     model: str, served: str | None = None, cpu: bool = False, max_tokens: int = 512, seconds: float = 60
 ) -> tuple[str, Callable[[], Policy]]:
     """The name of a model, and a factory of agents that answer with it at temperature 0; each agent plays one dialogue.
@@ -51,39 +58,39 @@ def agents_of(
 
     Raises `InputError` if there is no such model.
     """
-    if is_url(model):
+    if is_model_url(model):
         from homerl.models.endpoint.agent import LLMAgent
 
         refuse_secret("--model", model)
-        name = served or served_model(model)
+        name = served or find_served_model(model)
         endpoint = Endpoint(model.split(","), name, Patience(SOON * seconds, SOON * seconds, tries=2, waits=False))
         return name, lambda: LLMAgent(endpoint, 0.0, max_tokens)
-    found = loaded(model, cpu)
-    return found.name, found.agents(max_tokens)
+    found = load_local_model(model, cpu)
+    return found.name, found.make_agents(max_tokens)
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A model that this process has loaded. All that samples with it does so in one thread, in turn.
 
     `made` holds the agents that made the latest messages, by the dialogue up to the message.
     """
 
     name: str
-    engine: InThread
+    engine: ThreadedEngine
     tokenizer: Any
     made: dict[str, PolicyAgent] = field(default_factory=dict)
 
-    def agents(self, max_tokens: int, temperature: float = 0.0, seed: int | None = None) -> Callable[[], Policy]:
+    def make_agents(self, max_tokens: int, temperature: float = 0.0, seed: int | None = None) -> Callable[[], Policy]:
         """A factory of agents that answer with the model. With a `seed`, each message is sampled with this seed."""
-        from homerl.models.policy.guest import agents_with
+        from homerl.models.policy.guest import agent_factory_for
 
-        engine = self.engine.sampling(max_tokens, temperature, seed)
-        fresh = agents_with(engine.engine, self.tokenizer, self.engine.engine.longest)
-        return lambda: GoingOn(fresh, engine, self.made)
+        engine = self.engine.with_sampling(max_tokens, temperature, seed)
+        fresh = agent_factory_for(engine.engine, self.tokenizer, self.engine.engine.context_length)
+        return lambda: ContinuingAgent(fresh, engine, self.made)
 
 
-class GoingOn:
+class ContinuingAgent:
     """Answers in any dialogue, and goes on with the tokens that were sampled for it.
 
     Text alone is not enough: what a model wrote may be tokenised otherwise than it was sampled, and then the model would
@@ -91,13 +98,13 @@ class GoingOn:
     """
 
     def __init__(
-        self, fresh: Callable[[], PolicyAgent | GuestAgent], engine: InThread, made: dict[str, PolicyAgent]
+        self, fresh: Callable[[], PolicyAgent | GuestAgent], engine: ThreadedEngine, made: dict[str, PolicyAgent]
     ) -> None:
         self.fresh, self.engine, self.made, self.name = fresh, engine, made, fresh().name
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The next message. Raises what the agent raises."""
-        return await self.engine.run(lambda: self._propose(observation, n))
+        return await self.engine.run_in_thread(lambda: self._propose(observation, n))
 
     async def _propose(self, observation: Observation, n: int) -> Sequence[Reply]:
         from homerl.models.policy.policy import PolicyAgent
@@ -122,17 +129,17 @@ def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str
     return hashlib.blake2b(json.dumps([said, tools]).encode(), digest_size=16).hexdigest()
 
 
-def loaded(model: str, cpu: bool, name: str | None = None) -> Loaded:
+def load_local_model(model: str, cpu: bool, name: str | None = None) -> LoadedModel:
     """A model of a folder or of the hub, under a name. Raises `InputError` if there is none."""
-    refuse_missing(model)
+    refuse_missing_model(model)
     from homerl.models.policy.dialogue_cache import DialogueCache
 
-    engine, tokenizer = local_engine(model, cpu, 1)
+    engine, tokenizer = load_local_engine(model, cpu, 1)
     engine.held = DialogueCache(HELD, forks=True)
-    return Loaded(name or Path(model).name, InThread(engine), tokenizer)
+    return LoadedModel(name or Path(model).name, ThreadedEngine(engine), tokenizer)
 
 
-class InThread:
+class ThreadedEngine:
     """An engine whose agents work in a thread of its own, so that whoever serves them stays awake.
 
     One agent works at a time: it writes its prompt, samples and reads. A sample that nobody waits for any more ends with its
@@ -142,13 +149,13 @@ class InThread:
     def __init__(self, engine: TransformersEngine, seed: int | None = None, thread: Executor | None = None) -> None:
         self.engine, self.seed, self._thread = engine, seed, thread or ThreadPoolExecutor(1, "sampling")
 
-    def sampling(self, max_tokens: int, temperature: float, seed: int | None = None) -> InThread:
+    def with_sampling(self, max_tokens: int, temperature: float, seed: int | None = None) -> ThreadedEngine:
         """The same model in the same thread, sampled otherwise."""
         own = self.engine
         engine = type(own)(own.model, own.tokenizer, max_tokens, temperature, batch=1, held=own.held)
-        return InThread(engine, seed, self._thread)
+        return ThreadedEngine(engine, seed, self._thread)
 
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run_in_thread(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What comes of the work of an agent of this engine, once the thread is free for it."""
         gone = Event()
         try:
@@ -165,18 +172,18 @@ class InThread:
         return asyncio.run(work())
 
 
-def refuse_missing(model: str, baselines: Iterable[str] = (), where: str = "--model") -> None:
+def refuse_missing_model(model: str, baselines: Iterable[str] = (), where: str = "--model") -> None:
     """Raise `InputError` if a model is neither here nor on the hub, if a folder holds none, or if a file of a shipped model
     or of its base is missing. `where` named the model."""
-    source = model_source(model)
+    source = resolve_model_source(model)
     if (folder := Path(source)).exists():
-        refuse_spoilt(folder)
-        if not holds_model(folder):
+        refuse_changed_export(folder)
+        if not is_model_folder(folder):
             raise InputError(f"{model} holds no model", where, _models_in(folder))
         if is_adapter(folder):
-            base_of(folder)
-    elif not on_hub(model):
-        beside = near_path(Path(model))
+            find_adapter_base(folder)
+    elif not is_on_hub(model):
+        beside = find_near_path(Path(model))
         near = [*get_close_matches(model, baselines, n=1), *([beside] if beside and _inside(beside) else [])]
         known = ", ".join(baselines)
         remedy = f"name a URL, a folder, a hub id such as org/name{known and f', or one of {known}'}"
@@ -192,48 +199,48 @@ def _models_in(folder: Path) -> str:
 
 def _inside(folder: Path) -> list[Path]:
     """The models of a folder, the newest last: a stage's has one inside, and a flywheel's has several."""
-    return sorted(filter(holds_model, [folder, folder / "model", *folder.glob("*/model")]), key=_newest_last)
+    return sorted(filter(is_model_folder, [folder, folder / "model", *folder.glob("*/model")]), key=_newest_last)
 
 
 def _newest_last(folder: Path) -> float:
     return folder.stat().st_mtime
 
 
-def local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
+def load_local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:
     """(engine, tokenizer) of a model that this process loads: in bfloat16 on a GPU, else in float32 on the CPU."""
     import torch
 
     from homerl.models.policy.transformers_engine import TransformersEngine
-    from homerl.train.common import load_policy, load_tokenizer
+    from homerl.train.common import load_chat_tokenizer, load_policy
     from homerl.train.model import ModelSettings
 
     cpu = cpu or not torch.cuda.is_available()
-    tokenizer = load_tokenizer(model, own=True)
+    tokenizer = load_chat_tokenizer(model, own=True)
     loaded = load_policy(ModelSettings(name=model, dtype="float32" if cpu else "bfloat16"), model)
     loaded = loaded.to("cpu" if cpu else "cuda").eval()
     return TransformersEngine(loaded, tokenizer, max_tokens, temperature, batch), tokenizer
 
 
-def served_model(url: str) -> str:
+def find_served_model(url: str) -> str:
     """The name of a server's only model. `InputError` if the server has several, or does not say."""
     from openai import APIStatusError, OpenAI, OpenAIError
 
     from homerl.models.endpoint.completions import describe_error
-    from homerl.models.endpoint.endpoint import UNREADABLE, secret
-    from homerl.models.endpoint.reasons import reason_of
+    from homerl.models.endpoint.endpoint import UNREADABLE, read_api_key
+    from homerl.models.endpoint.reasons import read_error_reason
 
     try:
-        listed = OpenAI(base_url=url.split(",")[0], api_key=secret(), timeout=30).models.list()
+        listed = OpenAI(base_url=url.split(",")[0], api_key=read_api_key(), timeout=30).models.list()
         names = [model.id for model in listed]
     except APIStatusError as error:
         keyed = error.status_code in (401, 403)
-        what = f"the server {'refuses the key' if keyed else 'lists no models'} ({describe_error(error, secret())})"
+        what = f"the server {'refuses the key' if keyed else 'lists no models'} ({describe_error(error, read_api_key())})"
         remedy = "export OPENAI_API_KEY=..., the key that it wants" if keyed else "the address ends in /v1"
         raise InputError(what, url, remedy) from None
     except (OpenAIError, ValueError, *UNREADABLE) as error:
-        what = f"the server does not answer ({describe_error(error, secret())})"
+        what = f"the server does not answer ({describe_error(error, read_api_key())})"
         raise InputError(what, url, "is it running? the address ends in /v1") from None
-    if not names and (why := reason_of(listed.model_extra, secret())):
+    if not names and (why := read_error_reason(listed.model_extra, read_api_key())):
         raise InputError(f"the server lists no models: {why}", url, "the address ends in /v1")
     if len(names) != 1:
         raise InputError(f"the server has {len(names)} models", url, f"name one with --served: {', '.join(names) or 'none'}")

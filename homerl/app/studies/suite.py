@@ -17,28 +17,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from homerl.app.served.agents import is_url, local_engine, refuse_missing, served_model
-from homerl.app.studies.build import found_or_built
-from homerl.app.studies.outlook import outlook
-from homerl.bench.instances import Instances
-from homerl.bench.judge import JudgeSettings, judge_run
-from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.suites import find_suite, read_suite, refuse_text, setting_of, spread_evenly, suite_behind
+from homerl.app.served.agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
+from homerl.app.studies.build import find_or_build_suite
+from homerl.app.studies.outlook import estimate_playing_time
+from homerl.bench.instances import SuiteInstances
+from homerl.bench.judge import JudgeSettings, judge_bench_run
+from homerl.bench.runner import EpisodePace, ParticipantFactories, run_suite
+from homerl.bench.suites import find_suite, read_suite, refuse_text_setting, resolve_setting, resolve_suite, spread_evenly
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.processes.locks import folder_lock
-from homerl.host.terminal.console import console, one_of
+from homerl.host.terminal.console import check_option_value, console
 from homerl.host.terminal.progress import progress_bar
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.images import Clips
 from homerl.models.endpoint.settings import refuse_secret
 from homerl.play.loop import Policy, User
-from homerl.play.results import read_facts, read_results
+from homerl.play.results import read_bench_results, read_run_facts
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.tally import Tally
-from homerl.report.cards.talk import trained_on
-from homerl.train.named import is_adapter, model_source, weights_of
+from homerl.play.tally import FirstAgentTally
+from homerl.report.cards.talk import trained_blueprint_recipes
+from homerl.train.named import hash_model_weights, is_adapter, resolve_model_source
 from homerl.worlds.contract import Suite, WorldAdapter
-from homerl.worlds.registry import first_agents, suites
+from homerl.worlds.registry import first_agents, known_suites
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
 SAME = tuple("suite setting episodes videos limit model first served user temperature max_tokens seed".split())
@@ -78,43 +78,43 @@ class BenchRun:
     @property
     def is_served(self) -> bool:
         """Whether the model answers at a URL."""
-        return is_url(self.model)
+        return is_model_url(self.model)
 
 
 def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
-    settings, world, suite, setting = prepared(settings)
-    found = instances_of(settings)
-    chosen = limited(found, settings.limit)
-    suite_instances, clips = with_clips(settings, suite, setting, chosen)
-    instances = Instances(suite_instances, setting, settings.runs)
+    settings, world, suite, setting = prepare_run(settings)
+    found = load_run_instances(settings)
+    chosen = limit_instances(found, settings.limit)
+    suite_instances, clips = attach_clips(settings, suite, setting, chosen)
+    instances = SuiteInstances(suite_instances, setting, settings.runs)
     if settings.judge:
         settings = replace(settings, judge=replace(settings.judge, votes=settings.judge.votes or suite.judge_votes))
     said = asdict(settings) | {"of": len(found)}
-    if is_adapter(source := model_source(settings.model)):
-        said["weights"] = weights_of(source)
+    if is_adapter(source := resolve_model_source(settings.model)):
+        said["weights"] = hash_model_weights(source)
     if clips:
         console.print(f"clips of {clips.found}", highlight=False)
         said["clips"] = clips.found
-    factories, pace = factories_of(settings, world, setting, clips)
+    factories, pace = make_factories(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
         _tell_if_asked_otherwise(settings.model, instances)
-        console.print(outlook(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
-    tally = Tally()
+        console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
+    tally = FirstAgentTally()
     if settings.first is not None:
         agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
         factories = replace(factories, agent=agent, identity=f"{settings.first} first {factories.identity}")
-    with claimed(settings, said):
+    with claim_run_folder(settings, said):
         scored = _play(settings, instances, setting, factories, pace)
     if settings.first is not None:
-        success = {row["id"]: row["success"] for row in read_results(settings.out)}
-        console.print(tally.told(settings.first, success), highlight=False)
+        success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
+        console.print(tally.describe_tally(settings.first, success), highlight=False)
     return scored
 
 
-def _tell_if_asked_otherwise(model: str, instances: Instances) -> None:
+def _tell_if_asked_otherwise(model: str, instances: SuiteInstances) -> None:
     """Say so if tasks ask with another toolset or prompt than a model was trained with, as far as both are known."""
-    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_on(model)}
+    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(model)}
     blueprints = (instances[at].blueprint for at in range(len(instances.found)))
     asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
     if trained and (others := asked - trained):
@@ -124,7 +124,7 @@ def _tell_if_asked_otherwise(model: str, instances: Instances) -> None:
 
 
 def _play(
-    settings: BenchRun, instances: Instances, setting: str, factories: ParticipantFactories, pace: Pace
+    settings: BenchRun, instances: SuiteInstances, setting: str, factories: ParticipantFactories, pace: EpisodePace
 ) -> dict[str, Any]:
     """Play the instances, and let the judge decide what no rule does, with progress bars."""
     with progress_bar() as bar:
@@ -135,20 +135,22 @@ def _play(
         if settings.judge is None:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
-        return judge_run(settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total))
+        return judge_bench_run(
+            settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total)
+        )
 
 
 @contextmanager
-def claimed(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
+def claim_run_folder(settings: BenchRun, said: Mapping[str, Any]) -> Iterator[None]:
     """Hold the run's folder, in which `said` is written as `run.json`. Raises `InputError` if another run holds it."""
     with folder_lock(settings.out):
-        refuse_results(settings)  # another run may have ended meanwhile
+        refuse_existing_results(settings)  # another run may have ended meanwhile
         refuse_other_run(settings)
         write_atomic(settings.out / "run.json", json.dumps(said, default=str, indent=1) + "\n")
         yield
 
 
-def refuse_results(settings: BenchRun) -> None:
+def refuse_existing_results(settings: BenchRun) -> None:
     """Raise `InputError` for a folder with results, unless the run goes on from them."""
     if (settings.out / "run.json").exists() and not settings.resume:
         raise InputError("there are results already", str(settings.out), "add --resume to go on, or choose another --out")
@@ -161,7 +163,7 @@ def refuse_other_run(settings: BenchRun) -> None:
     """
     if not (settings.out / "run.json").exists():
         return
-    stored, asked = read_facts(settings.out, "run.json"), json.loads(json.dumps(asdict(settings), default=str))
+    stored, asked = read_run_facts(settings.out, "run.json"), json.loads(json.dumps(asdict(settings), default=str))
     was = {key: stored.get(key, getattr(BenchRun, key, None)) for key in SAME}
     moved = {"model"} if was["served"] and settings.served else set()
     if differing := [f"{key} {was[key]} (now {asked[key]})" for key in SAME if was[key] != asked[key] and key not in moved]:
@@ -169,7 +171,7 @@ def refuse_other_run(settings: BenchRun) -> None:
         raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
 
 
-class Prepared(NamedTuple):
+class PreparedRun(NamedTuple):
     """A run whose options fit and are resolved, and what they name."""
 
     settings: BenchRun
@@ -178,53 +180,53 @@ class Prepared(NamedTuple):
     setting: str
 
 
-def prepared(settings: BenchRun) -> Prepared:
+def prepare_run(settings: BenchRun) -> PreparedRun:
     """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
     unless these are of the same options and the run goes on from them."""
-    refuse_results(settings)
+    refuse_existing_results(settings)
     refuse_secret("--model", settings.model if settings.is_served else None)
     refuse_secret("--user", settings.user)
     if settings.served is None and settings.is_served:
-        settings = replace(settings, served=served_model(settings.model))
+        settings = replace(settings, served=find_served_model(settings.model))
     source = settings.suite
-    world, suite = suite_behind(source) if Path(source).is_file() else suites()[find_suite(source).name]
-    setting = setting_of(suite, settings.setting, "--setting")
-    refuse_unfit(settings, world, suite, setting)
+    world, suite = resolve_suite(source) if Path(source).is_file() else known_suites()[find_suite(source).name]
+    setting = resolve_setting(suite, settings.setting, "--setting")
+    refuse_unfit_options(settings, world, suite, setting)
     local = not (settings.is_served or settings.model in world.baselines)
     tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
     settings = replace(settings, max_tokens=tokens, setting=setting)
     refuse_other_run(settings)
-    return Prepared(settings, world, suite, setting)
+    return PreparedRun(settings, world, suite, setting)
 
 
-def refuse_unfit(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
+def refuse_unfit_options(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
     """Raise `InputError` for a user, clips or a model that the run cannot have."""
     if settings.user and "llm" not in world.users:
         raise InputError(f"in the world '{world.name}' the user speaks by itself", "--user", "leave it out")
     if settings.user:
-        served_model(settings.user)
-    with_clips(settings, suite, setting, [])
+        find_served_model(settings.user)
+    attach_clips(settings, suite, setting, [])
     if settings.first is not None:
-        one_of("--first", settings.first, first_agents(world.name))
+        check_option_value("--first", settings.first, first_agents(world.name))
     if baseline := world.baselines.get(settings.model):
         baseline()  # which may lack a package
         return
     if settings.is_served:
         return
-    refuse_text(world, suite, setting, f"--setting {setting}")
-    refuse_missing(settings.model, world.baselines)
+    refuse_text_setting(world, suite, setting, f"--setting {setting}")
+    refuse_missing_model(settings.model, world.baselines)
 
 
-def instances_of(settings: BenchRun) -> list[Any]:
+def load_run_instances(settings: BenchRun) -> list[Any]:
     """The instances of the run: those of a suite, or of a paper's released files.
 
     A suite that is not shipped is built beside the results.
     """
     files = settings.episodes is not None
-    return _released(settings) if files else read_suite(found_or_built(settings.suite, settings.out))
+    return _released(settings) if files else read_suite(find_or_build_suite(settings.suite, settings.out))
 
 
-def limited(found: list[Any], limit: int | None) -> list[Any]:
+def limit_instances(found: list[Any], limit: int | None) -> list[Any]:
     """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
     return found if limit is None else spread_evenly(found, limit)
 
@@ -237,7 +239,7 @@ def _released(settings: BenchRun) -> list[Any]:
     return instances
 
 
-def with_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[Any]) -> tuple[list[Any], Clips | None]:
+def attach_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[Any]) -> tuple[list[Any], Clips | None]:
     """The instances with the clips of `--videos`, and these clips; without the option, the instances as they are."""
     if settings.videos is None:
         return instances, None
@@ -250,14 +252,16 @@ def with_clips(settings: BenchRun, suite: Suite, setting: str, instances: list[A
     return found
 
 
-def factories_of(
+def make_factories(
     settings: BenchRun, world: WorldAdapter, setting: str, clips: Clips | None = None
-) -> tuple[ParticipantFactories, Pace]:
+) -> tuple[ParticipantFactories, EpisodePace]:
     """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
-    user, spoken = user_of(settings)
+    user, spoken = make_user_factory(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
     if (baseline := world.baselines.get(settings.model)) is not None:
-        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), Pace(settings.at_once, waves=False)
+        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), EpisodePace(
+            settings.at_once, waves=False
+        )
     own = world.endpoint_agent(setting)
     if settings.is_served:
         from homerl.models.endpoint.agent import LLMAgent
@@ -267,40 +271,42 @@ def factories_of(
         kind = own or partial(LLMAgent, clips=clips)
         seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens, seed)  # noqa: E731
-        return ParticipantFactories(agent, user, f"{name} {sampling}"), Pace(settings.at_once, waves=False)
-    return local_factories(settings, user, sampling)
+        return ParticipantFactories(agent, user, f"{name} {sampling}"), EpisodePace(settings.at_once, waves=False)
+    return make_local_factories(settings, user, sampling)
 
 
-def user_of(settings: BenchRun) -> tuple[Callable[[int], User], str]:
+def make_user_factory(settings: BenchRun) -> tuple[Callable[[int], User], str]:
     """The factory of users (scripted, or an LLM at a URL), and its name for the run's identity."""
     if settings.user is None:
         return ScriptedUser, "scripted"
     from homerl.models.endpoint.settings import UserSettings
-    from homerl.worlds.users.make import llm_users
+    from homerl.worlds.users.make import make_llm_users
 
-    name, urls = served_model(settings.user), tuple(settings.user.split(","))
-    return llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
+    name, urls = find_served_model(settings.user), tuple(settings.user.split(","))
+    return make_llm_users(UserSettings(kind="llm", url=urls, model=name), urls, name), name
 
 
-def local_factories(settings: BenchRun, user: Callable[[int], User], sampling: str) -> tuple[ParticipantFactories, Pace]:
+def make_local_factories(
+    settings: BenchRun, user: Callable[[int], User], sampling: str
+) -> tuple[ParticipantFactories, EpisodePace]:
     """The factories for a model that this process loads."""
     import torch
 
-    from homerl.bench.player import file_stamps
-    from homerl.models.policy.guest import agents_with
+    from homerl.bench.player import model_file_stamps
+    from homerl.models.policy.guest import agent_factory_for
 
-    engine, tokenizer = local_engine(
+    engine, tokenizer = load_local_engine(
         settings.model, settings.cpu, settings.max_tokens or OF_CALL, settings.temperature, settings.at_once
     )
-    identity = f"{settings.model} {file_stamps(settings.model)} {sampling}"
+    identity = f"{settings.model} {model_file_stamps(settings.model)} {sampling}"
     seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
-    pace = Pace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
-    return ParticipantFactories(agents_with(engine, tokenizer, engine.longest), user, identity), pace
+    pace = EpisodePace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
+    return ParticipantFactories(agent_factory_for(engine, tokenizer, engine.longest), user, identity), pace
 
 
-def judge_of(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:
+def make_judge_settings(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:
     """The judge at a URL, or None. Raises `InputError` for an even number of votes, since these can tie."""
     if votes is not None and (votes < 1 or votes % 2 == 0):
         raise InputError(f"{votes} votes may be a tie", "--judge-votes", "take an odd number")
     refuse_secret("--judge", url)
-    return JudgeSettings(url, model or served_model(url), votes, sample) if url else None
+    return JudgeSettings(url, model or find_served_model(url), votes, sample) if url else None

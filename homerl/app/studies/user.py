@@ -22,24 +22,24 @@ from rich.table import Table
 from rich.text import Text
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 from homerl.host.terminal.progress import progress_bar
 from homerl.models.endpoint.settings import AuditSettings, UserSettings
 from homerl.play.course import Behaviour
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
 from homerl.play.loop import Oracle, User, play
-from homerl.play.situation import Blueprint
+from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Outcome
 from homerl.play.utterance import Utterance
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVESections
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of, worlds_in
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, source_worlds, world_of
 from homerl.worlds.sources import AnyBlueprintSource
 from homerl.worlds.users.dialogues import read_dialogues
-from homerl.worlds.users.make import Users, user_factory
-from homerl.worlds.users.rates import Rate, rates, rates_in
+from homerl.worlds.users.make import UserFactory, open_user_factory
+from homerl.worlds.users.rates import BehaviourRate, behaviour_rates, dialogue_behaviour_rates
 from homerl.worlds.users.signs import WORD, detect_behaviours
 
 REASONS = ("leak", "repetition", "contradiction", "gave_up", "malformed")
@@ -64,7 +64,7 @@ class AuditedEpisode:
 
 
 @dataclass(frozen=True)
-class Audit:
+class UserAudit:
     """The metrics. Shares are of the blueprints played; `length` is in words.
 
     `on_topic` is the share of intents that were opened with a word about them, `distinct` that of utterances that
@@ -83,11 +83,11 @@ class Audit:
     on_topic: float | None
     distinct: float | None
     usage: dict[str, Any]
-    behaviours: dict[str, Rate] = field(default_factory=dict)
-    people: dict[str, Rate] = field(default_factory=dict)
+    behaviours: dict[str, BehaviourRate] = field(default_factory=dict)
+    people: dict[str, BehaviourRate] = field(default_factory=dict)
     breaches: tuple[str, ...] = ()
 
-    def table(self) -> Table:
+    def to_table(self) -> Table:
         """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
         for name, value in self._lines():
@@ -122,7 +122,7 @@ class AuditSetup(NamedTuple):
     limits: EpisodeLimits
 
 
-def audit_setup(recipe: Base, path: str) -> AuditSetup:
+def read_audit_setup(recipe: BaseRecipe, path: str) -> AuditSetup:
     """The setup of a recipe. Raises `InputError` if it has no LLM user."""
     if isinstance(recipe, RLVESections):
         setup = AuditSetup(recipe.blueprints.recipe, recipe.blueprints.first_seed, recipe.user, recipe.limits)
@@ -130,43 +130,47 @@ def audit_setup(recipe: Base, path: str) -> AuditSetup:
         setup = AuditSetup(recipe.synth.recipe, recipe.synth.first_seed, recipe.synth.user, recipe.synth.limits)
     else:
         raise InputError("its model plays with no user", path, "name a recipe of synth (m2 or m3), rlve or flywheel")
-    if any("llm" not in world.users for world in worlds_in(setup.recipe)):
+    if any("llm" not in world.users for world in source_worlds(setup.recipe)):
         raise InputError("its user speaks once, from the blueprint", path, "there is nothing to audit")
     return setup
 
 
-def audit_user(recipe: Base, path: str, count: int, at_once: int, out: Path) -> Audit:
+def run_user_audit(recipe: BaseRecipe, path: str, count: int, at_once: int, out: Path) -> UserAudit:
     """Play `count` blueprints, evaluate the user, and write the JSON file."""
-    setup = audit_setup(recipe, path)
-    people = rates_in(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
-    with user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
+    setup = read_audit_setup(recipe, path)
+    people = dialogue_behaviour_rates(read_dialogues(setup.user.audit.dataset)) if setup.user.audit.dataset else {}
+    with open_user_factory(setup.user, recipe.out / "user_server.log") as users, progress_bar() as bar:
         task = bar.add_task("audit user", total=count, note=users(0).name)
-        made = (make_blueprint(setup.recipe, "train", setup.first_seed + i) for i in range(count))
-        blueprints = [with_behaviours(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
-        played = asyncio.run(play_all(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
-    report = with_breaches(replace(audit_of(played, users.usage()), people=people), setup.user.audit)
+        made = (make_blueprint_of_seed(setup.recipe, "train", setup.first_seed + i) for i in range(count))
+        blueprints = [blueprint_with_behaviours(blueprint, setup.user.behaviours, setup.recipe) for blueprint in made]
+        played = asyncio.run(play_audited_episodes(blueprints, users, setup.limits, at_once, lambda: bar.advance(task)))
+    report = add_breaches(replace(compute_audit(played, users.usage_totals()), people=people), setup.user.audit)
     rows = [asdict(row) | {"outcome": str(row.outcome), "behaviours": [*map(sorted, row.behaviours)]} for row in played]
     write_atomic(out, json.dumps(asdict(report) | {"played": rows}, indent=1, ensure_ascii=False) + "\n")
     return report
 
 
-async def play_all(
-    blueprints: Sequence[Blueprint], users: Users, limits: EpisodeLimits, at_once: int, progress: Callable[[], None]
+async def play_audited_episodes(
+    blueprints: Sequence[BlueprintProtocol],
+    users: UserFactory,
+    limits: EpisodeLimits,
+    at_once: int,
+    progress: Callable[[], None],
 ) -> list[AuditedEpisode]:
     """Play every blueprint once, `at_once` concurrently."""
     turnstile = asyncio.Semaphore(at_once)
 
-    async def one(blueprint: Blueprint) -> AuditedEpisode:
+    async def one(blueprint: BlueprintProtocol) -> AuditedEpisode:
         async with turnstile:
             user = RecordingUser(users(blueprint.seed))
-            episode = begin(blueprint, limits)
+            episode = begin_episode(blueprint, limits)
             opening = len(episode.messages)
-            end = await play(episode, expert_of(blueprint), user, blueprint.seed)
+            end = await play(episode, make_flawless_expert(blueprint), user, blueprint.seed)
             progress()
-        reason = end.fault.kind if end.fault and end.fault.boundary is Boundary.USER else None
+        reason = end.fault.reason_kind if end.fault and end.fault.boundary is Boundary.USER else None
         topics = tuple(t for t in user.topics.values() if t is not None)
         spoken = [
-            (m["role"], episode.words_of(m).text if m["role"] == "assistant" else m["content"])
+            (m["role"], episode.spoken_words_of(m).text if m["role"] == "assistant" else m["content"])
             for m in end.messages[opening:]
         ]
         behaviours = tuple(detect_behaviours(spoken, blueprint.language))
@@ -175,7 +179,7 @@ async def play_all(
     return list(await asyncio.gather(*map(one, blueprints)))
 
 
-def expert_of(blueprint: Blueprint) -> Oracle:
+def make_flawless_expert(blueprint: BlueprintProtocol) -> Oracle:
     """The expert of a blueprint's world, set to make no mistakes."""
     return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
@@ -201,14 +205,14 @@ class RecordingUser:
             self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
-def audit_of(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
+def compute_audit(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> UserAudit:
     """The metrics of played episodes."""
     n = len(played)
     reasons = Counter(row.reason for row in played if row.reason)
     said = [text for row in played for text in row.said]
     topics = [topic for row in played for topic in row.topics]
-    lengths = [words_in(text) for text in said]
-    return Audit(
+    lengths = [count_words(text) for text in said]
+    return UserAudit(
         blueprints=n,
         success=sum(row.outcome is Outcome.SUCCESS for row in played) / n,
         outcomes={str(outcome): count / n for outcome, count in sorted(Counter(row.outcome for row in played).items())},
@@ -220,11 +224,11 @@ def audit_of(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> Audit:
         on_topic=mean(topics) if topics else None,
         distinct=len({tuple(WORD.findall(text.lower())) for text in said}) / len(said) if said else None,
         usage=usage,
-        behaviours=rates([behaviours for row in played for behaviours in row.behaviours]),
+        behaviours=behaviour_rates([behaviours for row in played for behaviours in row.behaviours]),
     )
 
 
-def words_in(text: str) -> int:
+def count_words(text: str) -> int:
     """The number of words; a Chinese character counts as one."""
     return len(WORD.findall(text))
 
@@ -244,7 +248,7 @@ def length_histogram(lengths: Sequence[int]) -> dict[str, int]:
     return counts | {f"over {BINS[-1]}": sum(n > BINS[-1] for n in lengths)}
 
 
-def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
+def add_breaches(audit: UserAudit, allowed: AuditSettings) -> UserAudit:
     """The audit with its breaches: shares above the most, or below the least, that are allowed."""
     shares = {
         "user errors": (audit.user_errors, 0.05),  # the user left its role
@@ -271,7 +275,7 @@ def with_breaches(audit: Audit, allowed: AuditSettings) -> Audit:
     return replace(audit, breaches=tuple(breaches))
 
 
-def _rate(rate: Rate) -> str:
+def _rate(rate: BehaviourRate) -> str:
     return f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%})"
 
 

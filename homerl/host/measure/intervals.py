@@ -30,7 +30,7 @@ def mean_interval(
     resampling would give an interval without width; `ends`, between which values lie, then give one (`unseen_interval`).
     """
     if ends is not None and np.ptp(values) < 1e-12 * (ends[1] - ends[0]):  # they differ by rounding, if at all
-        return unseen_interval(float(values[0]), len(set(groups)) or len(values), ends)
+        return equal_values_interval(float(values[0]), len(set(groups)) or len(values), ends)
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
     if len(places) in (0, len(values)):
         sums, counts = values, None
@@ -43,7 +43,7 @@ def mean_interval(
     return float(low), float(high)
 
 
-def unseen_interval(value: float, n: int, ends: tuple[float, float]) -> tuple[float, float]:
+def equal_values_interval(value: float, n: int, ends: tuple[float, float]) -> tuple[float, float]:
     """(low, high): the 95 % interval of the mean if n values were all equal, and others lie between `ends`.
 
     At most Wilson's share of others is unseen, and these may lie at either end. For shares it is Wilson's interval.
@@ -83,7 +83,7 @@ def difference_interval(one: tuple[float, float, float], other: tuple[float, flo
     return a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
 
 
-def kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
+def cohen_kappa(pairs: Sequence[tuple[bool, bool]]) -> float:
     """Cohen's kappa (1960) of n pairs of verdicts: the agreement beyond chance, at most 1.
 
     It is 1 if chance alone would give full agreement, that is, if both always give the same verdict.

@@ -32,10 +32,10 @@ class TreeStats:
     user_errors: dict[str, int] = field(default_factory=dict)
 
     @property
-    def difficulty(self) -> float:
+    def estimated_difficulty(self) -> float:
         """1 minus the verified success rate, in [0, 1]."""
         return 1.0 - self.successes / max(1, self.rollouts)
 
-    def row(self) -> dict[str, float]:
+    def to_row(self) -> dict[str, float]:
         """All figures as plain data."""
-        return asdict(self) | {"difficulty": self.difficulty}
+        return asdict(self) | {"difficulty": self.estimated_difficulty}

@@ -24,7 +24,7 @@ class TextDiversity:
         self.totals = [0, 0, 0]
         self.kept: list[str] = []
 
-    def add(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Count one text."""
         tokens = TOKENS.findall(text)
         self.texts += 1
@@ -35,7 +35,7 @@ class TextDiversity:
             self.totals[n - 1] += max(0, len(tokens) - n + 1)
         _keep(self.kept, self.sample, text, self.texts, self.rng)
 
-    def figures(self) -> dict[str, Any]:
+    def diversity_figures(self) -> dict[str, Any]:
         """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
         shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
         return {

@@ -21,14 +21,14 @@ HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Term:
+class GlossaryTerm:
     """What a term means; `name` is what an abbreviation stands for, empty for other terms."""
 
     means: str
     name: str = ""
 
     @property
-    def title(self) -> str:
+    def full_meaning(self) -> str:
         """Name and meaning in one line."""
         return f"{self.name}: {self.means}" if self.name else self.means
 
@@ -37,19 +37,19 @@ class Term:
 class Glossary:
     """Terms by their text."""
 
-    terms: Mapping[str, Term]
+    terms: Mapping[str, GlossaryTerm]
 
-    def meaning(self, term: str) -> str:
+    def meaning_of_term(self, term: str) -> str:
         """Name and meaning of a term that is there."""
-        return self.terms[term].title
+        return self.terms[term].full_meaning
 
-    def in_full(self, text: str) -> str:
+    def expand_abbreviations(self, text: str) -> str:
         """A text with the names of its abbreviations: `TC1 (atomic control)`; any other text as it is."""
         names = [self.terms[part].name for part in text.split() if part in self.terms]
         known = names and len(names) == len(text.split()) and all(names)
         return f"{text} ({', '.join(names)})" if known else text
 
-    def explained(self, text: object) -> Markup:
+    def explain_terms_as_html(self, text: object) -> Markup:
         """A text as HTML, in which the first of each term has its meaning as title. Words may have other ends: `steps`."""
         seen: set[str] = set()
 
@@ -58,7 +58,7 @@ class Glossary:
             if term in seen:
                 return found[0]
             seen.add(term)
-            return f'<abbr title="{escape(self.terms[term].title)}">{found[0]}</abbr>'
+            return f'<abbr title="{escape(self.terms[term].full_meaning)}">{found[0]}</abbr>'
 
         return Markup(self._pattern.sub(titled, str(escape(text))))
 
@@ -81,25 +81,25 @@ class Glossary:
         return f"[{first.upper()}{first}]{re.escape(str(escape(term[1:])))}s?"
 
 
-def glossary(*folders: Path) -> Glossary:
+def load_glossary(*folders: Path) -> Glossary:
     """The terms that all share, and those of the files in these folders, if there are any."""
-    sections = [section for folder in (HERE, *folders) for _, section in sections_of(folder)]
+    sections = [section for folder in (HERE, *folders) for _, section in glossary_sections(folder)]
     return Glossary({term: meaning for section in sections for term, meaning in section.items()})
 
 
-def sections_of(folder: Path) -> Iterator[tuple[str, dict[str, Term]]]:
+def glossary_sections(folder: Path) -> Iterator[tuple[str, dict[str, GlossaryTerm]]]:
     """(title, terms) of each section of a folder's file; nothing if it has none."""
     path = folder / FILE
     if not path.is_file():
         return
     document = read_yaml(path)
     for title, entries in document.data.items():
-        yield title, {term: _term(entry, document.where((title, term))) for term, entry in entries.items()}
+        yield title, {term: _term(entry, document.locate_key((title, term))) for term, entry in entries.items()}
 
 
-def _term(entry: str | Mapping[str, str], where: str) -> Term:
+def _term(entry: str | Mapping[str, str], where: str) -> GlossaryTerm:
     if isinstance(entry, str):
-        return Term(entry)
+        return GlossaryTerm(entry)
     if set(entry) != {"name", "means"}:
         raise InputError("an entry of a glossary is a meaning, or has `name` and `means`", where, "write it so")
-    return Term(entry["means"], entry["name"])
+    return GlossaryTerm(entry["means"], entry["name"])

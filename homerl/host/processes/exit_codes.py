@@ -13,14 +13,14 @@ from pathlib import Path
 TOLD = "HOMERL_EXIT_CODE"  # names the file, which does not exist yet
 
 
-def tell(code: int) -> None:
+def write_exit_code(code: int) -> None:
     """Write an exit code into the file that the starter named, unless another process has written one."""
     if code and (path := os.environ.get(TOLD)):
         with suppress(OSError), Path(path).open("x", encoding="utf-8") as file:
             file.write(str(code))
 
 
-def reported_code(path: Path, code: int) -> int:
+def read_exit_code(path: Path, code: int) -> int:
     """The code that a run wrote into the file, else `code`. The file is removed."""
     try:
         return int(path.read_text(encoding="utf-8") or code)

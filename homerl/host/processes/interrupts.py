@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stop_on_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the block, so that its `finally` clauses run; only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -40,7 +40,7 @@ def stoppable() -> Iterator[None]:
 
 
 @contextmanager
-def deaf_children() -> Iterator[None]:
+def children_ignore_interrupt() -> Iterator[None]:
     """Processes that the block starts ignore Ctrl-C, from their first moment: who started them speaks, and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield

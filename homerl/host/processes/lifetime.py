@@ -18,7 +18,7 @@ PARENT = "HOMERL_PARENT"
 LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torchrun and by accelerate launch
 
 
-def die_with(pid: int) -> None:
+def die_with_process(pid: int) -> None:
     """Watch process `pid` in a thread, and end this process within a second after it has ended."""
     threading.Thread(target=_watch, args=(pid,), daemon=True).start()
 
@@ -26,9 +26,9 @@ def die_with(pid: int) -> None:
 def die_with_parent() -> None:
     """End with the process named in the environment (`PARENT`), and with the launcher, if there are such."""
     if parent := os.environ.get(PARENT):
-        die_with(int(parent))
+        die_with_process(int(parent))
     if LAUNCHERS & os.environ.keys():
-        die_with(os.getppid())
+        die_with_process(os.getppid())
 
 
 def _watch(pid: int) -> None:

@@ -29,7 +29,7 @@ class WandbSettings(Model):
     transcripts: bool = Field(True, description="Whether dialogues are logged, which may hold personal text.")
 
 
-class Base(Model):
+class BaseRecipe(Model):
     """What every recipe says."""
 
     if TYPE_CHECKING:

@@ -21,28 +21,28 @@ from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
 from homerl.envs.core.documents.checking import COMMAND_LINE
 from homerl.envs.core.documents.explain import did_you_mean
 from homerl.host import launch_hook
-from homerl.host.recipe.place import in_place
+from homerl.host.recipe.place import relocate_recipe_paths
 
 EVERY = "every"  # the first word of an override of a key wherever it stands
 SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the other keys of their mapping mean
 
 
-def load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Document]:
+def load_recipe_document(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Document]:
     """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
     file = find_recipe(path)
     document = _extended(file, ())
-    document = replace(document, data=in_place(document.data, file))
+    document = replace(document, data=relocate_recipe_paths(document.data, file))
     for key, value in _sources_first(parse_overrides(overrides)):
         if key[0] == EVERY:
             document = _everywhere(document, key[1:], value)
         else:
-            document = overlay(document, _as_document(document, key, value))
+            document = merge_documents(document, _as_document(document, key, value))
     return document.data, document
 
 
-def shipped_recipes() -> Path:
+def shipped_recipe_folder() -> Path:
     """The folder of the recipes of this installation."""
-    return Path(launch_hook.shipped("recipes"))
+    return Path(launch_hook.shipped_folder("recipes"))
 
 
 def find_recipe(name: str | Path) -> Path:
@@ -52,7 +52,7 @@ def find_recipe(name: str | Path) -> Path:
 
 def _first_file(path: Path, where: str, name: Path) -> Path:
     """`path`, else the shipped recipe `name`. Raises `InputError` with `where` if neither exists."""
-    shipped = shipped_recipes()
+    shipped = shipped_recipe_folder()
     inner = Path(*name.parts[1:]) if name.parts[:1] == ("recipes",) else name
     for candidate in (path, shipped / inner):
         if candidate.is_file():
@@ -78,16 +78,16 @@ def _extended(path: Path, above: tuple[Path, ...]) -> Document:
     base = _base_of(document)
     if base.resolve() in above:
         chain = " -> ".join(file.name for file in (*above, base))
-        where = document.where(("extends",))
+        where = document.locate_key(("extends",))
         raise InputError(f"extends goes in a circle: {chain}", where, "remove one `extends`")
     data = {key: value for key, value in document.data.items() if key != "extends"}
     lines = {key: line for key, line in document.lines.items() if key[:1] != ("extends",)}
-    return overlay(_extended(base, above), Document(document.path, data, lines))
+    return merge_documents(_extended(base, above), Document(document.path, data, lines))
 
 
 def _base_of(document: Document) -> Path:
     """The file that `extends` names: beside the recipe, else shipped."""
-    name, where = document.data["extends"], document.where(("extends",))
+    name, where = document.data["extends"], document.locate_key(("extends",))
     if not isinstance(name, str):
         raise InputError(f"extends is {name!r}, not one file name", where, "write `extends: other.yaml`")
     return _first_file(Path(document.path).parent / name, where, Path(name))
@@ -96,7 +96,7 @@ def _base_of(document: Document) -> Path:
 # Merging
 
 
-def overlay(base: Document, top: Document) -> Document:
+def merge_documents(base: Document, top: Document) -> Document:
     """`top` merged over `base`, with the places of all remaining keys."""
     kept = {key: line for key, line in base.lines.items() if not _replaced(key, base.data, top.data)}
     origins = {key: base.origins.get(key, base.path) for key in kept} | {

@@ -22,7 +22,7 @@ def has_gpu() -> bool:
 
 
 @cache
-def multiplies_bfloat16(known: str = "/proc/cpuinfo") -> bool:
+def has_bfloat16_cpu(known: str = "/proc/cpuinfo") -> bool:
     """Whether the processor multiplies bfloat16; not on systems that do not tell."""
     try:
         lines = Path(known).read_text(encoding="utf-8").splitlines()
@@ -37,7 +37,7 @@ def _cpu(given: Any) -> Any:
 
 
 def _number_format(given: Any) -> Any:
-    return ("bfloat16" if has_gpu() or multiplies_bfloat16() else "float32") if given == AUTO else given
+    return ("bfloat16" if has_gpu() or has_bfloat16_cpu() else "float32") if given == AUTO else given
 
 
 CPU = BeforeValidator(_cpu), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]})

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 
 
-def tell_services(recipe: Base) -> None:
+def set_monitoring_variables(recipe: BaseRecipe) -> None:
     """Set the variables that W&B and TensorBoard read."""
     os.environ["WANDB_MODE"] = recipe.wandb.mode
     os.environ["WANDB_PROJECT"] = recipe.wandb.project

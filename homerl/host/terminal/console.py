@@ -27,7 +27,7 @@ SIGNS = {  # C0 but line break and tab, DEL, C1, and what embeds, overrides or i
 }
 
 
-def printable(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """The text with a sign in place of each character that would act on a terminal."""
     return text.translate(SIGNS)
 
@@ -41,15 +41,15 @@ class PlainConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """What is written for something that is printed: tables and bars, too."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+            yield segment if segment.control else Segment(replace_control_characters(segment.text), segment.style)
 
 
-class PlainRecord(logging.LogRecord):
+class PlainLogRecord(logging.LogRecord):
     """A line of a log, whose message is plain text."""
 
     def getMessage(self) -> str:
         """The message with its arguments."""
-        return printable(super().getMessage())
+        return replace_control_characters(super().getMessage())
 
 
 console = PlainConsole()
@@ -57,10 +57,10 @@ console = PlainConsole()
 
 def say(text: object, end: str = "\n") -> None:
     """Print a text as it is, whatever the width of the terminal: for data, and for lines that are whole."""
-    print(printable(str(text)), end=end, flush=True)
+    print(replace_control_characters(str(text)), end=end, flush=True)
 
 
-def deliver(text: str, out: Path | None, content: str) -> None:
+def print_or_write(text: str, out: Path | None, content: str) -> None:
     """Print a text, or write it to the file `out` and say what its `content` is."""
     if out is None:
         say(text, end="")
@@ -75,18 +75,18 @@ def print_error(message: object) -> None:
     stderr.print(f"homerl: {message}", soft_wrap=not stderr.is_terminal)
 
 
-def waiting(what: str) -> Status:
+def waiting_spinner(what: str) -> Status:
     """A spinner on stderr, for what takes some seconds; where that is no terminal, nothing."""
     return PlainConsole(stderr=True, quiet=not sys.stderr.isatty()).status(Text(what))
 
 
-def counted(number: int, thing: str) -> str:
+def count_with_noun(number: int, thing: str) -> str:
     """`1 device`, `3 devices` or `3 trajectories`: a number with its noun."""
     several = f"{thing[:-1]}ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
     return f"{number:,} {thing if number == 1 else several}"
 
 
-def one_of(option: str, value: str, known: Iterable[str]) -> None:
+def check_option_value(option: str, value: str, known: Iterable[str]) -> None:
     """Raise `InputError` if an option's value is not one of the known ones; the message suggests the nearest."""
     if value not in known:
         raise InputError(f"'{value}' is not known", where=option, remedy=did_you_mean(value, list(known)))

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires
 
-from homerl.envs.core.documents import InputError, as_input_error, system_error
-from homerl.host.terminal.console import PlainRecord, print_error
+from homerl.envs.core.documents import InputError, find_os_error, os_error_to_input_error
+from homerl.host.terminal.console import PlainLogRecord, print_error
 
 TRACEBACK = "HOMERL_TRACEBACK"
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -38,7 +38,7 @@ LIBRARIES = {  # by the package that defines the error: what it could not do
 }
 
 
-class Stopped(RuntimeError):
+class RunStopped(RuntimeError):
     """Work that stopped itself, or was stopped by a part of it (`by`), for a reason that people have to know.
 
     `code` is the exit code. With `by_all`, each process of a run says it, since only one may know.
@@ -48,7 +48,7 @@ class Stopped(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Ending:
+class CommandEnding:
     """What is said at the end, the exit code, and whether each process of a run says it."""
 
     message: str
@@ -56,9 +56,9 @@ class Ending:
     by_all: bool = False
 
 
-def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] = lambda end: True) -> int:
+def run_to_end(work: Callable[[], int | None], speaks: Callable[[CommandEnding], bool] = lambda end: True) -> int:
     """Do the work and return its exit code. An error of which `ending` knows is said, if this process `speaks` then."""
-    logging.setLogRecordFactory(PlainRecord)
+    logging.setLogRecordFactory(PlainLogRecord)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding than UTF-8 gets escapes
             stream.reconfigure(errors="backslashreplace")
@@ -67,7 +67,7 @@ def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] 
         sys.stdout.flush()  # here, so that a full disk has its message
         return code
     except BaseException as error:
-        found = ending(error)
+        found = ending_for_error(error)
         if found is None or os.environ.get(TRACEBACK) == "1":
             raise
     if speaks(found):
@@ -78,27 +78,29 @@ def run_to_end(work: Callable[[], int | None], speaks: Callable[[Ending], bool] 
     return found.code
 
 
-def ending(error: BaseException) -> Ending | None:
+def ending_for_error(error: BaseException) -> CommandEnding | None:
     """How a command ends with this error; None for a mistake in the code. Of a group of errors the first counts."""
     if isinstance(error, BaseExceptionGroup):
-        ends = [ending(one) for one in error.exceptions]
+        ends = [ending_for_error(one) for one in error.exceptions]
         return ends[0] if all(ends) else None
-    if isinstance(error, Stopped):
-        return Ending(f"the {error.by} stopped the run: {error}" if error.by else str(error), error.code, error.by_all)
+    if isinstance(error, RunStopped):
+        return CommandEnding(
+            f"the {error.by} stopped the run: {error}" if error.by else str(error), error.code, error.by_all
+        )
     if isinstance(error, InputError):
-        return Ending(str(error))
+        return CommandEnding(str(error))
     if isinstance(error, KeyboardInterrupt):
-        return Ending("stopped; start the same command again to go on", INTERRUPTED)
-    if isinstance(error, ModuleNotFoundError) and error.name and (extra := extra_with(error.name)):
+        return CommandEnding("stopped; start the same command again to go on", INTERRUPTED)
+    if isinstance(error, ModuleNotFoundError) and error.name and (extra := extra_with_module(error.name)):
         what = "the package is not installed, and this command needs it"
-        return Ending(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
-    if found := system_error(error):
-        return Ending(str(as_input_error(found)))
+        return CommandEnding(str(InputError(what, error.name, f"pip install 'homerl[{extra}]'")))
+    if found := find_os_error(error):
+        return CommandEnding(str(os_error_to_input_error(found)))
     package = type(error).__module__.partition(".")[0]
-    return Ending(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
+    return CommandEnding(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
 
 
-def extra_with(module: str) -> str | None:
+def extra_with_module(module: str) -> str | None:
     """The smallest of homerl's extras that brings a package with this module; None if none does."""
     try:
         lines = requires("homerl") or ()

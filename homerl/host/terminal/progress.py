@@ -70,7 +70,7 @@ class _Bar(Progress):
     def start(self) -> None:
         """Show the bar."""
         self._lines = ExitStack()
-        self._lines.enter_context(plain_lines(self))
+        self._lines.enter_context(write_plain_lines(self))
         super().start()
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class _Bar(Progress):
 
 
 @contextmanager
-def plain_lines(bar: Progress) -> Iterator[None]:
+def write_plain_lines(bar: Progress) -> Iterator[None]:
     """Write the state of the bar's tasks every interval, if its console is no terminal."""
     if bar.console.is_terminal:
         yield
@@ -120,13 +120,13 @@ def _write_lines(bar: Progress, interval: float, ended: Event) -> None:
             continue
         due += interval
         for task in (task for task in bar.tasks if not task.finished):
-            said = line(task, now, *seen.get(task.id, [(now, 0.0)])[0])
+            said = progress_line(task, now, *seen.get(task.id, [(now, 0.0)])[0])
             bar.console.print(said, soft_wrap=True, markup=False, highlight=False)
             if task.id in seen:
                 seen[task.id].append((now, task.completed))
 
 
-def line(task: Task, now: float, since: float, had: float) -> str:
+def progress_line(task: Task, now: float, since: float, had: float) -> str:
     """`sft: 120 of 800 (15 %), about 0:21:30 left`: a task's state, with an estimate from its speed since a moment."""
     if task.total is None:
         return f"{task.description}: begun {timedelta(seconds=round(task.elapsed or 0))} ago"

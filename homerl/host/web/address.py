@@ -15,7 +15,7 @@ from homerl.envs.core.documents import InputError
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """Where a server listens. `key` is needed on every request unless it is None, which the loopback alone allows.
 
     `ingress` is the address of a proxy that asks by itself who somebody is: its requests for pages need no key.
@@ -35,12 +35,12 @@ class Address:
             raise InputError("the key has characters that HTTP does not carry", "--key-env", remedy)
 
     @property
-    def url(self) -> str:
+    def base_url(self) -> str:
         """The address as a browser takes it."""
-        return f"http://{self.in_brackets}:{self.port}"
+        return f"http://{self.bracketed_host}:{self.port}"
 
     @property
-    def in_brackets(self) -> str:
+    def bracketed_host(self) -> str:
         """The host as a URL has it."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listening(address: Address) -> socket.socket:
+def open_listening_socket(address: ServerAddress) -> socket.socket:
     """A socket at the address, taken before anything is announced. `InputError` if it is in use or not of this machine."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
@@ -65,7 +65,7 @@ def listening(address: Address) -> socket.socket:
         raise InputError(error.strerror or str(error), f"{address.host}, port {address.port}", remedy) from None
 
 
-def key_in(variable: str | None) -> str | None:
+def read_key_variable(variable: str | None) -> str | None:
     """The key in an environment variable; None without a variable. Raises `InputError` if the variable holds none."""
     if variable is None:
         return None

@@ -13,13 +13,15 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 Said = Mapping[str, Any]  # an assistant's message
 
 
-def models(name: str) -> Response:
+def models_response(name: str) -> Response:
     """The list of the one model that a server has."""
     model = {"id": name, "object": "model", "created": 0, "owned_by": "homerl"}
     return JSONResponse({"object": "list", "data": [model]})
 
 
-def completion(model: str, message: Said, stream: bool, tokens: tuple[int, int] = (0, 0), cut: bool = False) -> Response:
+def completion_response(
+    model: str, message: Said, stream: bool, tokens: tuple[int, int] = (0, 0), cut: bool = False
+) -> Response:
     """A message as a completion. `tokens` are those of prompt and message; a message is `cut` if it was longer."""
     reason = "tool_calls" if message.get("tool_calls") else "length" if cut else "stop"
     if stream:

@@ -19,8 +19,8 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from homerl.envs.core.world import too_deep
-from homerl.host.web.address import Address, is_loopback
+from homerl.envs.core.world import is_too_deep
+from homerl.host.web.address import ServerAddress, is_loopback
 
 LONGEST = 200_000  # bytes of a request
 DEEPEST = 64  # levels of its JSON
@@ -35,13 +35,13 @@ class BadRequest(Exception):
         self.status, self.headers = status, headers
 
 
-async def refused(request: Request, error: Exception) -> Response:
+async def refusal_response(request: Request, error: Exception) -> Response:
     """The answer to a request that is refused, in OpenAI's form."""
     assert isinstance(error, BadRequest)
     return JSONResponse({"error": {"message": str(error), "type": "invalid_request_error"}}, error.status, error.headers)
 
 
-def admit(request: Request, address: Address, browser: bool = False) -> None:
+def admit_request(request: Request, address: ServerAddress, browser: bool = False) -> None:
     """Refuse a request that does not come from a program of this machine, or that lacks the key."""
     if browser and request.client is not None and request.client.host == address.ingress:
         return
@@ -52,12 +52,12 @@ def admit(request: Request, address: Address, browser: bool = False) -> None:
         raise BadRequest(401, "the key is missing or wrong", asks)
 
 
-def _admit_local(address: Address, hosts: Sequence[str]) -> None:
+def _admit_local(address: ServerAddress, hosts: Sequence[str]) -> None:
     """Refuse a name that was made to point here."""
     found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
     if found is None or not is_loopback((found[1] or found[2]).lower()):
         named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
-        raise BadRequest(403, f"{named}: ask for {address.in_brackets}, or serve with --host and --key-env")
+        raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
 
 
 def _key_of(request: Request, browser: bool) -> str:
@@ -73,7 +73,7 @@ def _key_of(request: Request, browser: bool) -> str:
         return ""
 
 
-async def body_of(request: Request) -> dict[str, Any]:
+async def read_json_body(request: Request) -> dict[str, Any]:
     """The JSON object that a request brings. Raises `BadRequest` for anything else."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest(415, "the content type must be application/json")
@@ -91,6 +91,6 @@ async def body_of(request: Request) -> dict[str, Any]:
         raise BadRequest(400, f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise BadRequest(400, "the body is not a JSON object")
-    if too_deep(body, DEEPEST):
+    if is_too_deep(body, DEEPEST):
         raise BadRequest(400, f"the body is nested more than {DEEPEST} levels deep")
     return body

@@ -19,19 +19,19 @@ WHOLE = 30.0  # seconds in which a client must have sent a request
 READING = 30.0  # seconds in which a client must have read something of what waits for it
 
 
-async def serve(app: Any, at: socket.socket) -> None:
+async def serve_until_stopped(app: Any, at: socket.socket) -> None:
     """Serve an ASGI application at a socket until SIGTERM or SIGINT."""
-    await uvicorn.Server(configured(app)).serve(sockets=[at])
+    await uvicorn.Server(uvicorn_config(app)).serve(sockets=[at])
 
 
-def configured(app: Any) -> uvicorn.Config:
+def uvicorn_config(app: Any) -> uvicorn.Config:
     """How uvicorn serves an application. No header of a request tells whom it comes from."""
     return uvicorn.Config(
-        app, http=Connection, log_config=None, access_log=False, proxy_headers=False, timeout_graceful_shutdown=STOPPING
+        app, http=TimedConnection, log_config=None, access_log=False, proxy_headers=False, timeout_graceful_shutdown=STOPPING
     )
 
 
-class Connection(H11Protocol):
+class TimedConnection(H11Protocol):
     """A connection that waits for a whole request, and for a reader, only so long. uvicorn limits the time between two
     requests alone, and waits for a reader for ever.
     """

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.messages import Message
-from homerl.models.endpoint.endpoint import Endpoint, seed_for
-from homerl.models.endpoint.images import Clips, with_images
+from homerl.models.endpoint.endpoint import Endpoint, request_seed
+from homerl.models.endpoint.images import Clips, add_frame_images
 from homerl.models.endpoint.streaming import Told
-from homerl.play.messages import THOUGHT, read_reply, words_of
+from homerl.play.messages import THOUGHT, parse_observed_reply, spoken_words_of
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
@@ -46,7 +46,7 @@ class LLMAgent:
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """
-        self.name, self.endpoint, self.seed, self.clips = endpoint.speaker, endpoint, seed, clips
+        self.name, self.endpoint, self.seed, self.clips = endpoint.speaker_name, endpoint, seed, clips
         self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
         self.told: Told | None = None  # who hears a message as it is written
 
@@ -54,17 +54,17 @@ class LLMAgent:
         """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
         # servers refuse an empty list
         tools = {"tools": list(observation.tools)} if observation.tools and not observation.one_answer else {}
-        sent = as_sent(observation.messages)
+        sent = messages_to_send(observation.messages)
         if self.clips is not None:
             # in a thread, since to read a film takes long
-            sent = await asyncio.to_thread(with_images, sent, self.clips, observation.blueprint_id)
+            sent = await asyncio.to_thread(add_frame_images, sent, self.clips, observation.blueprint_id)
         told = {"told": self.told} if self.told else {}
-        said = await candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
-        return [reply_of(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
+        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
+        return [reply_from_completion(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
 
 
 @dataclass(frozen=True)
-class Candidate:
+class EndpointCandidate:
     """One of a model's candidate messages, its tokens (the mean of its request's), and those of its prompt."""
 
     message: ChatCompletionMessage
@@ -72,27 +72,27 @@ class Candidate:
     prompt_tokens: int
 
 
-async def candidates(
+async def request_candidates(
     endpoint: Endpoint, observation: Observation, sent: Sequence[Message], n: int, seed: int | None, **options: Any
-) -> list[Candidate]:
+) -> list[EndpointCandidate]:
     """`n` candidates for the next message of an observed dialogue, which is sent as `sent`. Raises `InfraError`.
 
     A server may give fewer than it is asked for. It is then asked for the rest, with another seed. Words are `told` as they
     are written, if `options` have that.
     """
-    found: list[Candidate] = []
+    found: list[EndpointCandidate] = []
     while len(found) < n:
-        seeded = seed_for(observation, seed, len(found))
+        seeded = request_seed(observation, seed, len(found))
         fields = {"n": n - len(found), **seeded, **options}
         told = fields.pop("told", None)
-        answer = await (endpoint.stream(sent, told, **fields) if told else endpoint.chat(sent, **fields))
+        answer = await (endpoint.stream_chat(sent, told, **fields) if told else endpoint.chat(sent, **fields))
         prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
         tokens = completion // len(answer.choices)
-        found += [Candidate(choice.message, tokens, prompt) for choice in answer.choices]
+        found += [EndpointCandidate(choice.message, tokens, prompt) for choice in answer.choices]
     return found[:n]
 
 
-def as_sent(messages: Iterable[Message]) -> list[Message]:
+def messages_to_send(messages: Iterable[Message]) -> list[Message]:
     """Messages as the chat API expects them: without thoughts and empty fields, except for the content.
 
     Some servers refuse a result without a call, as of a call that could not be read: it is sent as the user's. Some refuse
@@ -119,12 +119,14 @@ def _with_object(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return call if whole else {**call, "function": {**function, "arguments": "{}"}}
 
 
-def reply_of(message: ChatCompletionMessage, observation: Observation, tokens: int = 0, prompt_tokens: int = 0) -> Reply:
+def reply_from_completion(
+    message: ChatCompletionMessage, observation: Observation, tokens: int = 0, prompt_tokens: int = 0
+) -> Reply:
     """An endpoint's message as a reply. Calls that the model wrote as text are read from there, unless the server did."""
     calls = [call for call in message.tool_calls or () if call.type == "function"]
-    reply, malformed = read_reply(message.content or "", observation)
+    reply, malformed = parse_observed_reply(message.content or "", observation)
     if calls:
-        said = words_of(reply).text if malformed else reply["content"]
+        said = spoken_words_of(reply).text if malformed else reply["content"]
         reply, malformed = {**reply, "content": said, "tool_calls": [*map(_as_made, calls)]}, None
     for i, call in enumerate(() if calls else reply.get("tool_calls", ())):
         call["id"] = f"call_{i}"  # a tool's result refers to its call by id

@@ -21,8 +21,8 @@ from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion_message_function_tool_call import Function
 
-from homerl.models.endpoint.reasons import names_of, reason_of, status_of
-from homerl.play.messages import plain_text
+from homerl.models.endpoint.reasons import read_error_names, read_error_reason, read_error_status
+from homerl.play.messages import replace_surrogates
 
 Kind = TypeVar("Kind")
 PASSING = (408, 409, 425, 429)
@@ -45,20 +45,20 @@ class ErrorAnswer(ValueError):
 
     def __init__(self, said: Any) -> None:
         super().__init__("the answer is an error")
-        self.said, self.status_code = said, status_of(said)
+        self.said, self.status_code = said, read_error_status(said)
 
 
 FAILED = (APIStatusError, ErrorAnswer)  # the errors that have a status
 
 
-def checked(answer: Any, kind: type[Kind]) -> Kind:
+def check_completion(answer: Any, kind: type[Kind]) -> Kind:
     """Return the answer with its texts made plain, and its usage and calls filled up.
 
     Raises `ErrorAnswer` for an error, and `ValueError` if the answer's shape or its usage is not that of `kind`.
     """
     choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
     found = [*choices] if isinstance(choices, list) else []
-    for said in filter(reason_of, _errors(answer, found)):
+    for said in filter(read_error_reason, _errors(answer, found)):
         raise ErrorAnswer(said)
     for choice in found:
         _fill_message(getattr(choice, "message", None))
@@ -69,11 +69,11 @@ def checked(answer: Any, kind: type[Kind]) -> Kind:
     if usage is not None:
         _fill(usage)
     for message in (choice.message for choice in found if getattr(choice, "message", None)):
-        message.content = message.content and plain_text(message.content)
+        message.content = message.content and replace_surrogates(message.content)
         for call in message.tool_calls or ():
             if call.type == "function":
-                call.function.name = plain_text(call.function.name)
-                call.function.arguments = plain_text(call.function.arguments)
+                call.function.name = replace_surrogates(call.function.name)
+                call.function.arguments = replace_surrogates(call.function.arguments)
     return answer
 
 
@@ -156,10 +156,10 @@ def is_too_long(error: BaseException) -> bool:
     if getattr(error, "status_code", None) in BUSY:
         return False
     said = _said(error)
-    return said is not None and TOO_LONG.search(f"{reason_of(said)} {names_of(said)}") is not None
+    return said is not None and TOO_LONG.search(f"{read_error_reason(said)} {read_error_names(said)}") is not None
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient_error(error: BaseException) -> bool:
     """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx. Time gives no
     quota back that has been spent.
     """
@@ -170,7 +170,7 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))
 
 
-def is_away(error: BaseException) -> bool:
+def is_unavailable_error(error: BaseException) -> bool:
     """Whether the error says nothing about the request, and only time helps: no connection, status 429 or 503."""
     if isinstance(error, FAILED):
         return error.status_code in BUSY and not _is_spent(error)
@@ -179,7 +179,9 @@ def is_away(error: BaseException) -> bool:
 
 def _is_spent(error: BaseException) -> bool:
     """Whether a server says, by what it calls the error, that nobody pays any more. A limit of a minute is not meant."""
-    return isinstance(error, FAILED) and error.status_code == 429 and SPENT.search(names_of(_said(error))) is not None
+    return (
+        isinstance(error, FAILED) and error.status_code == 429 and SPENT.search(read_error_names(_said(error))) is not None
+    )
 
 
 def _said(error: BaseException) -> Any:
@@ -207,7 +209,7 @@ def retry_after(error: Exception) -> float | None:
 
 def describe_error(error: BaseException, key: str = "") -> str:
     """The error as text for people, with the server's reason. The `key` with which it was asked is left out."""
-    reason = reason_of(_said(error), key)
+    reason = read_error_reason(_said(error), key)
     if isinstance(error, ErrorAnswer):
         return f"the server says: {reason}"
     return f"{error_kind(error)}: {reason}" if reason else error_kind(error)
@@ -219,4 +221,4 @@ def error_kind(error: BaseException) -> str:
         return f"status {error.status_code}"
     if isinstance(error, (APITimeoutError, TimeoutError)):
         return "no answer in time"
-    return f"{type(error).__name__}: {reason_of(str(error))}"
+    return f"{type(error).__name__}: {read_error_reason(str(error))}"

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from homerl.envs.core.messages import Message
 from homerl.host.terminal.console import print_error
 from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.streaming import Begun, Told, streamed
+from homerl.models.endpoint.streaming import StreamListener, Told, stream_completion
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 from homerl.play.observation import Observation
 
@@ -73,15 +73,15 @@ class Replica:
     rest: float = REST
 
     @property
-    def free(self) -> float:
+    def free_from(self) -> float:
         """The time, by the endpoint's clock, from which the replica may be used."""
         return max(self.since, self.asked)
 
-    def fine(self) -> None:
+    def note_answer(self) -> None:
         """Note an answer: the replica works, so its count of faults starts again. What the server asked for still holds."""
         self.faults, self.since, self.rest = 0, 0.0, REST
 
-    def failed(self, now: float, trips: float) -> None:
+    def note_fault(self, now: float, trips: float) -> None:
         """Note a fault at time `now`; after as many in a row as `trips` the replica rests.
 
         Requests that were already open when the rest began may fail later. Their faults do not prolong the rest.
@@ -90,13 +90,13 @@ class Replica:
         if self.faults >= trips and now >= self.since:
             self.since, self.rest = now + self.rest, min(2 * self.rest, LONGEST_REST)
 
-    def asked_to_wait(self, until: float) -> None:
+    def delay_until(self, until: float) -> None:
         """Do not use the replica before `until`. This is not a fault: the server said when it will have time."""
         self.asked = max(self.asked, until)
 
 
 @dataclass
-class Usage:
+class EndpointUsage:
     """Totals of an endpoint: answered requests, their tokens, retries, and faults by reason."""
 
     requests: int = 0
@@ -123,12 +123,12 @@ class Endpoint:
         self.replicas = [Replica(url, self._client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
-        self.usage = Usage()
+        self.usage = EndpointUsage()
         self.plain: set[str] = set()  # names of the schemas that its servers refuse
         self._rng = random.Random(f"{seed} {os.getpid()}")  # for waits and equal replicas; it changes no result
 
     @property
-    def speaker(self) -> str:
+    def speaker_name(self) -> str:
         """Who speaks, as data tell it: of a model that is served by its path, the last name."""
         return f"llm:{Path(self.model).name if self.model.startswith(('/', '~')) else self.model}"
 
@@ -142,22 +142,24 @@ class Endpoint:
 
         return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
-    async def stream(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
+    async def stream_chat(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
         """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
         from openai.types.chat import ChatCompletion
 
-        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion, Begun(told))
+        return await self._until(
+            "/chat/completions", {"messages": list(messages)} | options, ChatCompletion, StreamListener(told)
+        )
 
-    async def complete(self, prompt: Sequence[int], **options: Any) -> Completion:
+    async def complete_tokens(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
         from openai.types import Completion
 
         return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
 
-    async def _until(self, path: str, body: dict[str, Any], kind: type, told: Begun | None = None) -> Any:
+    async def _until(self, path: str, body: dict[str, Any], kind: type, told: StreamListener | None = None) -> Any:
         from openai import OpenAIError
 
-        from homerl.models.endpoint.completions import describe_error, error_kind, is_away, is_passing
+        from homerl.models.endpoint.completions import describe_error, error_kind, is_transient_error, is_unavailable_error
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
@@ -172,11 +174,11 @@ class Endpoint:
                 fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
                 if told and told.anything:
                     raise InfraError(f"{self.model} broke off ({fault})") from error
-                if not is_passing(error):
-                    replica.fine()
+                if not is_transient_error(error):
+                    replica.note_answer()
                     self._heard = self.clock()
                     raise self._refusal(replica.url, error, fault) from error
-                tries, waits = tries + (not (self.patience.waits and is_away(error))), waits + 1
+                tries, waits = tries + (not (self.patience.waits and is_unavailable_error(error))), waits + 1
                 self.usage.retries += 1
                 self.usage.faults[sort] = self.usage.faults.get(sort, 0) + 1
                 self._tell(replica.url, begun, fault)
@@ -204,7 +206,7 @@ class Endpoint:
     def _client(self, url: str) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
-        return AsyncOpenAI(base_url=url, api_key=secret(self.key), timeout=self.patience.timeout, max_retries=0)
+        return AsyncOpenAI(base_url=url, api_key=read_api_key(self.key), timeout=self.patience.timeout, max_retries=0)
 
     def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make new clients when the event loop changes: a connection belongs to the loop in which it was made."""
@@ -214,20 +216,20 @@ class Endpoint:
         self._loop = loop
 
     async def _ask(
-        self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: Begun | None
+        self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: StreamListener | None
     ) -> Any:
-        from homerl.models.endpoint.completions import checked
+        from homerl.models.endpoint.completions import check_completion
 
         replica.busy += 1
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer: Any = checked(await _answer(replica.client, path, body, kind, told), kind)
+                answer: Any = check_completion(await _answer(replica.client, path, body, kind, told), kind)
         except UNREADABLE as error:
             raise ValueError("the answer is no completion") from error
         finally:
             replica.busy -= 1
-        replica.fine()
+        replica.note_answer()
         self._heard = self.clock()
         self.usage.requests += 1
         if answer.usage:
@@ -242,10 +244,10 @@ class Endpoint:
         """
         while True:
             now = self.clock()
-            ready = [r for r in self.replicas if r.free <= now and not (r.faults >= self.trips and r.busy)]
+            ready = [r for r in self.replicas if r.free_from <= now and not (r.faults >= self.trips and r.busy)]
             if ready:
                 return min(ready, key=lambda r: (r is avoid, r.busy, r.faults, self._rng.random()))
-            until = max(min(r.free for r in self.replicas), now + 0.05)
+            until = max(min(r.free_from for r in self.replicas), now + 0.05)
             if until >= end:
                 return None
             await asyncio.sleep(until - now)
@@ -257,9 +259,9 @@ class Endpoint:
         now, asked = self.clock(), retry_after(error)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)
         if asked is not None:
-            replica.asked_to_wait(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
+            replica.delay_until(now + max(wait, asked * self._rng.uniform(1.0, 1.1)))
             return
-        replica.failed(now, self.trips)
+        replica.note_fault(now, self.trips)
         await asyncio.sleep(max(0.0, min(wait, end - now)))
 
     async def close(self) -> None:
@@ -268,13 +270,13 @@ class Endpoint:
             await replica.client.close()
 
 
-async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: Begun | None) -> Any:
+async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: StreamListener | None) -> Any:
     """A server's answer, streamed if it is to be told. A server that streams nothing is asked for the whole."""
     from openai import APIConnectionError, OpenAIError
 
     if told:
         try:
-            return await streamed(client, path, body, told)
+            return await stream_completion(client, path, body, told)
         except APIConnectionError:
             raise
         except (OpenAIError, ValueError):
@@ -283,24 +285,24 @@ async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind:
     return await client.post(path, body=body, cast_to=kind)
 
 
-def endpoint_of(settings: EndpointSettings) -> Endpoint:
+def make_endpoint(settings: EndpointSettings) -> Endpoint:
     """The endpoint of a recipe's settings; its servers must already run (`settings.urls`)."""
     patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
     return Endpoint(settings.urls, settings.served_name, patience, settings.key)
 
 
-def derived_seed(*parts: object) -> int:
+def derive_seed(*parts: object) -> int:
     """A 31-bit seed for a request, derived from `parts`; the same in every process."""
     return int.from_bytes(hashlib.blake2b(" ".join(map(str, parts)).encode(), digest_size=4).digest(), "big") >> 1
 
 
-def seed_for(observation: Observation, seed: int | None, earlier: int = 0) -> dict[str, int]:
+def request_seed(observation: Observation, seed: int | None, earlier: int = 0) -> dict[str, int]:
     """The field `seed` of a request: derived from `seed`, the task, its play, the number of messages so far, and that of
     the `earlier` candidates for the next one. A seed of None has none."""
     parts = observation.blueprint_id, observation.seed, len(observation.messages), *([earlier] if earlier else [])
-    return {} if seed is None else {"seed": derived_seed(seed, *parts)}
+    return {} if seed is None else {"seed": derive_seed(seed, *parts)}
 
 
-def secret(key: str = "OPENAI_API_KEY") -> str:
+def read_api_key(key: str = "OPENAI_API_KEY") -> str:
     """The API key in the environment variable `key`, or "none" if it is not set."""
     return os.environ.get(key, "none")

@@ -29,14 +29,14 @@ class Clips(Protocol):
     def frames_in(self, task: str, result: str) -> Sequence[str]:
         """The handles of the frames that a tool's result shows of the clip of a task, given by its id, in its order."""
 
-    def parts(self, handle: str) -> Sequence[dict[str, Any]]:
+    def image_parts(self, handle: str) -> Sequence[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form.
 
         Raises `InputError` if they cannot be had.
         """
 
 
-def with_images(messages: Iterable[Message], clips: Clips, task: str) -> list[Message]:
+def add_frame_images(messages: Iterable[Message], clips: Clips, task: str) -> list[Message]:
     """The messages as they are sent: after results of tools that show frames comes a user's message with these.
 
     Once the later messages have `MOST` images, frames before them stay handles.
@@ -70,6 +70,6 @@ def _showing(frames: Sequence[str], named: int, clips: Clips) -> Message:
 
 def _parts(frames: Iterable[str], clips: Clips) -> list[dict[str, Any]]:
     try:
-        return [part for frame in frames for part in clips.parts(frame)]
+        return [part for frame in frames for part in clips.image_parts(frame)]
     except InputError as error:  # a clip that broke during the run is not the agent's fault
         raise InfraError(f"{error.where}: {error.what}") from error

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from homerl.play.messages import plain_text
+from homerl.play.messages import replace_surrogates
 
 LONGEST = 300  # characters of a reason
 READ = 20_000  # characters of a text that are looked at
@@ -42,25 +42,25 @@ STATUSES = {  # by what a server calls an error for which it names no status
 }
 
 
-def reason_of(said: Any, key: str = "") -> str:
+def read_error_reason(said: Any, key: str = "") -> str:
     """The words of a server's error, or what it calls the error; empty if it says nothing. Its `key` is left out."""
     told: list[str] = []
     for text in _texts(said, DEEPEST):
         if not any(text in earlier for earlier in told):
             told.append(text)
-    words = UNSEEN.sub(" ", plain_text(": ".join(told) or names_of(said))).strip()
+    words = UNSEEN.sub(" ", replace_surrogates(": ".join(told) or read_error_names(said))).strip()
     words = SECRET.sub(r"\1***", words.replace(key, "***") if len(key) >= SHORTEST_KEY else words)
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 1]}…"
 
 
-def names_of(said: Any) -> str:
+def read_error_names(said: Any) -> str:
     """What a server calls an error: its codes and types."""
     return " ".join(str(name) for name in _names(said, DEEPEST))
 
 
-def status_of(said: Any) -> int:
+def read_error_status(said: Any) -> int:
     """The HTTP status of an error that came without one: the status that it names, or the one of its kind, or 500."""
-    names = names_of(said)
+    names = read_error_names(said)
     if named := STATUS.search(names):
         return int(named[0])
     return next((status for status, kind in STATUSES.items() if kind.search(names)), 500)

@@ -30,10 +30,10 @@ from rich.text import Text
 
 from homerl.envs.core.documents import InputError
 from homerl.host.processes.guard import GRACE
-from homerl.host.processes.interrupts import stoppable
-from homerl.host.processes.ranks import is_first
+from homerl.host.processes.interrupts import stop_on_signals
+from homerl.host.processes.ranks import is_main_process
 from homerl.host.terminal.console import PlainConsole
-from homerl.models.endpoint.reasons import READ, reason_of
+from homerl.models.endpoint.reasons import READ, read_error_reason
 from homerl.models.endpoint.settings import EndpointSettings, ServeSettings
 
 LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # hidden from vLLM
@@ -51,44 +51,46 @@ class ServerFailed(InputError):
         self.log = log
 
     def __str__(self) -> str:
-        return super().__str__() + tail(self.log)
+        return super().__str__() + log_tail(self.log)
 
     def __reduce__(self) -> tuple[type[ServerFailed], tuple[str, Path]]:
         return type(self), (self.what, self.log)
 
 
 @contextmanager
-def served(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
+def serve_endpoint(settings: EndpointSettings, log: Path = Path("user_server.log")) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield (urls, model) of endpoints that answer; start and stop the server here if the recipe says `serve`."""
     if settings.serve is None:
         yield settings.urls, settings.served_name
         return
     serve, model, key = settings.serve, settings.served_name, settings.key
-    url = address(serve)
-    if not is_first():
+    url = server_url(serve)
+    if not is_main_process():
         wait_until_ready(url, None, log, serve.start_seconds, key)
         yield (url,), model
-    elif model in (models(url, key) or ()):
+    elif model in (list_served_models(url, key) or ()):
         yield (url,), model
     else:
-        with running(serve, model, log, key) as server, interrupted_at_end(server, log):
+        with run_vllm_server(serve, model, log, key) as server, interrupt_at_server_end(server, log):
             yield (url,), model
 
 
 @contextmanager
-def running(serve: ServeSettings, model: str, log: Path, key: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def run_vllm_server(
+    serve: ServeSettings, model: str, log: Path, key: str | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start a vLLM server under the name `model`, yield its process once it answers, and stop it at the end."""
-    with stoppable():
-        server = start(serve, model, log)
+    with stop_on_signals():
+        server = start_vllm(serve, model, log)
         try:
-            wait_until_ready(address(serve), server, log, serve.start_seconds, key)
+            wait_until_ready(server_url(serve), server, log, serve.start_seconds, key)
             yield server
         finally:
-            stop(server)
+            stop_server(server)
 
 
 @contextmanager
-def interrupted_at_end(server: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
+def interrupt_at_server_end(server: subprocess.Popen[bytes], log: Path) -> Iterator[None]:
     """Interrupt the block if the server ends by itself, and raise `ServerFailed` with the end of its log.
 
     It works in the main thread only, because only the main thread can be interrupted.
@@ -114,12 +116,12 @@ def interrupted_at_end(server: subprocess.Popen[bytes], log: Path) -> Iterator[N
         over.set()
 
 
-def address(serve: ServeSettings) -> str:
+def server_url(serve: ServeSettings) -> str:
     """The base URL of a server on this machine."""
     return f"http://127.0.0.1:{serve.port}/v1"
 
 
-def start(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen[bytes]:
+def start_vllm(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen[bytes]:
     """Start vLLM on the GPUs of the recipe, under a guard and in a process group of its own.
 
     Raises `InputError` if the port is in use or vLLM is not installed.
@@ -160,7 +162,7 @@ def find_vllm() -> str | None:
     return shutil.which("vllm") or shutil.which("vllm", path=str(Path(sys.executable).parent))
 
 
-def models(url: str, key: str | None = None) -> Sequence[str] | None:
+def list_served_models(url: str, key: str | None = None) -> Sequence[str] | None:
     """The names of a server's models, or None while it does not answer; `key` names the variable with the API key."""
     try:
         return _models(url, key)
@@ -168,10 +170,10 @@ def models(url: str, key: str | None = None) -> Sequence[str] | None:
         return None
 
 
-def trouble(url: str, key: str | None = None) -> str:
+def describe_server_trouble(url: str, key: str | None = None) -> str:
     """Why nobody can be asked at the URL, in words; empty if a server answers and takes the key in the variable `key`."""
     try:
-        fetched(f"{url}/models", key)
+        fetch_body(f"{url}/models", key)
     except urllib.error.HTTPError as error:
         if error.code >= 500:
             return f"is out of order ({': '.join(filter(None, [f'status {error.code}', _reason(error)]))})"
@@ -183,14 +185,14 @@ def trouble(url: str, key: str | None = None) -> str:
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        return reason_of(error.read(READ).decode(errors="replace"))
+        return read_error_reason(error.read(READ).decode(errors="replace"))
     except SILENT:  # it broke off
         return ""
 
 
 def is_reachable(url: str) -> bool:
     """Whether a server answers at the URL, even if it demands a key."""
-    return not trouble(url)
+    return not describe_server_trouble(url)
 
 
 def wait_until_ready(
@@ -208,7 +210,7 @@ def wait_until_ready(
                 raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
             if gone > seconds:
                 raise ServerFailed(f"{url} did not answer within {seconds:.0f} s", log)
-            status.update(Text(f"waiting for {url}, {gone:.0f} s: {tail(log, 1).strip()[:80]}"), spinner="dots")
+            status.update(Text(f"waiting for {url}, {gone:.0f} s: {log_tail(log, 1).strip()[:80]}"), spinner="dots")
             time.sleep(POLL)
 
 
@@ -227,10 +229,10 @@ def _ready(url: str, key: str | None) -> bool:
 
 
 def _models(url: str, key: str | None) -> Sequence[str]:
-    return [model["id"] for model in json.loads(fetched(f"{url}/models", key))["data"]]
+    return [model["id"] for model in json.loads(fetch_body(f"{url}/models", key))["data"]]
 
 
-def fetched(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
+def fetch_body(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
     """The body at an address. The whole transfer may take `seconds` (`LIMIT` if None), however slowly bytes arrive."""
     found: Future[bytes] = Future()
     threading.Thread(target=_fetch, args=(address, key, seconds or LIMIT, found), daemon=True).start()
@@ -246,7 +248,7 @@ def _fetch(address: str, key: str | None, seconds: float, found: Future[bytes]) 
         found.set_exception(error)  # `fetched` raises it
 
 
-def tail(log: Path, lines: int = TAIL) -> str:
+def log_tail(log: Path, lines: int = TAIL) -> str:
     """The last lines of a log, each after a line break, or a remark that the log is missing or empty."""
     try:
         text = log.read_text(errors="replace")
@@ -255,7 +257,7 @@ def tail(log: Path, lines: int = TAIL) -> str:
     return "".join(f"\n  {line}" for line in text.splitlines()[-lines:]) or " (it is empty)"
 
 
-def stop(server: subprocess.Popen[bytes]) -> None:
+def stop_server(server: subprocess.Popen[bytes]) -> None:
     """End the server and its process group: SIGTERM, then SIGKILL after `GRACE` seconds."""
     for sent in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
@@ -264,7 +266,7 @@ def stop(server: subprocess.Popen[bytes]) -> None:
             server.wait(GRACE)
 
 
-def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:
+def serve_recipe_model(settings: EndpointSettings, key: str, log: Path, say: Callable[[str], None]) -> None:
     """Serve the model at the recipe's `key` until this process is stopped; `say` prints a line for people.
 
     Raises `InputError` if the recipe serves no such model, and `ServerFailed` if the server ends by itself.
@@ -275,8 +277,8 @@ def serve_user(settings: EndpointSettings, key: str, log: Path, say: Callable[[s
         raise InputError(
             f"the recipe serves no {key.rpartition('.')[2]} ({where})", f"{key}.serve", f"write `{key}: {example}"
         )
-    model, url = settings.served_name, address(settings.serve)
-    with running(settings.serve, model, log, settings.key) as server:
+    model, url = settings.served_name, server_url(settings.serve)
+    with run_vllm_server(settings.serve, model, log, settings.key) as server:
         say(f"{model} answers at {url}; its log is {log}")
         say(f"elsewhere: --{key}.serve null --{key}.url {url} --{key}.model {model}")
         with suppress(KeyboardInterrupt):

@@ -21,14 +21,14 @@ TRANSPORT = {"url", "serve", "key", "timeout", "deadline", "retries", "audit"}
 SERVED = {"model", "max_length", "arguments"}  # the part of `serve` that answers depend on
 
 
-def holds_secret(url: str) -> bool:
+def url_holds_secret(url: str) -> bool:
     """Whether an address names a user or has a query. Addresses are stored and shown, so no key may stand in them."""
     return re.search(r"[?#]|//[^/]*@", url) is not None
 
 
 def refuse_secret(option: str, urls: str | None) -> None:
     """Raise `InputError` for an address, or one of several, that an option gives and that may hold a key."""
-    if any(map(holds_secret, (urls or "").split(","))):
+    if any(map(url_holds_secret, (urls or "").split(","))):
         remedy = "export OPENAI_API_KEY, which is sent to the server"
         raise InputError("no user, password or query in an address", option, remedy)
 
@@ -80,7 +80,7 @@ class EndpointSettings(Model):
     @classmethod
     def _askable(cls, url: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         for one in (url,) if isinstance(url, str) else url or ():
-            if holds_secret(one):
+            if url_holds_secret(one):
                 raise ValueError("no user, password or query in it: export a key, and name its variable in `key`")
             if urlsplit(one).scheme not in ("http", "https"):
                 raise ValueError("an address begins with http:// or https://")
@@ -102,7 +102,7 @@ class EndpointSettings(Model):
         return self.model or (self.serve.model if self.serve else "")
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def answer_settings(self) -> dict[str, Any]:
         """The settings that answers depend on, as plain data."""
         asked = self.model_dump(mode="json", exclude=TRANSPORT) | {"model": self.served_name or None}
         if self.serve:

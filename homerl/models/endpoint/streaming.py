@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Told = Callable[[str], None]
 
 
-class Begun:
+class StreamListener:
     """Passes on what is told, and knows whether anything was."""
 
     def __init__(self, told: Told) -> None:
@@ -26,7 +26,7 @@ class Begun:
         self._told(text)
 
 
-async def streamed(client: AsyncOpenAI, path: str, body: Mapping[str, Any], told: Told) -> ChatCompletion:
+async def stream_completion(client: AsyncOpenAI, path: str, body: Mapping[str, Any], told: Told) -> ChatCompletion:
     """The completion of a request, each part of whose content is `told` as it comes. Raises what openai's client raises.
 
     Raises `ValueError` if the server streams nothing that can be read.

@@ -17,23 +17,23 @@ from pydantic import ValidationError
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.model import Model
-from homerl.models.endpoint.endpoint import Endpoint, derived_seed
+from homerl.models.endpoint.endpoint import Endpoint, derive_seed
 from homerl.models.endpoint.settings import EndpointSettings
-from homerl.play.call_forms import unfenced
-from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_of
-from homerl.play.messages import parse_json, plain_text
-from homerl.play.speech import without_thoughts
+from homerl.play.call_forms import strip_code_fence
+from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_from_error
+from homerl.play.messages import parse_model_json, replace_surrogates
+from homerl.play.speech import strip_thoughts_and_controls
 
 Shape = TypeVar("Shape", bound=Model)
 AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
 
 
-class Unreadable(Exception):
+class UnreadableAnswer(Exception):
     """The model's answer could not be parsed, and its second answer could not either."""
 
 
 @dataclass
-class Spent:
+class RequestsSpent:
     """The number of answered requests, and their tokens."""
 
     requests: int = 0
@@ -46,7 +46,7 @@ class StructuredClient:
 
     endpoint: Endpoint
     settings: EndpointSettings
-    tally: Spent = field(default_factory=Spent)
+    tally: RequestsSpent = field(default_factory=RequestsSpent)
 
     async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
         """The model's answer, parsed as `shape`.
@@ -55,14 +55,14 @@ class StructuredClient:
         """
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         for attempt in range(2):
-            said = await self._said(messages, shape, derived_seed(seed, shape.__name__, attempt), temperature)
+            said = await self._said(messages, shape, derive_seed(seed, shape.__name__, attempt), temperature)
             try:
-                return shape.model_validate(parse_json(unfenced(without_thoughts(said))))
+                return shape.model_validate(parse_model_json(strip_code_fence(strip_thoughts_and_controls(said))))
             except (ValidationError, ValueError, RecursionError) as error:
                 fault = _in_words(error)
                 again = AGAIN.format(error=fault)
                 messages = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
-        raise Unreadable(fault)
+        raise UnreadableAnswer(fault)
 
     async def _said(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
@@ -93,8 +93,8 @@ def _in_words(error: Exception) -> str:
     return "it is no JSON"
 
 
-def judge_fault(error: InfraError | Unreadable) -> Fault:
+def judge_fault(error: InfraError | UnreadableAnswer) -> Fault:
     """The judge's fault, whether its server failed or its answer cannot be read."""
-    if isinstance(error, Unreadable):
-        return Fault(Boundary.JUDGE, plain_text(f"unreadable: {error}"))
-    return Fault(Boundary.JUDGE, f"server: {fault_of(error).reason}")
+    if isinstance(error, UnreadableAnswer):
+        return Fault(Boundary.JUDGE, replace_surrogates(f"unreadable: {error}"))
+    return Fault(Boundary.JUDGE, f"server: {fault_from_error(error).reason}")

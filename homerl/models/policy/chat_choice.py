@@ -17,9 +17,25 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.models.policy.chat_format import OWN, USER, control_in, encode, format_of, is_said, pieces
-from homerl.models.policy.controls import rendered
-from homerl.play.messages import IM_END, IM_START, can_think, chat_template, is_ours, parse_reply, training_template
+from homerl.models.policy.chat_format import (
+    OWN,
+    USER,
+    chat_format_of,
+    encode_messages,
+    is_from_assistant,
+    leading_control_token,
+    render_turn_pieces,
+)
+from homerl.models.policy.controls import render_shielded
+from homerl.play.messages import (
+    IM_END,
+    IM_START,
+    build_chat_template,
+    can_switch_thinking,
+    is_homerl_template,
+    parse_reply,
+    with_generation_tags,
+)
 
 TOOLS_REMEDY = "set model.tools to schemas, or choose a model that speaks ChatML"
 SILENT = "{%- set enable_thinking = false -%}"
@@ -49,7 +65,7 @@ PROBES: tuple[list[Message], ...] = (
 )
 
 
-def choose_format(tokenizer: Any, source: str, own: bool = False, named: bool = False) -> None:
+def choose_chat_template(tokenizer: Any, source: str, own: bool = False, named: bool = False) -> None:
     """Give a tokenizer the template that it is trained with, and the end of a turn. `source` names the tokenizer.
 
     A template that homerl trained with stays; an exported one gets its marks of training back. With `own`, any other stays,
@@ -60,18 +76,18 @@ def choose_format(tokenizer: Any, source: str, own: bool = False, named: bool = 
     template = tokenizer.get_chat_template(tools=TOOLS) if tokenizer.chat_template else ""  # of several, that for tools
     if chatml:
         tokenizer.eos_token = IM_END
-    elif not is_ours(template):
+    elif not is_homerl_template(template):
         tokenizer.eos_token = _end_of_turn(tokenizer)
     if tokenizer.eos_token is None:
         remedy = "choose a model that speaks ChatML, such as Qwen's, or give its tokenizer a chat template"
         raise InputError(f"its tokenizer has no {IM_END}, no chat template and no end of a text", source, remedy)
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    if is_ours(template):
-        tokenizer.chat_template = training_template(template)
+    if is_homerl_template(template):
+        tokenizer.chat_template = with_generation_tags(template)
     elif named and not chatml:
         raise InputError(f"its tokenizer has no {IM_END}, and only ChatML shows names of tools alone", source, TOOLS_REMEDY)
     elif chatml and not (own and template):
-        tokenizer.chat_template = chat_template(silent=can_think(template), named=named)
+        tokenizer.chat_template = build_chat_template(silent=can_switch_thinking(template), named=named)
     elif not (own and template):
         for candidate in _candidates(tokenizer, template):
             tokenizer.chat_template = candidate
@@ -81,9 +97,9 @@ def choose_format(tokenizer: Any, source: str, own: bool = False, named: bool = 
         raise InputError(f"its tokenizer has no {IM_END}, and no template writes what can be read back", source, remedy)
 
 
-def described(tokenizer: Any) -> str:
+def describe_trained_template(tokenizer: Any) -> str:
     """Which template a tokenizer is trained with, in words."""
-    own, end = format_of(tokenizer).own, f"a message ends with {tokenizer.eos_token}"
+    own, end = chat_format_of(tokenizer).own, f"a message ends with {tokenizer.eos_token}"
     if own:
         return f"the model's own; {end}"
     return "homerl's, in ChatML" if tokenizer.eos_token == IM_END else f"homerl's, without {IM_END}; {end}"
@@ -98,45 +114,47 @@ def _can_be_trained_with(tokenizer: Any) -> bool:
 
 def _keeps(tokenizer: Any, messages: Sequence[Message]) -> bool:
     """Whether the template shows the tools, writes a dialogue in pieces, and what the assistant writes is read back."""
-    form, written = format_of(tokenizer), ""
-    for message, (context, said) in zip(filter(is_said, messages), pieces(tokenizer, messages, TOOLS)):
+    form, written = chat_format_of(tokenizer), ""
+    for message, (context, said) in zip(filter(is_from_assistant, messages), render_turn_pieces(tokenizer, messages, TOOLS)):
         written += context + said
-        ids = encode(tokenizer, said, first=False)
+        ids = encode_messages(tokenizer, said, first=False)
         if ids[-1] != tokenizer.eos_token_id or parse_reply(tokenizer.decode(ids[:-1]), TOOLS) != (message, None):
             return False
     shown = "Sets a lamp." in written or messages[0]["role"] != "system"
-    return shown and form.rendered(tokenizer, messages, TOOLS).startswith(written)
+    return shown and form.render_dialogue(tokenizer, messages, TOOLS).startswith(written)
 
 
 def _candidates(tokenizer: Any, template: str) -> Iterator[str]:
     """The templates that a tokenizer without ChatML may be trained with, the best first."""
     if template:
-        yield OWN + SILENT * can_think(template) + DATELESS * ("strftime_now" in template) + template
+        yield OWN + SILENT * can_switch_thinking(template) + DATELESS * ("strftime_now" in template) + template
         tokenizer.chat_template = template
         if marks := _marks(tokenizer):
-            yield marks.template
+            yield marks.marked_template
     begins = tokenizer.bos_token and tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id]
     end = tokenizer.eos_token
     system, user, assistant = (f"{IM_START}{role}\n" for role in ("system", "user", "assistant"))
-    yield Marks(tokenizer.bos_token if begins else "", system, user, assistant, f"{end}\n", end, "\n").template
+    yield TemplateMarks(
+        tokenizer.bos_token if begins else "", system, user, assistant, f"{end}\n", end, "\n"
+    ).marked_template
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
     """The control token that a template writes after the assistant's words; else the end of a text, if there is one."""
     found = _written(tokenizer, [USER, text_message("Yes")]) if tokenizer.chat_template else None
-    return control_in(tokenizer, (found or "").rpartition("Yes")[2].lstrip()) or tokenizer.eos_token
+    return leading_control_token(tokenizer, (found or "").rpartition("Yes")[2].lstrip()) or tokenizer.eos_token
 
 
 def _written(tokenizer: Any, messages: Sequence[Message], **options: Any) -> str | None:
     """A dialogue in a template of which nothing is known; None if it takes none like it."""
     try:
-        return rendered(tokenizer, messages, enable_thinking=False, **options)
+        return render_shielded(tokenizer, messages, enable_thinking=False, **options)
     except Exception:  # a template may raise anything
         return None
 
 
 @dataclass(frozen=True)
-class Marks:
+class TemplateMarks:
     """What stands around messages: before the dialogue, before a message of each role, after the others' messages, and after
     the assistant's: the `end` that it writes, and what the template writes `after` that.
     """
@@ -150,9 +168,9 @@ class Marks:
     after: str
 
     @property
-    def template(self) -> str:
+    def marked_template(self) -> str:
         """homerl's template with these marks."""
-        text = chat_template().replace("ChatML with", "the model's own marks, with", 1)
+        text = build_chat_template().replace("ChatML with", "the model's own marks, with", 1)
         for role, opening in ("system", self.system), ("user", self.user), ("assistant", self.assistant):
             text = text.replace(f"'{IM_START}{role}\\n'", _quoted(opening))
         text = text.replace(f"'{IM_START}user'", _quoted(self.user.removesuffix("\n")))  # before the answer of a tool
@@ -166,7 +184,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
-def _marks(tokenizer: Any) -> Marks | None:
+def _marks(tokenizer: Any) -> TemplateMarks | None:
     """The marks of a template of which nothing is known; None if it does not tell them."""
     question, answer = {"role": "user", "content": "Why?"}, text_message("Yes")
     alone, asked = _written(tokenizer, [question]), _written(tokenizer, [question], add_generation_prompt=True)
@@ -183,7 +201,7 @@ def _marks(tokenizer: Any) -> Marks | None:
     shown = _written(tokenizer, [{"role": "system", "content": "Why?"}, question]) or ""
     openings = asked.removeprefix(f"{begun}Why?{heard}"), opening.removeprefix(heard)
     after = between.removesuffix(user) if between.startswith(end) else closing
-    return Marks(
+    return TemplateMarks(
         begin=tokenizer.bos_token if tokenizer.bos_token and begun.startswith(tokenizer.bos_token) else "",
         system=system if system in shown else user,
         user=user,

@@ -14,9 +14,9 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, text_message
 from homerl.models.policy import controls
-from homerl.models.policy.controls import encoded, rendered
+from homerl.models.policy.controls import encode_shielded, render_shielded
 from homerl.play import speech
-from homerl.play.messages import IM_END, MARK, THOUGHT, is_ours
+from homerl.play.messages import IM_END, MARK, THOUGHT, is_homerl_template
 
 OWN = f"{{#- {MARK} is the model's own. -#}}"  # before a template that homerl did not write, and trains with
 USER: Message = {"role": "user", "content": "Hello."}  # stands for all that was said before
@@ -37,14 +37,16 @@ class ChatFormat:
     ends: int
     own: bool
 
-    def rendered(
+    def render_dialogue(
         self, tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
     ) -> str:
         """A dialogue as text, for `encoded`. `options` are the template's."""
-        return rendered(tokenizer, [*map(with_objects, messages)] if self.own else messages, tools, **options)
+        return render_shielded(
+            tokenizer, [*map(with_argument_objects, messages)] if self.own else messages, tools, **options
+        )
 
 
-def format_of(tokenizer: Any) -> ChatFormat:
+def chat_format_of(tokenizer: Any) -> ChatFormat:
     """The format of a tokenizer, whose end of a turn is its `eos_token`. Raises `ValueError` for a template that cannot be
     trained with.
     """
@@ -53,63 +55,70 @@ def format_of(tokenizer: Any) -> ChatFormat:
 
 @lru_cache(maxsize=8)
 def _format(tokenizer: Any, template: str) -> ChatFormat:
-    heard, asked = (rendered(tokenizer, [USER], add_generation_prompt=add) for add in (False, True))
+    heard, asked = (render_shielded(tokenizer, [USER], add_generation_prompt=add) for add in (False, True))
     opening = asked.removeprefix(heard)
-    if not (is_ours(template) and asked.startswith(heard) and speech.parse_speech(f"{opening}Yes").words.endswith("Yes")):
+    if not (
+        is_homerl_template(template)
+        and asked.startswith(heard)
+        and speech.parse_speech(f"{opening}Yes").words.endswith("Yes")
+    ):
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
-    end, begin = tokenizer.eos_token, control_in(tokenizer, opening)
-    ends = rendered(tokenizer, [USER, text_message("Yes")]).count(end)
+    end, begin = tokenizer.eos_token, leading_control_token(tokenizer, opening)
+    ends = render_shielded(tokenizer, [USER, text_message("Yes")]).count(end)
     return ChatFormat(opening, end, begin, ends, template.startswith(OWN))
 
 
-def control_in(tokenizer: Any, text: str) -> str:
+def leading_control_token(tokenizer: Any, text: str) -> str:
     """The control token with which a text begins, without what another adds to it; empty if there is none."""
     return min(filter(text.startswith, tokenizer.get_added_vocab()), key=len, default="")
 
 
-def render_new(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any], first: bool) -> str:
+def render_new_messages(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any], first: bool) -> str:
     """The text that new messages add to a dialogue, up to where the assistant writes next.
 
     After the first time the messages begin with the assistant's last one, and the text begins right after the token that
     ends it. A template that was probed renders a message from its neighbours only, so nothing before that one is needed.
     Raises `ValueError` for any other chat template.
     """
-    form = format_of(tokenizer)
+    form = chat_format_of(tokenizer)
     if first:
-        return form.rendered(tokenizer, messages, tools, add_generation_prompt=True)
-    text = form.rendered(tokenizer, [USER, *messages], add_generation_prompt=True)
+        return form.render_dialogue(tokenizer, messages, tools, add_generation_prompt=True)
+    text = form.render_dialogue(tokenizer, [USER, *messages], add_generation_prompt=True)
     return text.split(form.end, form.ends)[-1]
 
 
-def is_said(message: Message) -> bool:
+def is_from_assistant(message: Message) -> bool:
     """Whether the assistant said it."""
     return bool(message["role"] == "assistant")
 
 
-def said_in(tokenizer: Any, message: Message) -> str:
+def render_assistant_message(tokenizer: Any, message: Message) -> str:
     """The text that the assistant writes for a message, with its end."""
-    form = format_of(tokenizer)
-    head = form.rendered(tokenizer, [USER], add_generation_prompt=True)
-    said, end, _ = _after(head, form.rendered(tokenizer, [USER, message])).rpartition(form.end)
+    form = chat_format_of(tokenizer)
+    head = form.render_dialogue(tokenizer, [USER], add_generation_prompt=True)
+    said, end, _ = _after(head, form.render_dialogue(tokenizer, [USER, message])).rpartition(form.end)
     return said + end
 
 
-def pieces(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> Iterator[tuple[str, str]]:
+def render_turn_pieces(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> Iterator[tuple[str, str]]:
     """For each message of the assistant: what was added before it, and what the assistant writes."""
     first, start = True, 0
     for at, message in enumerate(messages):
-        if is_said(message):
-            yield render_new(tokenizer, messages[start:at], tools, first), said_in(tokenizer, message)
+        if is_from_assistant(message):
+            yield (
+                render_new_messages(tokenizer, messages[start:at], tools, first),
+                render_assistant_message(tokenizer, message),
+            )
             first, start = False, at
 
 
-def encode(tokenizer: Any, text: str, first: bool = True) -> list[int]:
+def encode_messages(tokenizer: Any, text: str, first: bool = True) -> list[int]:
     """The ids of rendered messages. Those of each message are kept, since the episodes of a group share their first ones.
 
     No token crosses the beginning of a message, since that is a control token. A text that is not the `first` is read as it
     is after the end of a message, since some tokenizers read the beginning of a text otherwise.
     """
-    form = format_of(tokenizer)
+    form = chat_format_of(tokenizer)
     head, *rest = re.split(f"(?={re.escape(form.begin)})", text) if form.begin else [text]
     begun = _ids(tokenizer, head) if first else _ids(tokenizer, form.end + head)[1:]
     return [*begun, *(token for message in rest for token in _ids(tokenizer, message))]
@@ -117,28 +126,28 @@ def encode(tokenizer: Any, text: str, first: bool = True) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def _ids(tokenizer: Any, message: str) -> tuple[int, ...]:
-    return tuple(encoded(tokenizer, message))
+    return tuple(encode_shielded(tokenizer, message))
 
 
-def with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> tuple[list[int], list[int]]:
+def encode_with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> tuple[list[int], list[int]]:
     """The ids of a whole dialogue, and for each whether the assistant said it (1 or 0).
 
     Where the template speaks ChatML, it marks what the assistant said. Elsewhere the pieces tell, up to its last message.
     Raises `ValueError` for a dialogue that the template does not write in such pieces.
     """
-    form = format_of(tokenizer)
+    form = chat_format_of(tokenizer)
     if form.end == IM_END and not form.own:
-        return controls.with_mask(tokenizer, messages, tools)
+        return controls.encode_with_template_mask(tokenizer, messages, tools)
     ids, mask, written = list[int](), list[int](), ""
-    for context, said in pieces(tokenizer, messages, tools):
+    for context, said in render_turn_pieces(tokenizer, messages, tools):
         for text, one in (context, 0), (said, 1):
-            new = encode(tokenizer, text, first=not ids)
+            new = encode_messages(tokenizer, text, first=not ids)
             ids, mask, written = [*ids, *new], [*mask, *[one] * len(new)], written + text
-    _after(written, form.rendered(tokenizer, messages, tools))
+    _after(written, form.render_dialogue(tokenizer, messages, tools))
     return ids, mask
 
 
-def with_objects(message: Message) -> dict[str, Any]:
+def with_argument_objects(message: Message) -> dict[str, Any]:
     """The message without its thought, and with its calls' arguments as objects: templates other than ours may write a
     text as a quoted text.
     """

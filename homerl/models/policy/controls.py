@@ -26,7 +26,7 @@ STANDS_IN = re.compile("\ue0f0([0-9]{1,6})\ue0f1")
 
 
 @dataclass(frozen=True)
-class Controls:
+class ControlTokens:
     """The texts that a tokenizer reads as control tokens, and the ids of each when it is spelt.
 
     `special` finds those that tokenizers call so, and `marks` also those with a mark that the chat template writes.
@@ -37,11 +37,11 @@ class Controls:
     marks: re.Pattern[str]
     spelt: Sequence[Sequence[int]]
 
-    def shielded(self, messages: Sequence[Message]) -> list[Message]:
+    def shield_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Messages with a stand-in for each control token that one of their texts writes."""
         return [self._shielded(one, self.special if one["role"] == "assistant" else self.marks) for one in messages]
 
-    def shielded_tools(self, tools: Sequence[Any]) -> list[Any]:
+    def shield_tools(self, tools: Sequence[Any]) -> list[Any]:
         """The same of tools."""
         return [self._shielded(tool, self.marks) for tool in tools]
 
@@ -52,7 +52,7 @@ class Controls:
             return {self._shielded(key, pattern): self._shielded(part, pattern) for key, part in value.items()}
         return [self._shielded(part, pattern) for part in value] if isinstance(value, (list, tuple)) else value
 
-    def parts(self, text: str) -> Iterator[tuple[int, str, Sequence[int]]]:
+    def split_rendered(self, text: str) -> Iterator[tuple[int, str, Sequence[int]]]:
         """The parts of a rendered text: where each begins, and the part itself, or the ids that a stand-in is for."""
         end = 0
         for found in STANDS_IN.finditer(text):
@@ -63,20 +63,20 @@ class Controls:
         yield end, text[end:], ()
 
 
-def controls_of(tokenizer: Any) -> Controls:
+def control_tokens_of(tokenizer: Any) -> ControlTokens:
     """What a tokenizer reads as control tokens."""
     return _controls_of(tokenizer, str(tokenizer.chat_template), tokenizer.eos_token)
 
 
 @lru_cache(maxsize=8)
-def _controls_of(tokenizer: Any, template: str, end: str) -> Controls:
+def _controls_of(tokenizer: Any, template: str, end: str) -> ControlTokens:
     known = tokenizer.added_tokens_decoder.values()
     special = [str(token) for token in known if token.special or str(token) == end]
     other = [str(token) for token in known if str(token) not in special and _has_mark(str(token), template)]
     texts = [*special, *other]
     spelt = [_spelt(tokenizer, [text]) for text in special]
     spelt += [_spelt(tokenizer, filter(None, re.split(r"(?<=<)", text))) for text in other]  # they are split nowhere else
-    return Controls({text: i for i, text in enumerate(texts)}, _any_of(special), _any_of(texts), spelt)
+    return ControlTokens({text: i for i, text in enumerate(texts)}, _any_of(special), _any_of(texts), spelt)
 
 
 def _has_mark(text: str, template: str) -> bool:
@@ -92,27 +92,29 @@ def _spelt(tokenizer: Any, parts: Iterable[str]) -> list[int]:
     return [token for part in parts for token in tokenizer.encode(part, add_special_tokens=False, split_special_tokens=True)]
 
 
-def rendered(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> str:
+def render_shielded(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> str:
     """A dialogue in the tokenizer's chat template, for `encoded`. `options` are the template's."""
-    controls = controls_of(tokenizer)
-    shown = None if tools is None else controls.shielded_tools(tools)
-    text: str = tokenizer.apply_chat_template(controls.shielded(messages), tools=shown, tokenize=False, **options)
+    controls = control_tokens_of(tokenizer)
+    shown = None if tools is None else controls.shield_tools(tools)
+    text: str = tokenizer.apply_chat_template(controls.shield_messages(messages), tools=shown, tokenize=False, **options)
     return text
 
 
-def encoded(tokenizer: Any, text: str) -> list[int]:
+def encode_shielded(tokenizer: Any, text: str) -> list[int]:
     """The ids of a rendered dialogue, or of a part of it."""
     if not STANDS_IN.search(text):
         ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
         return ids
-    parts = controls_of(tokenizer).parts(text)
+    parts = control_tokens_of(tokenizer).split_rendered(text)
     return [token for _, part, spelt in parts for token in spelt or tokenizer.encode(part, add_special_tokens=False)]
 
 
-def with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]) -> tuple[list[int], list[int]]:
+def encode_with_template_mask(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any]
+) -> tuple[list[int], list[int]]:
     """The ids of a whole dialogue, and for each whether the assistant said it (1 or 0), as homerl's template marks it."""
-    controls = controls_of(tokenizer)
-    messages, tools = controls.shielded(messages), controls.shielded_tools(tools)
+    controls = control_tokens_of(tokenizer)
+    messages, tools = controls.shield_messages(messages), controls.shield_tools(tools)
     text: str = tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
     found = tokenizer.apply_chat_template(
         messages,
@@ -127,7 +129,7 @@ def with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any])
     for (first, last), mask in zip(found["offset_mapping"], found["assistant_masks"], strict=True):
         said[first:last] = bytes([mask]) * (last - first)
     ids, masks = list[int](), list[int]()
-    for begin, part, spelt in controls.parts(text):
+    for begin, part, spelt in controls.split_rendered(text):
         if spelt:
             ids += spelt
             masks += [said[begin]] * len(spelt)

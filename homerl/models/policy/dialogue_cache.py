@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from homerl.models.policy.grouped_decoding import NAME
-from homerl.models.policy.roomy_layer import roomy_layer
+from homerl.models.policy.roomy_layer import roomy_layer_class
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ TAKEN = {"past_key_values", "position_ids", "attention_mask"}  # by the forward 
 
 
 @dataclass(frozen=True)
-class Held:
+class CachedDialogue:
     """The keys and values of `ids` in each layer, two tensors of (heads, tokens, size)."""
 
     ids: tuple[int, ...]
@@ -43,9 +43,9 @@ class Held:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def until(self, stop: int) -> Held:
+    def first_tokens(self, stop: int) -> CachedDialogue:
         """The first `stop` tokens."""
-        return Held(self.ids[:stop], tuple((keys[:, :stop], values[:, :stop]) for keys, values in self.layers))
+        return CachedDialogue(self.ids[:stop], tuple((keys[:, :stop], values[:, :stop]) for keys, values in self.layers))
 
 
 class DialogueCache:
@@ -54,9 +54,9 @@ class DialogueCache:
 
     def __init__(self, entries: int, forks: bool = False) -> None:
         self.entries, self.forks = entries, forks
-        self._held: OrderedDict[tuple[int, ...], Held] = OrderedDict()
+        self._held: OrderedDict[tuple[int, ...], CachedDialogue] = OrderedDict()
 
-    def find(self, prompt: Sequence[int], end: int) -> Held | None:
+    def find_prefix(self, prompt: Sequence[int], end: int) -> CachedDialogue | None:
         """What is held of the beginning of a prompt, without its last token; None is nothing. `end` ends a message: what is
         held ends before one, or one token earlier if the message was cut.
         """
@@ -66,9 +66,9 @@ class DialogueCache:
                 return found
         shared = {key: _shared(key, ids[:-1]) for key in self._held} if self.forks else {}
         nearest = max(shared, key=lambda key: shared[key], default=())
-        return self._held[nearest].until(shared[nearest]) if shared.get(nearest) else None
+        return self._held[nearest].first_tokens(shared[nearest]) if shared.get(nearest) else None
 
-    def keep(self, held: Held, instead: Held | None, tokens: int) -> None:
+    def keep_dialogue(self, held: CachedDialogue, instead: CachedDialogue | None, tokens: int) -> None:
         """Hold a dialogue, in place of its beginning. The oldest ones are dropped if all have more than `tokens` tokens."""
         if instead:
             self._held.pop(instead.ids, None)
@@ -87,7 +87,7 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
 
-def can_hold(model: Any) -> bool:
+def can_cache_dialogues(model: Any) -> bool:
     """Whether the keys and values of a model can be cut and joined: in all layers one for each token, whatever follows it.
     Models on a GPU are left out: there the engine `vllm` holds them.
     """
@@ -110,22 +110,22 @@ def _taken(model: Any) -> set[str]:
 
 
 def prefill_caches(
-    model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[Held | None], pad: int, most: int
-) -> list[Held]:
+    model: Any, prompts: Sequence[Sequence[int]], begun: Sequence[CachedDialogue | None], pad: int, most: int
+) -> list[CachedDialogue]:
     """The keys and values of prompts without their last tokens. `begun` is what is held of each; a pass over what is not
     takes at most `most` tokens, or one of each prompt.
     """
-    found: dict[int, Held] = {}
-    known = [held or Held((), ()) for held in begun]
+    found: dict[int, CachedDialogue] = {}
+    known = [held or CachedDialogue((), ()) for held in begun]
     left = sorted((len(prompt) - 1 - len(held), i) for i, (prompt, held) in enumerate(zip(prompts, known)))
     found |= {i: known[i] for new, i in left if not new}
-    for members in alike([(new, i) for new, i in left if new]):
+    for members in group_by_length([(new, i) for new, i in left if new]):
         asked = [tuple(prompts[i][:-1]) for i in members]
         found |= dict(zip(members, _read_together(model, asked, [known[i] for i in members], pad, most)))
     return [found[i] for i in range(len(prompts))]
 
 
-def alike(left: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+def group_by_length(left: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
     """Groups of prompts, given as (tokens to read, number) in ascending order. In a group none has much more than another to
     read, since all are padded to the longest.
     """
@@ -141,7 +141,9 @@ def alike(left: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
         yield group
 
 
-def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequence[Held], pad: int, most: int) -> list[Held]:
+def _read_together(
+    model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequence[CachedDialogue], pad: int, most: int
+) -> list[CachedDialogue]:
     """Read what is not held of some prompts, in passes over columns: what is held, padded on the left, then the rest, padded
     on the right.
     """
@@ -153,7 +155,7 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
     gaps = [(before - len(held), len(prompt), width - len(rest)) for prompt, held, rest in zip(prompts, begun, rests)]
     mask = torch.tensor([[0] * left + [1] * own + [0] * right for left, own, right in gaps])
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    cache = joined_cache(model, begun, before, width)
+    cache = join_caches(model, begun, before, width)
     chunk = max(1, most // len(prompts))
     last = {"logits_to_keep": 1} if "logits_to_keep" in _taken(model) else {}
     for start in range(0, width, chunk):
@@ -166,14 +168,14 @@ def _read_together(model: Any, prompts: Sequence[tuple[int, ...]], begun: Sequen
             use_cache=True,
             **last,
         )
-    return [row_of(cache, row, prompt, before + len(rest)) for row, (prompt, rest) in enumerate(zip(prompts, rests))]
+    return [cut_cache_row(cache, row, prompt, before + len(rest)) for row, (prompt, rest) in enumerate(zip(prompts, rests))]
 
 
-def joined_cache(model: Any, rows: Sequence[Held], length: int, room: int) -> Cache:
+def join_caches(model: Any, rows: Sequence[CachedDialogue], length: int, room: int) -> Cache:
     """A cache of one batch, padded on the left to `length` tokens, with room for `room` more."""
     from transformers import Cache
 
-    cache = Cache(layers=[roomy_layer()(room) for _ in range(model.config.get_text_config().num_hidden_layers)])
+    cache = Cache(layers=[roomy_layer_class()(room) for _ in range(model.config.get_text_config().num_hidden_layers)])
     shapes = next((held.layers for held in rows if held.layers), None)
     if not length or shapes is None:
         return cache
@@ -188,7 +190,9 @@ def joined_cache(model: Any, rows: Sequence[Held], length: int, room: int) -> Ca
     return cache
 
 
-def row_of(cache: Cache, row: int, ids: tuple[int, ...], stop: int) -> Held:
+def cut_cache_row(cache: Cache, row: int, ids: tuple[int, ...], stop: int) -> CachedDialogue:
     """What a cache has of a row: `ids` are the tokens before column `stop`."""
     columns = slice(stop - len(ids), stop)
-    return Held(ids, tuple((one.keys[row, :, columns].clone(), one.values[row, :, columns].clone()) for one in cache.layers))
+    return CachedDialogue(
+        ids, tuple((one.keys[row, :, columns].clone(), one.values[row, :, columns].clone()) for one in cache.layers)
+    )

@@ -22,7 +22,7 @@ NAME = "homerl_grouped"  # as transformers knows this attention
 
 
 @contextmanager
-def grouped(model: Any) -> Iterator[None]:
+def grouped_attention(model: Any) -> Iterator[None]:
     """Within the context, a model that attends by `sdpa` decodes without these copies; values differ by rounding."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
@@ -30,7 +30,7 @@ def grouped(model: Any) -> Iterator[None]:
     config = model.config.get_text_config()
     before = config._attn_implementation
     if before == "sdpa":
-        AttentionInterface.register(NAME, attend)
+        AttentionInterface.register(NAME, attend_grouped)
         AttentionMaskInterface.register(NAME, sdpa_mask)
         config._attn_implementation = NAME
     try:
@@ -39,7 +39,7 @@ def grouped(model: Any) -> Iterator[None]:
         config._attn_implementation = before
 
 
-def attend(
+def attend_grouped(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,

@@ -11,7 +11,7 @@ from __future__ import annotations
 UNKNOWN = ("CUDA error: out of memory", "Triton Error [CUDA]: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
-def out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory lacks, also while a layer is compiled: torch quotes that error in its own."""
     from accelerate.utils.memory import should_reduce_batch_size
 

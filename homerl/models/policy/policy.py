@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, Protocol
 
-from homerl.models.policy.chat_format import encode, render_new
+from homerl.models.policy.chat_format import encode_messages, render_new_messages
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError
-from homerl.play.messages import read_reply
+from homerl.play.messages import parse_observed_reply
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.play.speech import thoughts_in
+from homerl.play.speech import find_thoughts
 
 Thoughts = Literal["kept", "masked", "refused"]  # what becomes of a policy's thoughts in training
 REFUSED = "thoughts are not allowed"
@@ -69,13 +69,13 @@ class TokenLedger:
         size = len(self.ids)
         return TokenLedger(self.ids.copy(), [0.0] * size, [0] * size, [-1] * size, self.spans.copy(), size, len(self.spans))
 
-    def read(self, ids: Sequence[int]) -> None:
+    def add_context(self, ids: Sequence[int]) -> None:
         """Add context tokens of the environment or the user, masked."""
         self._extend(ids, [0.0] * len(ids), 0, -1)
         if len(self.spans) == self.shared:
             self.prompt_length = len(self.ids)
 
-    def wrote(self, sample: Sample, end: int, unlearnt: Sequence[range] = ()) -> None:
+    def add_sample(self, sample: Sample, end: int, unlearnt: Sequence[range] = ()) -> None:
         """Add a sample, masked at its places `unlearnt`. If it was truncated, a masked end-of-turn id follows."""
         start = len(self.ids)
         self._extend(sample.ids, sample.logprobs, 1, sample.version)
@@ -91,10 +91,10 @@ class TokenLedger:
         for start, stop in self.truncated:
             self.mask[start:stop] = [0] * (stop - start)
 
-    def settle(self, end: int) -> None:
+    def mask_if_unsampled(self, end: int) -> None:
         """Give an episode without any sample a prompt and a completion, all masked."""
         if len(self.spans) == self.shared:
-            self.read([end])
+            self.add_context([end])
             self._extend([end], [0.0], 0, -1)
 
     def _extend(self, ids: Sequence[int], logprobs: Sequence[float], mask: int, version: int) -> None:
@@ -138,24 +138,24 @@ class PolicyAgent:
             raise ValueError("a policy agent plays one line; use one agent a branch")
         first = self._read == 0
         new = observation.messages if first else observation.messages[self._read - 1 :]  # from the reply on
-        text = render_new(self.tokenizer, new, observation.tools, first)
-        ids = encode(self.tokenizer, text, first)
+        text = render_new_messages(self.tokenizer, new, observation.tools, first)
+        ids = encode_messages(self.tokenizer, text, first)
         count = len(self.ledger.ids) + len(ids)
         if count >= self.max_tokens and len(self.ledger.spans) == self.ledger.shared:
             raise InfraError(f"the first prompt has {count} tokens, and an episode may have {self.max_tokens}")
         if count >= self.max_tokens:
             raise AgentFault(f"the dialogue has reached {self.max_tokens} tokens")
-        refuse_longer(count, self.longest)
-        self.ledger.read(ids)
+        refuse_too_long(count, self.longest)
+        self.ledger.add_context(ids)
         sample = await self.engine.sample(self.ledger.ids)
         end = self.tokenizer.eos_token_id  # read once: transformers looks it up anew each time
         ids = [token for token in sample.ids if token != end]
         text = self.tokenizer.decode(ids, skip_special_tokens=False)
-        thoughts = thought_tokens(self.tokenizer, ids, text)
-        self.ledger.wrote(sample, end, thoughts if self.thoughts == "masked" else ())
+        thoughts = locate_thought_tokens(self.tokenizer, ids, text)
+        self.ledger.add_sample(sample, end, thoughts if self.thoughts == "masked" else ())
         self.ledger.thoughts += sum(map(len, thoughts))
         self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
-        message, malformed = read_reply(text, observation)
+        message, malformed = parse_observed_reply(text, observation)
         if thoughts and self.thoughts == "refused":
             message = {key: value for key, value in message.items() if key != "tool_calls"}
             malformed = REFUSED
@@ -165,9 +165,9 @@ class PolicyAgent:
         return len(self.tokenizer.encode(code, add_special_tokens=False))
 
 
-def thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]:
+def locate_thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]:
     """The places of the thoughts among the ids of a text. A token that is a part of a thought belongs to it."""
-    thoughts = thoughts_in(text)
+    thoughts = find_thoughts(text)
     if not thoughts:
         return []
 
@@ -191,7 +191,7 @@ def thought_tokens(tokenizer: Any, ids: Sequence[int], text: str) -> list[range]
     ]
 
 
-def refuse_longer(count: int, longest: int | None) -> None:
+def refuse_too_long(count: int, longest: int | None) -> None:
     """Raise `DialogueTooLong` for a dialogue that is longer than the model takes: to sample it would take long, in vain."""
     if longest is not None and count >= longest:
         raise DialogueTooLong(f"it has {count} tokens, and the model takes {longest}")

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import torch
 
 
-def made(rows: int, like: torch.Tensor, columns: int) -> torch.Tensor:
+def make_buffer(rows: int, like: torch.Tensor, columns: int) -> torch.Tensor:
     """An empty buffer for `columns` tokens of `rows` rows, each like a tensor of (heads, tokens, size)."""
     return like.new_empty(rows, like.shape[0], columns, like.shape[-1])
 
 
 @lru_cache(1)
-def roomy_layer() -> Any:
+def roomy_layer_class() -> Any:
     """A class that extends the layer: `keys` and `values` are the filled columns of two buffers, with room for more."""
     from transformers.cache_utils import DynamicLayer
 
@@ -40,7 +40,7 @@ def roomy_layer() -> Any:
             row's, (heads, tokens, size).
             """
             self.lazy_initialization(keys, values)
-            self.buffers = made(rows, keys, length + self.room), made(rows, values, length + self.room)
+            self.buffers = make_buffer(rows, keys, length + self.room), make_buffer(rows, values, length + self.room)
             return self.filled(length)
 
         def update(
@@ -51,7 +51,7 @@ def roomy_layer() -> Any:
                 self.lazy_initialization(key_states, value_states)
             before, stop = self.get_seq_length(), self.get_seq_length() + key_states.shape[-2]
             if self.buffers is None or stop > self.buffers[0].shape[-2]:
-                grown = [made(len(key_states), states[0], stop + self.room) for states in (key_states, value_states)]
+                grown = [make_buffer(len(key_states), states[0], stop + self.room) for states in (key_states, value_states)]
                 if before:
                     grown[0][:, :, :before], grown[1][:, :, :before] = self.keys, self.values
                 self.buffers = grown[0], grown[1]

@@ -16,11 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from homerl.models.policy.dialogue_cache import DialogueCache, Held, can_hold, joined_cache, prefill_caches, row_of
-from homerl.models.policy.grouped_decoding import grouped
-from homerl.models.policy.memory_errors import out_of_memory
+from homerl.models.policy.dialogue_cache import (
+    CachedDialogue,
+    DialogueCache,
+    can_cache_dialogues,
+    cut_cache_row,
+    join_caches,
+    prefill_caches,
+)
+from homerl.models.policy.grouped_decoding import grouped_attention
+from homerl.models.policy.memory_errors import is_out_of_memory
 from homerl.models.policy.policy import Sample
-from homerl.play.beside import call_when_settled, go_on, place_of_task
+from homerl.play.beside import call_when_settled, place_of_task, take_next_place
 
 if TYPE_CHECKING:
     import torch
@@ -63,12 +70,12 @@ class TransformersEngine:
         self._waiting: list[tuple[tuple[int, int, int], Sequence[int], asyncio.Future[Sample]]] = []
         self.held = DialogueCache(2 * batch) if held is None else held
 
-    def forget(self) -> None:
+    def forget_dialogues(self) -> None:
         """Drop the keys and values that are held of dialogues."""
         self.held.clear()
 
     @property
-    def longest(self) -> int | None:
+    def context_length(self) -> int | None:
         """The most tokens that the model takes, as far as its configuration says."""
         found: int | None = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return found
@@ -81,7 +88,7 @@ class TransformersEngine:
         if len(self._waiting) == 1:
             call_when_settled(self._flush)
         sample: Sample = await future
-        go_on()
+        take_next_place()
         return sample
 
     def _flush(self) -> None:
@@ -117,14 +124,14 @@ class TransformersEngine:
         from accelerate.utils.memory import clear_device_cache
 
         count, longest = len(prompts), len(prompts[-1])
-        restore = random_state(self.model.device)
+        restore = random_state_restorer(self.model.device)
         try:
             return self._generate(prompts)
         except RuntimeError as error:
-            if not out_of_memory(error) or (count == 1 and self.prefill == 1):
+            if not is_out_of_memory(error) or (count == 1 and self.prefill == 1):
                 raise
         restore()  # out of the handler, whose traceback holds what was allocated
-        self.forget()
+        self.forget_dialogues()
         clear_device_cache(garbage_collection=True)
         self.tokens = count * (longest + self.max_tokens) // 2
         self.prefill = max(1, min(self.prefill, count * longest) // 2)
@@ -145,7 +152,7 @@ class TransformersEngine:
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
         going, samples = list(range(len(prompts))), [Sample((), (), self.version)] * len(prompts)
         longest = len(prompts[-1])
-        with torch.no_grad(), plain_sampling(self.model), grouped(self.model):
+        with torch.no_grad(), plain_sampling(self.model), grouped_attention(self.model):
             cache, begun = self._read(prompts)
             while going:
                 output, logprobs = self._piece(ids, attention, longest + self.max_tokens - ids.shape[1], cache)
@@ -157,7 +164,7 @@ class TransformersEngine:
                     if at not in left:
                         self._hold(cache, at, prompts[row], samples[row], longest, begun)
                 going, ids = [going[at] for at in left], output[left]
-                attention = longer_mask(attention[left], ids)
+                attention = extend_mask(attention[left], ids)
                 if going:
                     cache.batch_select_indices(torch.tensor(left))
         return samples
@@ -184,30 +191,36 @@ class TransformersEngine:
             prefill_chunk_size=chunk if cache is None and chunk < ids.shape[1] else None,
             **(sampling if self.temperature > 0 else {"do_sample": False}),
         )
-        return output, scores.of(output, output.shape[1] - ids.shape[1])
+        return output, scores.logprobs_of(output, output.shape[1] - ids.shape[1])
 
-    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, dict[Prompt, Held | None]]:
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, dict[Prompt, CachedDialogue | None]]:
         """A cache of the prompts but for their last tokens, and what was held of each. None if nothing is held: of some
         models, and of batches that take much of the memory, since to hold them takes up to four times as much.
         """
-        if len(prompts) * (len(prompts[-1]) + self.max_tokens) > self._held_tokens or not can_hold(self.model):
+        if len(prompts) * (len(prompts[-1]) + self.max_tokens) > self._held_tokens or not can_cache_dialogues(self.model):
             return None, {}
         end, pad = self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
         different = list(dict.fromkeys(map(tuple, prompts)))
-        begun = {prompt: self.held.find(prompt, end) for prompt in different}
+        begun = {prompt: self.held.find_prefix(prompt, end) for prompt in different}
         rows = dict(zip(different, prefill_caches(self.model, different, list(begun.values()), pad, self.prefill)))
-        cache = joined_cache(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
+        cache = join_caches(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
         return cache, begun
 
     def _hold(
-        self, cache: Any, at: int, prompt: Sequence[int], sample: Sample, longest: int, begun: Mapping[Prompt, Held | None]
+        self,
+        cache: Any,
+        at: int,
+        prompt: Sequence[int],
+        sample: Sample,
+        longest: int,
+        begun: Mapping[Prompt, CachedDialogue | None],
     ) -> None:
         """Hold a dialogue with what was sampled, but for its last token, of which the model has made no keys."""
         if cache is None:
             return
         made = sample.ids[:-1]
-        held = row_of(cache, at, (*prompt, *made), longest + len(made))
-        self.held.keep(held, begun[tuple(prompt)], self._held_tokens)
+        held = cut_cache_row(cache, at, (*prompt, *made), longest + len(made))
+        self.held.keep_dialogue(held, begun[tuple(prompt)], self._held_tokens)
 
     @property
     def _held_tokens(self) -> int:
@@ -242,7 +255,7 @@ def fitting_tokens(model: Any) -> int:
     return int(CACHE_SHARE * memory) // token
 
 
-def random_state(device: torch.device) -> Callable[[], None]:
+def random_state_restorer(device: torch.device) -> Callable[[], None]:
     """A function that sets the random state of torch for a device back to what it is now."""
     import torch
 
@@ -310,7 +323,7 @@ class _TokenScores:
         if self.last is not None:
             self.kept.append(self.last.gather(1, input_ids[:, -1:]))
 
-    def of(self, output: torch.Tensor, length: int) -> torch.Tensor:
+    def logprobs_of(self, output: torch.Tensor, length: int) -> torch.Tensor:
         """(batch, length) log-probabilities of the new tokens."""
         import torch
 
@@ -318,7 +331,7 @@ class _TokenScores:
         return torch.cat(self.kept, dim=1)[:, :length]
 
 
-def longer_mask(attention: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def extend_mask(attention: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """The attention mask of rows that have grown: (rows, columns before) becomes (rows, columns of `ids`)."""
     import torch
 

@@ -7,6 +7,6 @@ PATH) are searched too.
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("metrics")
+__path__ += added_plugin_folders("metrics")

@@ -18,7 +18,7 @@ from homerl.play.trajectory import Trajectory
 Row = Mapping[str, Any]
 
 
-class Counting(Protocol):
+class CountingWorld(Protocol):
     """What a world counts in an episode (`homerl.worlds.contract.WorldAdapter`)."""
 
     def false_claims(self, trajectory: Trajectory) -> int | None:
@@ -39,23 +39,23 @@ class Mean:
     heading: str
     words: str
     say: Callable[[float], str]
-    count: Callable[[Trajectory, Counting], float | None] | None = None
+    count: Callable[[Trajectory, CountingWorld], float | None] | None = None
     order: int = 100
     column: bool = False
     newer: bool = True
     type: type[float] = int
     most: float = 1 << 53
 
-    def of(self, rows: Sequence[Row], seed: int) -> Any:
+    def score_rows(self, rows: Sequence[Row], seed: int) -> Any:
         """What score.json holds of results that all have the number."""
         return float(np.mean([row[self.name] for row in rows]))
 
-    def said(self, score: Row) -> str:
+    def format_score(self, score: Row) -> str:
         """The metric in a score, as reports write it; empty if it is unknown."""
         value = score.get(self.name)
         return "" if value is None or (self.count is None and not value) else self.say(value)
 
-    def figures(self, score: Row) -> dict[str, float]:
+    def flat_figures(self, score: Row) -> dict[str, float]:
         """The metric in a score as flat numbers by key."""
         return {self.name: score[self.name]} if self.name in score else {}
 
@@ -63,25 +63,25 @@ class Mean:
 class Share(Mean):
     """The share of the episodes whose number is above 0, with its interval."""
 
-    def of(self, rows: Sequence[Row], seed: int) -> Any:
+    def score_rows(self, rows: Sequence[Row], seed: int) -> Any:
         """The number of episodes, the sum of their numbers, the share of those above 0, and its 95 % interval."""
         above = np.array([row[self.name] > 0 for row in rows], dtype=float)
         interval = mean_interval(above, seed, [row["id"] for row in rows], SHARES)
         total = sum(row[self.name] for row in rows)
         return {"n": len(rows), "count": total, "share": float(above.mean()), "interval": interval}
 
-    def said(self, score: Row) -> str:
+    def format_score(self, score: Row) -> str:
         """The share with its interval; empty if it is unknown."""
         if (found := score.get(self.name)) is None:
             return ""
         low, high = (100 * share for share in found["interval"])
         return f"{self.say(found['share'])} ({low:.1f} to {high:.1f})"
 
-    def figures(self, score: Row) -> dict[str, float]:
+    def flat_figures(self, score: Row) -> dict[str, float]:
         """The share and the sum."""
         return {f"{self.name}/{part}": score[self.name][part] for part in ("share", "count") if self.name in score}
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share in percent with one decimal."""
     return f"{100 * share:.1f} %"

@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import homerl.play.metrics
-from homerl.envs.core.plugins import discover, in_order
-from homerl.play.metrics.contract import Counting, Mean, Row
+from homerl.envs.core.plugins import discover, sort_plugins
+from homerl.play.metrics.contract import CountingWorld, Mean, Row
 from homerl.play.trajectory import Trajectory
 
 NO_METRICS = ("contract", "registry")
-METRICS: dict[str, Mean] = in_order(discover(homerl.play.metrics, "METRIC", Mean, NO_METRICS))
+METRICS: dict[str, Mean] = sort_plugins(discover(homerl.play.metrics, "METRIC", Mean, NO_METRICS))
 
 
-def count_metrics(kind: type[Mean], played: Trajectory, world: Counting, told: Row) -> dict[str, float]:
+def count_metrics(kind: type[Mean], played: Trajectory, world: CountingWorld, told: Row) -> dict[str, float]:
     """The numbers of an episode for the metrics of one kind; `told` are those that the player counted."""
     numbers = {
         key: told.get(key) if metric.count is None else metric.count(played, world)
@@ -30,4 +30,4 @@ def count_metrics(kind: type[Mean], played: Trajectory, world: Counting, told: R
 def score_metrics(kind: type[Mean], rows: Sequence[Row], seed: int) -> dict[str, Any]:
     """What score.json holds of the metrics of one kind, each of the results that have its number."""
     having = {key: [row for row in rows if key in row] for key, metric in METRICS.items() if type(metric) is kind}
-    return {key: METRICS[key].of(found, seed) for key, found in having.items() if found}
+    return {key: METRICS[key].score_rows(found, seed) for key, found in having.items() if found}

@@ -24,8 +24,16 @@ from pydantic import Field
 
 from homerl.envs.core.model import Model
 from homerl.play.words import moments, signs
-from homerl.play.words.mentions import Mention, denied_by_clause, find_mentions
-from homerl.play.words.numbers import NEAR, SECONDS, Number, blank, clocked, numbers, spelt_out
+from homerl.play.words.mentions import Mention, deny_by_clause, find_mentions
+from homerl.play.words.numbers import (
+    NEAR,
+    SECONDS,
+    FoundNumber,
+    blank_matches,
+    clock_durations_to_seconds,
+    find_numbers,
+    phrases_to_numbers,
+)
 
 ROUNDED = 0.5  # by which a number may be off that sums up others
 Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text makes no claim that could be the answer
@@ -50,29 +58,29 @@ class Answer(Model):
     unit: str | None = Field(None, description="of a number; `count` for how many")
 
 
-def read_answer(expected: Answer, text: str) -> Reading:
+def judge_answer_by_rules(expected: Answer, text: str) -> Reading:
     """The verdict of the rules on a text."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
-    return READERS[expected.type](expected, spelt_out(text)) if text else "silent"
+    return READERS[expected.type](expected, phrases_to_numbers(text)) if text else "silent"
 
 
 # numbers
 
 
 @dataclass(frozen=True)
-class Claim:
+class NumberClaim:
     """A number that may be the answer, and its clause with `#` in place of the number."""
 
-    number: Number
+    number: FoundNumber
     frame: str
 
     @property
-    def value(self) -> float:
+    def number_value(self) -> float:
         """The number's value."""
         return self.number.value
 
     @property
-    def skeleton(self) -> str:
+    def clause_skeleton(self) -> str:
         """The clause without number and inflection: "there are # lights on" becomes "there be light on".
 
         Claims with the same skeleton are alternatives, and so a guess.
@@ -83,29 +91,31 @@ class Claim:
 
 def _number(expected: Answer, text: str) -> Reading:
     for name in sorted(expected.distractors, key=len, reverse=True):
-        text = blank(text, re.compile(re.escape(name.lower())))
+        text = blank_matches(text, re.compile(re.escape(name.lower())))
     text = _without_sums(text)
-    text = clocked(text) if expected.unit in SECONDS else text
+    text = clock_durations_to_seconds(text) if expected.unit in SECONDS else text
     claims = _claims(expected, text)
     claims = _outside_brackets(claims, text) or claims
     if not claims:
         return _nought(expected, text)
-    if len({claim.value for claim in claims}) == 1:
-        return _matches(expected, claims[0].value)
+    if len({claim.number_value for claim in claims}) == 1:
+        return _matches(expected, claims[0].number_value)
     between = text[claims[0].number.end : claims[-1].number.start]
     if signs.GUESS.search(between):
         return "wrong"
     if (conclusion := _conclusion(claims, text, expected.unit == "count")) is not None:
         stated = _matches(expected, conclusion)
-        return "undecided" if stated == "wrong" and _matches(expected, claims[0].value) == "right" else stated
-    bare = not all(claim.skeleton for claim in claims[1:])
+        return "undecided" if stated == "wrong" and _matches(expected, claims[0].number_value) == "right" else stated
+    bare = not all(claim.clause_skeleton for claim in claims[1:])
     return "wrong" if bare or _alternatives(claims, text) else _first_claim(expected, claims)
 
 
-def _alternatives(claims: Sequence[Claim], text: str) -> bool:
+def _alternatives(claims: Sequence[NumberClaim], text: str) -> bool:
     """Whether two numbers that differ stand in one list, or are said in the same words."""
-    pairs = [(a, b) for a, b in pairwise(claims) if a.value != b.value]
-    return any(signs.LINK.match(text[a.number.end : b.number.start]) or a.skeleton == b.skeleton for a, b in pairs)
+    pairs = [(a, b) for a, b in pairwise(claims) if a.number_value != b.number_value]
+    return any(
+        signs.LINK.match(text[a.number.end : b.number.start]) or a.clause_skeleton == b.clause_skeleton for a, b in pairs
+    )
 
 
 def _without_sums(text: str) -> str:
@@ -113,50 +123,50 @@ def _without_sums(text: str) -> str:
     return signs.EQUATION.sub(lambda side: " " if re.search("[-+−–×÷/]", side[0]) else side[0], text)
 
 
-def _conclusion(claims: Sequence[Claim], text: str, counted: bool) -> float | None:
+def _conclusion(claims: Sequence[NumberClaim], text: str, counted: bool) -> float | None:
     """The number that sums up all others: the last ("so 3 in total"), or the first before a list ("2: 23 and 21")."""
     first, second, *_ = claims
     *_, before, last = claims
     told = text[before.number.end : last.number.start] + last.frame.rpartition("#")[2]
     if signs.ENDING.search(told) and _sums_up(last, claims[:-1], counted):
-        return last.value
+        return last.number_value
     listed = signs.LISTED.search(text[first.number.end : second.number.start])
-    return first.value if listed and _sums_up(first, claims[1:], counted) else None
+    return first.number_value if listed and _sums_up(first, claims[1:], counted) else None
 
 
-def _sums_up(claim: Claim, others: Sequence[Claim], counted: bool) -> bool:
+def _sums_up(claim: NumberClaim, others: Sequence[NumberClaim], counted: bool) -> bool:
     """Whether a number is the sum of the others or, if it counts nothing, their mean, extreme or difference (rounded)."""
-    values = [other.value for other in others]
+    values = [other.number_value for other in others]
     ways = [sum(values)]
     if not counted:
         ways += [sum(values) / len(values), max(values), min(values)]
         ways += [abs(values[0] - values[1])] if len(values) == 2 else []
-    return any(abs(claim.value - way) < ROUNDED for way in ways)
+    return any(abs(claim.number_value - way) < ROUNDED for way in ways)
 
 
-def _first_claim(expected: Answer, claims: Sequence[Claim]) -> Reading:
+def _first_claim(expected: Answer, claims: Sequence[NumberClaim]) -> Reading:
     """The reading of a text with several numbers: the first counts if the others are its parts or about other things."""
-    first, rest = claims[0].value, claims[1:]
+    first, rest = claims[0].number_value, claims[1:]
     if _matches(expected, first) == "right":
-        explained = sum(claim.value for claim in rest) == first
-        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.value != first)
+        explained = sum(claim.number_value for claim in rest) == first
+        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.number_value != first)
         return "right" if explained else "undecided"
-    told = (sum(claim.value for claim in claims), *(claim.value for claim in rest))
+    told = (sum(claim.number_value for claim in claims), *(claim.number_value for claim in rest))
     return "undecided" if any(_matches(expected, value) == "right" for value in told) else "wrong"
 
 
-def _claims(expected: Answer, text: str) -> list[Claim]:
+def _claims(expected: Answer, text: str) -> list[NumberClaim]:
     """The numbers that make a claim, in the expected unit or without a unit."""
     claims, clauses = [], list(_clauses(text))
-    for number in filter(None, (number.within(expected.unit) for number in numbers(text))):
+    for number in filter(None, (number.convert_to_unit(expected.unit) for number in find_numbers(text))):
         near = text[max(0, number.start - NEAR) : number.start]
         if not (_framing(text, number, near) or (expected.unit == "count" and signs.WHOLE.search(near))):
             start, end = clauses[bisect_right(clauses, number.start, key=itemgetter(0)) - 1]
-            claims.append(Claim(number, text[start : number.start] + "#" + text[number.end : end]))
+            claims.append(NumberClaim(number, text[start : number.start] + "#" + text[number.end : end]))
     return claims
 
 
-def _framing(text: str, number: Number, before: str) -> bool:
+def _framing(text: str, number: FoundNumber, before: str) -> bool:
     """Whether a number is no claim: a bound ("above 50"), a total ("of the 5"), denied, or part of "not one"
     (一盏也没有).
     """
@@ -173,7 +183,7 @@ def _nought(expected: Answer, text: str) -> Reading:
         return _matches(expected, 0.0)
     if expected.unit == "count" and signs.SOME.search(text):
         return "undecided"
-    return "wrong" if numbers(text) else "silent"
+    return "wrong" if find_numbers(text) else "silent"
 
 
 def _matches(expected: Answer, value: float) -> Reading:
@@ -189,7 +199,7 @@ def _clauses(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text) + 1
 
 
-def _outside_brackets(claims: Sequence[Claim], text: str) -> list[Claim]:
+def _outside_brackets(claims: Sequence[NumberClaim], text: str) -> list[NumberClaim]:
     inside = {at for bracket in signs.BRACKET.finditer(text) for at in range(*bracket.span())}
     return [claim for claim in claims if claim.number.start not in inside]
 
@@ -264,7 +274,7 @@ def _names(expected: Answer, text: str) -> Reading:
     if expected.accepted:
         wanted = set(range(len(expected.accepted)))
         reading = _weigh(mentions, text, wanted)
-        unsure = reading == "wrong" and _weigh(denied_by_clause(mentions, text), text, wanted) == "right"
+        unsure = reading == "wrong" and _weigh(deny_by_clause(mentions, text), text, wanted) == "right"
         return "undecided" if unsure else reading
     if any(not mention.denied for mention in mentions):
         return "undecided" if signs.STATUS.search(text) and signs.NOUGHT.search(text) else "wrong"
@@ -302,17 +312,17 @@ def _all(text: str) -> Reading:
 
 def _time(expected: Answer, text: str) -> Reading:
     hour, minute = map(int, str(expected.value).split(":"))
-    wanted, told = 60 * hour + minute, moments.times(_affirmed(text))
+    wanted, told = 60 * hour + minute, moments.find_times(_affirmed(text))
     return _every([any(moments.minutes_apart(wanted, one) <= expected.tolerance for one in meant) for meant in told])
 
 
 def _date(expected: Answer, text: str) -> Reading:
     year, month, day = map(int, str(expected.value).split("-"))
-    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.dates(_affirmed(text))])
+    return _every([found[1:] == (month, day) and found[0] in (None, year) for found in moments.find_dates(_affirmed(text))])
 
 
 def _weekday(expected: Answer, text: str) -> Reading:
-    return _every([found == expected.value for found in moments.weekdays(_affirmed(text))])
+    return _every([found == expected.value for found in moments.find_weekdays(_affirmed(text))])
 
 
 def _affirmed(text: str) -> str:

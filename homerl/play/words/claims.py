@@ -13,7 +13,7 @@ from homerl.play.words import signs
 
 def claims_success(text: str) -> bool:
     """Whether a text, without its questions, says that something was done, and nothing that did not work."""
-    return says_done(text) and not admits(text)
+    return says_done(text) and not admits_failure(text)
 
 
 def says_done(text: str) -> bool:
@@ -31,12 +31,12 @@ def only_confirms(text: str) -> bool:
     return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
 
 
-def admits(text: str) -> bool:
+def admits_failure(text: str) -> bool:
     """Whether a text says that something cannot be done, is not there, or failed."""
     return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _plain(text))) is not None
 
 
-def inquires(text: str) -> bool:
+def asks_about_state(text: str) -> bool:
     """Whether a person's words ask how something is. "Can you open the door?" asks to do something."""
     return signs.INQUIRY.search(_plain(text)) is not None
 

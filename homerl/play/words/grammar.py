@@ -31,7 +31,7 @@ from hassil.expression import Sequence as Parts
 from hassil.parse_expression import parse_sentence
 from hassil.parser import ParseError
 
-from homerl.envs.core.documents import Document, InputError, validate
+from homerl.envs.core.documents import Document, InputError, validate_document
 from homerl.envs.core.model import Model
 
 Style = Literal["clear", "colloquial"]
@@ -51,7 +51,7 @@ SHOWN = 5  # the most missing keys that an error lists
 SAID = 0.5  # probability of an optional part at temperature 1
 
 
-class Styles(Model):
+class StyledFrames(Model):
     """The frames of a key by style; frames under `any` serve both styles."""
 
     clear: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Styles(Model):
     any: tuple[str, ...] = ()
 
 
-class Noise(Model):
+class SpeechNoise(Model):
     """The errors of speech and speech recognition: ways to mishear a word, words that may be lost, and filler words."""
 
     sounds: dict[str, tuple[str, ...]] = {}
@@ -74,11 +74,11 @@ class GrammarFile(Model):
     """
 
     rules: dict[str, tuple[str, ...]] = {}
-    frames: dict[str, tuple[str, ...] | Styles] = {}
-    noise: Noise | None = None
+    frames: dict[str, tuple[str, ...] | StyledFrames] = {}
+    noise: SpeechNoise | None = None
 
 
-class Filled(str):
+class SlotText(str):
     """The text of a slot."""
 
 
@@ -90,7 +90,7 @@ class Template:
     where: str
 
     @cached_property
-    def parts(self) -> Expression:
+    def parsed_expression(self) -> Expression:
         """The parsed text. Raises `InputError` if it cannot be parsed."""
         try:
             return parse_sentence(self.text).expression
@@ -117,13 +117,13 @@ class Grammar:
         self, language: str, documents: Sequence[Document], form: type[GrammarFile] = GrammarFile, ours: bool = False
     ) -> None:
         self.language = language
-        self.noise = Noise()
+        self.noise = SpeechNoise()
         self.rules: dict[str, tuple[Template, ...]] = {}
         self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
         for document in documents:
-            self._add(validate(form, document), document)
+            self._add(validate_document(form, document), document)
         if not ours:
-            self.check()
+            self.check_templates()
         self._by_pool = {
             (*at, pool): tuple(frame for frame in frames if pool == "any" or pool in frame.pools)
             for at, frames in self._frames.items()
@@ -134,25 +134,27 @@ class Grammar:
         self.noise = file.noise or self.noise
         for name, texts in file.rules.items():
             if name in self.rules:
-                raise InputError(f"rule '{name}' is given twice", document.where(("rules", name)), "rename one of them")
-            self.rules[name] = tuple(Template(text, document.where(("rules", name))) for text in texts)
+                raise InputError(f"rule '{name}' is given twice", document.locate_key(("rules", name)), "rename one of them")
+            self.rules[name] = tuple(Template(text, document.locate_key(("rules", name))) for text in texts)
         for key, given in file.frames.items():
             if (key, "clear") in self._frames:
-                raise InputError(f"'{key}' is given twice", document.where(("frames", key)), "put its frames in one place")
-            styles = given if isinstance(given, Styles) else Styles(any=given)
+                raise InputError(
+                    f"'{key}' is given twice", document.locate_key(("frames", key)), "put its frames in one place"
+                )
+            styles = given if isinstance(given, StyledFrames) else StyledFrames(any=given)
             groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
             pools: dict[str, tuple[str, ...]] = {}
             for group in groups:
-                pools = pools_of(group, both=PIECES.match(key) is not None) | pools
-            where = document.where(("frames", key))
+                pools = assign_frame_pools(group, both=PIECES.match(key) is not None) | pools
+            where = document.locate_key(("frames", key))
             frames = {text: Frame(text, where, own) for text, own in pools.items()}
             for style, own in (("clear", styles.clear), ("colloquial", styles.colloquial)):
                 self._frames[key, style] = tuple(frames[text] for text in (*own, *styles.any))
 
-    def check(self) -> None:
+    def check_templates(self) -> None:
         """Parse every template. Raises `InputError` for one that cannot be parsed, or that has an unknown rule."""
         for template in chain(*self._frames.values(), *self.rules.values()):
-            if unknown := [name for name in _rule_names(template.parts) if name not in self.rules]:
+            if unknown := [name for name in _rule_names(template.parsed_expression) if name not in self.rules]:
                 raise InputError(
                     f"there is no rule <{unknown[0]}>", f"the grammar of '{self.language}'", "write it under `rules`"
                 )
@@ -164,7 +166,7 @@ class Grammar:
         """Every key that begins with `prefix`, sorted."""
         return sorted({key for key, _ in self._frames if key.startswith(prefix)})
 
-    def frames(self, key: str, style: Style, pool: Pool = "any") -> tuple[Frame, ...]:
+    def frames_of(self, key: str, style: Style, pool: Pool = "any") -> tuple[Frame, ...]:
         """The frames of a key, the most usual first.
 
         If the key has no frames in this style, those of the other style are returned. Raises `KeyError` if it has none at
@@ -175,29 +177,29 @@ class Grammar:
                 return frames
         raise KeyError(f"the grammar of '{self.language}' has no frame for '{key}'")
 
-    def plain(self, key: str) -> str:
+    def plain_sentence(self, key: str) -> str:
         """The most usual sentence of a key, which must have no slots."""
-        return self.draw(key, {}, random.Random(0), "clear", "any", 0.0)
+        return self.draw_sentence(key, {}, random.Random(0), "clear", "any", 0.0)
 
-    def plain_all(self, key: str) -> list[str]:
+    def plain_texts(self, key: str) -> list[str]:
         """The texts of all frames of a key, which must have neither choices nor slots."""
-        return [frame.text for frame in self.frames(key, "clear")]
+        return [frame.text for frame in self.frames_of(key, "clear")]
 
     @cached_property
-    def spaced(self) -> bool:
+    def has_spaces(self) -> bool:
         """Whether the language has spaces between words."""
         return not any(re.search(WIDE, frame.text) for frames in self._frames.values() for frame in frames)
 
-    def tight(self, text: str) -> str:
+    def fit_spaces(self, text: str) -> str:
         """A sentence of the language with the spaces that it has between words, and no others."""
-        return tight(text, self.spaced)
+        return normalise_spaces(text, self.has_spaces)
 
-    def draw(
+    def draw_sentence(
         self, key: str, slots: Mapping[str, str], rng: random.Random, style: Style, pool: Pool, temperature: float
     ) -> str:
         """Draw a frame of the key, make its choices and fill its slots. Raises `KeyError` if a slot is not given."""
-        frames = self.frames(key, style, pool)
-        parts = frames[pick(len(frames), rng, temperature)].parts
+        frames = self.frames_of(key, style, pool)
+        parts = frames[draw_zipf_index(len(frames), rng, temperature)].parsed_expression
         try:
             return self._joined([piece for piece in self._words(parts, slots, rng, temperature) if piece])
         except KeyError as missing:
@@ -207,24 +209,26 @@ class Grammar:
         """The pieces of a sentence. Where words are not spaced, two names that meet are, if neither shows where it ends."""
         text = "".join(pieces[:1])
         for left, right in pairwise(pieces):
-            meet = isinstance(left, Filled) and isinstance(right, Filled) and not self.spaced
+            meet = isinstance(left, SlotText) and isinstance(right, SlotText) and not self.has_spaces
             text += " " + right if meet and LETTER.match(left[-1]) and LETTER.match(right) else right
-        return self.tight(text)
+        return self.fit_spaces(text)
 
     def _words(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
         match item:
             case TextChunk(text=text):
                 yield text
             case ListReference(list_name=name):
-                yield Filled(slots[name])
+                yield SlotText(slots[name])
             case RuleReference(rule_name=name):
                 rule = self.rules[name]
-                yield from self._words(rule[pick(len(rule), rng, temperature)].parts, slots, rng, temperature)
+                yield from self._words(
+                    rule[draw_zipf_index(len(rule), rng, temperature)].parsed_expression, slots, rng, temperature
+                )
             case Alternative(is_optional=True, items=items):
                 if rng.random() < SAID * temperature:
-                    yield from self._words(items[pick(len(items) - 1, rng, temperature)], slots, rng, temperature)
+                    yield from self._words(items[draw_zipf_index(len(items) - 1, rng, temperature)], slots, rng, temperature)
             case Alternative(items=items):
-                yield from self._words(items[pick(len(items), rng, temperature)], slots, rng, temperature)
+                yield from self._words(items[draw_zipf_index(len(items), rng, temperature)], slots, rng, temperature)
             case Parts(items=items) | Permutation(items=items):
                 for part in items:
                     yield from self._words(part, slots, rng, temperature)
@@ -239,7 +243,7 @@ def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
         raise InputError(what, where, f"translate the frames of these keys of '{reference.language}'")
 
 
-def tight(text: str, spaced: bool | None = None) -> str:
+def normalise_spaces(text: str, spaced: bool | None = None) -> str:
     """The text with single spaces between words, and none before a comma or, unless `spaced`, beside a Chinese character.
 
     `spaced` says whether the language of the text has spaces between words. If it is not known, the first letter tells.
@@ -248,7 +252,7 @@ def tight(text: str, spaced: bool | None = None) -> str:
     return (COMMA if spaced else LOOSE).sub("", " ".join(text.split()))
 
 
-def pick(count: int, rng: random.Random, temperature: float) -> int:
+def draw_zipf_index(count: int, rng: random.Random, temperature: float) -> int:
     """A random index below `count`: index k has weight (1/(k+1))^(1/temperature), so small indices are more likely."""
     if count == 1 or temperature == 0:
         return 0
@@ -260,7 +264,7 @@ def _zipf(count: int, temperature: float) -> tuple[float, ...]:
     return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
 
 
-def pools_of(texts: Sequence[str], both: bool = False) -> dict[str, tuple[str, ...]]:
+def assign_frame_pools(texts: Sequence[str], both: bool = False) -> dict[str, tuple[str, ...]]:
     """The pools that contain each frame of a group, of which a quarter is held out; `both` holds out none."""
     if both or len(texts) < FEWEST:
         return dict.fromkeys(texts, ("train", "heldout"))

@@ -10,15 +10,15 @@ import re
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from homerl.envs.core.documents import read_yaml, validate
-from homerl.envs.core.languages import Part
+from homerl.envs.core.documents import read_yaml, validate_document
+from homerl.envs.core.languages import LanguagePart
 from homerl.envs.core.model import Model
 
-MANNERS = Part(Path(__file__).parent / "manners", "manner.yaml")
+MANNERS = LanguagePart(Path(__file__).parent / "manners", "manner.yaml")
 WordScale = tuple[tuple[float, str], ...]  # (limit, word for values below it)
 
 
-class Feels(Model):
+class AirWords(Model):
     """Words for how a room's air is perceived, by ranges of the measured value."""
 
     temperature: WordScale
@@ -26,7 +26,7 @@ class Feels(Model):
     brightness: WordScale
 
 
-class Numbers(Model):
+class NumberWords(Model):
     """Number words from ten up; smaller ones often are no numbers ("that one").
 
     `before` and `after` are patterns of text that must not stand beside a number word.
@@ -40,7 +40,7 @@ class Numbers(Model):
     after: str
 
     @cached_property
-    def reading(self) -> tuple[re.Pattern[str], dict[str, float]]:
+    def pattern_and_values(self) -> tuple[re.Pattern[str], dict[str, float]]:
         """(a pattern that matches number words, the value of each word)."""
         pairs = ((ten, one, gap) for ten in self.tens for one in self.ones for gap in self.between)
         joined: dict[str, float] = {ten + gap + one: self.tens[ten] + self.ones[one] for ten, one, gap in pairs}
@@ -94,14 +94,14 @@ class Manner(Model):
     room: str
     lamps: str
     comma: str
-    feels: Feels
-    numbers: Numbers
+    feels: AirWords
+    numbers: NumberWords
     opposites: tuple[tuple[str, str], ...]
     objects: str
     out_of_role: tuple[str, ...]
 
 
 @lru_cache
-def manner(language: str) -> Manner:
+def load_manner(language: str) -> Manner:
     """The file of a language, or `InputError` with the known languages."""
-    return validate(Manner, read_yaml(MANNERS.path(language)))
+    return validate_document(Manner, read_yaml(MANNERS.find_path(language)))

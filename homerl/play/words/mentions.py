@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from homerl.play.words import signs
-from homerl.play.words.numbers import blank
+from homerl.play.words.numbers import blank_matches
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def find_mentions(
         for place in re.finditer(phrase_pattern(way), text):
             at, denied = _place(text, spans, place.start(), closely)
             mentions.append(Mention(frozenset(ways[way]), denied, at, place.start()))
-        text = blank(text, re.compile(phrase_pattern(way)))
+        text = blank_matches(text, re.compile(phrase_pattern(way)))
     return sorted(mentions, key=lambda mention: mention.start)
 
 
@@ -80,7 +80,7 @@ def _place(text: str, spans: Sequence[tuple[int, int, bool]], at: int, closely: 
     return index, denied
 
 
-def denied_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
+def deny_by_clause(mentions: Sequence[Mention], text: str) -> list[Mention]:
     """The mentions, denied only if the negation of their sentence stands between the same commas."""
     spans = list(_sentences(text))
     found = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from homerl.play.words.numbers import hanzi
+from homerl.play.words.numbers import parse_hanzi_number
 
 MONTHS = "january february march april may june july august september october november december".split()
 DAYS = "monday tuesday wednesday thursday friday saturday sunday".split()
@@ -50,7 +50,7 @@ HANZI_DAYS = "一二三四五六日"
 Date = tuple[int | None, int, int]
 
 
-def times(text: str) -> Iterator[frozenset[int]]:
+def find_times(text: str) -> Iterator[frozenset[int]]:
     """For each time of day in the text, the minutes since midnight that it may mean."""
     for found in TIME.finditer(_in_digits(text.lower())):
         minute = 30 if found["half"] else int(found["minute"] or found["fen"] or 0)
@@ -66,7 +66,7 @@ def _in_digits(text: str) -> str:
 
 
 def _clock(found: re.Match[str]) -> str:
-    hour, minute = (value and f"{int(hanzi(value)):02}" for value in found.group("hour", "minute"))
+    hour, minute = (value and f"{int(parse_hanzi_number(value)):02}" for value in found.group("hour", "minute"))
     return f"{hour}点{minute or ''}"
 
 
@@ -92,9 +92,9 @@ def minutes_apart(some: int, other: int) -> int:
     return min((some - other) % 1440, (other - some) % 1440)
 
 
-def dates(text: str) -> Iterator[Date]:
+def find_dates(text: str) -> Iterator[Date]:
     """The (year, month, day) of each date in the text."""
-    text = HAN_DATE.sub(lambda found: "{:.0f}月{:.0f}".format(*map(hanzi, found.groups())), text.lower())
+    text = HAN_DATE.sub(lambda found: "{:.0f}月{:.0f}".format(*map(parse_hanzi_number, found.groups())), text.lower())
     for first, _, second, year in NUMERIC.findall(text):
         month, day = sorted((int(first), int(second)))
         if month == day or day > 12:  # else it may be the one or the other
@@ -111,7 +111,7 @@ def _month(word: str) -> int:
     return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(word[:3]))
 
 
-def weekdays(text: str) -> Iterator[int]:
+def find_weekdays(text: str) -> Iterator[int]:
     """Each weekday in the text, from 0 for Monday."""
     for english, chinese in WEEKDAY.findall(text.lower()):
         yield DAYS.index(english) if english else HANZI_DAYS.index(chinese.replace("天", "日"))

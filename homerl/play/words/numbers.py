@@ -113,7 +113,7 @@ DURATIONS = {  # durations in two units: 4 minutes and 30 seconds, 1小时30分
 CLOCKED = re.compile(r"(?<![\d:])(\d{1,2}):([0-5]\d):([0-5]\d)(?![\d:])")
 
 
-def spelt_out(text: str) -> str:
+def phrases_to_numbers(text: str) -> str:
     """The text with phrases as plain numbers: "half an hour" becomes "0.5 hour", "1 h 30 min" "90 minute"."""
     for pattern, number in SPANS.items():
         text = re.sub(pattern, number, text)
@@ -122,7 +122,7 @@ def spelt_out(text: str) -> str:
     return text
 
 
-def clocked(text: str) -> str:
+def clock_durations_to_seconds(text: str) -> str:
     """The text with durations such as 0:12:05 in seconds."""
     return CLOCKED.sub(lambda found: f"{sum(map(mul, (3600, 60, 1), map(int, found.groups())))} second", text)
 
@@ -135,7 +135,7 @@ def _in_one_unit(factor: float, unit: str, found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Number:
+class FoundNumber:
     """A number at `text[start:end]`; `unit` is a key of `UNITS`, or None if the text gives no unit."""
 
     value: float
@@ -143,7 +143,7 @@ class Number:
     end: int
     unit: str | None = None
 
-    def within(self, unit: str | None) -> Number | None:
+    def convert_to_unit(self, unit: str | None) -> FoundNumber | None:
         """The number converted to this unit, or None if its own unit cannot be converted. With None, any unit but
         Fahrenheit fits.
         """
@@ -156,25 +156,25 @@ class Number:
         return None
 
 
-def blank(text: str, pattern: re.Pattern[str]) -> str:
+def blank_matches(text: str, pattern: re.Pattern[str]) -> str:
     """The text with each match replaced by spaces, so that all other characters keep their positions."""
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
-def numbers(text: str) -> list[Number]:
+def find_numbers(text: str) -> list[FoundNumber]:
     """All numbers of a text, in order."""
     listed = (MARKER,) if len(MARKER.findall(text)) > 1 else ()
     for pattern in (CLOCK, ID, PRONOUN, *listed):
-        text = blank(text, pattern)
+        text = blank_matches(text, pattern)
     return list(_find_numbers(text))
 
 
-def _find_numbers(text: str) -> Iterator[Number]:
+def _find_numbers(text: str) -> Iterator[FoundNumber]:
     for match in NUMBER.finditer(text):
         unit = _unit(text, match)
         if match["hanzi"] and not _counts(text, match, unit):
             continue
-        yield Number(_value(match), match.start(), match.end(), unit)
+        yield FoundNumber(_value(match), match.start(), match.end(), unit)
 
 
 def _unit(text: str, match: re.Match[str]) -> str | None:
@@ -198,7 +198,7 @@ def _value(match: re.Match[str]) -> float:
     if match["digits"]:
         digits = BELOW.sub("-", match["digits"].lower()).replace(",", "")
         return float(digits.rstrip("千万")) * {"千": 1000, "万": 10000}.get(digits[-1], 1)
-    return _spelt(match["spelt"].lower()) if match["spelt"] else hanzi(match["hanzi"])
+    return _spelt(match["spelt"].lower()) if match["spelt"] else parse_hanzi_number(match["hanzi"])
 
 
 def _spelt(text: str) -> float:
@@ -219,7 +219,7 @@ def _spelt(text: str) -> float:
     return -value if text.startswith(("minus", "negative")) else value
 
 
-def hanzi(text: str) -> float:
+def parse_hanzi_number(text: str) -> float:
     """The value of a Chinese numeral such as 零下二十一点五; NaN if two digits are adjacent (两三)."""
     below = BELOW.match(text)
     whole, _, fraction = BELOW.sub("", text).partition("点")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 
-def either(english: str, chinese: str) -> re.Pattern[str]:
+def either_pattern(english: str, chinese: str) -> re.Pattern[str]:
     """A pattern that matches the English alternatives as whole words, and the Chinese ones anywhere."""
     return re.compile(rf"\b(?:{english})\b|{chinese}")
 
@@ -23,9 +23,9 @@ SENTENCE = re.compile(
     r"|，(?=不|没|而不|其他|其余|其它|别的|另外)|但|而(?!是)"
 )
 BRACKET = re.compile(r"\([^()]*\)|（[^（）]*）|\[[^\[\]]*\]")
-EXCEPT = either("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
+EXCEPT = either_pattern("except(?: for)?|other than|apart from|besides", "除了|除[^湿霜尘菌]")
 COURTESY = r"(?! (?:problems?|worries|doubt|need|wonder)\b)"  # after "no", which then denies nothing
-NEGATION = either(
+NEGATION = either_pattern(
     rf"not(?! (?:only|just)\b)|no{COURTESY}|none|never|neither|nor|cannot|without|rather than|instead of|\w+n't",
     "没(?!问题|错)|不(?!好意思|过|客气|用谢|仅|但|光|只)|未|非(?!常)|并无",
 )
@@ -50,29 +50,29 @@ BOUND = re.compile(
 WHOLE = re.compile(r"(?<![\d/.])\d+ ?/ ?$")  # before the total: "3/5 lights"
 SHARE = re.compile(rf"^\s*{MEASURE}?[^，。；：,.;:]{{0,4}}(?:之?中|里)(?:有|,|，)|^\s*%?\s*(?:以上|以下)")
 LINK = re.compile(r"^\s*(?:[-–~,、/]|to|or|and|or maybe|maybe|或者?|到|至|和)?\s*$")
-GUESS = either(
+GUESS = either_pattern(
     "or|maybe|perhaps|possibly|might|could be|either|actually|sorry|i mean|no wait|correction|alternatively|if not",
     "可能|或者?|也许|大概是|不对|应该是|要么|不然",
 )
-DOUBT = either("or|maybe|perhaps|either", "或|也许|可能")
-ENDING = either(
+DOUBT = either_pattern("or|maybe|perhaps|either", "或|也许|可能")
+ENDING = either_pattern(
     "total|altogether|in all|makes|overall|therefore|average|sum|equals|so|difference",
     "=|一共|总共|共有?|合计|所以|平均|总计|因此|差",
 )
 LISTED = re.compile(r"[:：]|\b(?:because|since)\b|因为")
 EQUATION = re.compile(r"(?<![\w.%°℃() +−–×÷/-])[(\d][\d.%°c℃() +−–×÷/-]*=")
-OTHERS = either(
+OTHERS = either_pattern(
     "off|not|other|others|rest|remaining|closed|unlocked|target|set",
     "关|其余|其他|另外|剩|没|不|目标|设",
 )
 NONE_OF = re.compile(r"[^，。；]{0,6}(?:也|都)(?:没|不|未)")
-NOUGHT = either(
+NOUGHT = either_pattern(
     r"none|nothing|zero|nobody|no (?!(?:longer|idea|information|data|problem|way|access|one|wait|doubt)\b)[a-z]+"
     r"|not (?:any|a single|one)|\w+n't (?:any|a single|one)",
     rf"没有|一{MEASURE}?[^，。；]{{0,4}}(?:也|都)(?:没|不)|都没|都不|均未|全都?关|无(?!线)",
 )
-SOME = either("all|both|every|each|a|an|single|couple|pair", "都|全|每")
-ALL = either("all|both|every|each", "全部|都|所有")
+SOME = either_pattern("all|both|every|each|a|an|single|couple|pair", "都|全|每")
+ALL = either_pattern("all|both|every|each", "全部|都|所有")
 UNSURE = re.compile(
     r"\b(?:do not|don't|cannot|can't|could not|couldn't|unable to|no idea|not sure|unsure)\b.{0,12}"
     r"\b(?:know|tell|find|say|see|determine|check|sure|idea|read|access)?\b|不知道|不清楚|无法|不确定|查不到"
@@ -84,7 +84,7 @@ NO = re.compile(
 NO_ONE = re.compile(r"^\W*no one\b")
 YES_AND_NO = re.compile(r"^\W*(?:yes|no)[\s,/]*(?:and|or|/)[\s,]*(?:yes|no)\b")
 # what a yes-or-no answer without yes or no may say, where no phrases tell which of the two it is
-TELLS = either(
+TELLS = either_pattern(
     "not|none|nothing|nobody|neither|all|both|every|each|any|detected|on|off|open|closed|locked|unlocked|warmer",
     "没|未|无|都|全|有|检测到|开|关|锁|热|暖",
 )
@@ -100,8 +100,8 @@ SYNONYMS = {  # further phrases for one that an answer may use
 IT_IS = re.compile(
     r"^\W*(?:(?:it|they|that|this|he|she)\b\s*(?:is|are|'s|'re|was)|(?:它|它们|都|现在|目前|已经)+(?:是|在)?)"
 )
-ONLY = either("only|just|but", "只|仅")
-STATUS = either("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")
+ONLY = either_pattern("only|just|but", "只|仅")
+STATUS = either_pattern("on|off|open|closed|locked|unlocked|playing|paused|stopped|running|idle", "开|关|锁|亮|灭")
 # ASKS matches a question, with or without a question mark; OFFERS matches an offer of more help; CLOSING is such an offer
 # at the end of a sentence ("; tell me if you want it brighter", ，如需调节请告诉我), which neither asks nor claims
 ASKS = re.compile(
@@ -110,7 +110,7 @@ ASKS = re.compile(
     r"|\b(?:tell me|let me know|need to know|specify|clarify|not sure|unsure) (?:if|which|what|where|when|how|whether)\b"
     r"|请(?:问|告诉|说明|确认|选择|指定|指明)|(?:告诉我|需要知道|想知道|不确定).{0,8}(?:哪|什么|多少|几|何时|怎么)"
 )
-OFFERS = either(
+OFFERS = either_pattern(
     r"(?:any|some)thing (?:else|more)|let me know if|(?:what|how) else can i|how (?:can|may) i (?:help|assist)(?: you)?"
     r"|what can i do for you|need (?:any |more |further )*(?:help|assistance)|(?:can|may) i help you(?: with anything)?"
     r"|(?:is|was) that (?:ok|okay|all right|alright|fine)",
@@ -173,19 +173,19 @@ BARE = re.compile(  # a sentence that confirms and says nothing else
     r"|^\W*(?:(?:好的?|行|嗯)[，,]? *)?(?:已经?)?(?:都|全部?)?(?:好了|完成了?|搞定了?|办好了)\W*$"
     r"|^\W*(?:(?:ok|gut|alles klar)\W+)?(?:(?:(?:das|es|alles) )?ist )?(?:erledigt|gemacht|fertig)\W*$",
 )
-ADMITS = either(
+ADMITS = either_pattern(
     r"(?:could|can|did)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?|unfortunately|impossible|refused|rejected"
     r"|(?:am|are|is|was|were|do|does|have|has)(?: not|n't) (?:\w+ )?(?:able|available|changed?|done|exist|find|have|know"
     r"|possible|respond(?:ing)?|see|support(?:ed)?|understand|work(?:ed|ing)?)|not found|un(?:available|reachable|supported)"
     r"|there(?:'s| is| are) no|(?:found|find|see|have) no|no such|no (?:\w+ ){1,4}(?:found|available|exists?)",
     "没(?!问题|错|关系|那么)|未(?!来)|无法|不(?:能|可|支持|存在|了)|失败|出错|错误|拒绝|离线|[找做办连]不[到上]|[打开关锁]不[开上动]",
 )
-NO_FAULT = either(  # in these, words of ADMITS admit nothing
+NO_FAULT = either_pattern(  # in these, words of ADMITS admit nothing
     "(?:no|without(?: any)?) (?:errors?|failures?|problems?|issues?)(?: found)?|without fail"
     "|(?:cannot|can't) (?:wait|believe)",
     "没(?:有|什么|有什么|有任何)?(?:大?问题|错误?|关系|故障)|没事|错不了|不能[再更]",
 )
-SUPPOSED = either(
+SUPPOSED = either_pattern(
     "if|when|once|unless|until|would|could|should|might|may|will|can|let me|going to|since|ago|yesterday|times|last|already"
     "|nothing|nobody|by (?:someone|somebody)",
     "如果|要是|的话|可以|能够|需要|是否|会(?!议|客)",

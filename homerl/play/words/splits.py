@@ -22,7 +22,7 @@ class NoSentence(Exception):
     """Raised if no drawn sentence belongs to the split. The author then drops the blueprint and counts it."""
 
 
-class Unclear(NoSentence):
+class UnclearSentence(NoSentence):
     """Raised if no sentence is clear, because two things have the same name."""
 
 
@@ -48,7 +48,7 @@ def split_of(sentence: str) -> Split:
     return "heldout" if int.from_bytes(digest, "big") % HELDOUT_SHARE == 0 else "train"
 
 
-def of_split(draw: Callable[[], str], split: Split) -> str:
+def draw_of_split(draw: Callable[[], str], split: Split) -> str:
     """The first drawn sentence that belongs to the split. Raises `NoSentence` after `TRIES` draws."""
     for _ in range(TRIES):
         sentence = draw()

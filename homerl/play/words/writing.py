@@ -41,23 +41,23 @@ class Writing(Model):
 AS_IT_IS = Writing()
 
 
-def write(text: str, writing: Writing, grammar: Grammar, names: Iterable[str], rng: random.Random) -> str:
+def write_sentence(text: str, writing: Writing, grammar: Grammar, names: Iterable[str], rng: random.Random) -> str:
     """The sentence in a drawn case and with or without a final mark."""
     if not (writing.capitalised or writing.lowered or writing.small or writing.punctuated):
         return text
     drawn = rng.random()
     if drawn < writing.capitalised:
-        text = capitalised(text, grammar)
+        text = capitalise_sentence(text, grammar)
     elif drawn < writing.capitalised + writing.lowered:
-        text = lowered(text, names)
+        text = lower_sentence(text, names)
     elif drawn < writing.capitalised + writing.lowered + writing.small:
         text = text.lower()
-    return punctuated(text, grammar) if rng.random() < writing.punctuated else text
+    return punctuate_sentence(text, grammar) if rng.random() < writing.punctuated else text
 
 
-def capitalised(text: str, grammar: Grammar) -> str:
+def capitalise_sentence(text: str, grammar: Grammar) -> str:
     """The sentence with a capital at its beginning, and in the words that always have one ("I")."""
-    for word in grammar.plain_all("writing.capital"):
+    for word in grammar.plain_texts("writing.capital"):
         text = re.sub(rf"(?<![\w']){re.escape(word)}(?!\w)", lambda found: _capital(found.group()), text)
     return _capital(text)
 
@@ -66,28 +66,28 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def lowered(text: str, names: Iterable[str]) -> str:
+def lower_sentence(text: str, names: Iterable[str]) -> str:
     """The sentence without capitals, except in the names."""
     kept = [re.escape(name) for name in sorted(names, key=len, reverse=True) if name != name.lower()]
     parts = re.split(f"({'|'.join(kept)})", text) if kept else [text]
     return "".join(part if at % 2 else part.lower() for at, part in enumerate(parts))
 
 
-def punctuated(text: str, grammar: Grammar) -> str:
+def punctuate_sentence(text: str, grammar: Grammar) -> str:
     """The sentence with a final mark, if it has none: a question mark after a question."""
     if text.endswith(tuple(MARKS)):
         return text
-    key = "writing.asking" if asks(text, grammar) else "writing.telling"
-    return grammar.draw(key, {"text": text}, random.Random(0), "clear", "any", 0.0)
+    key = "writing.asking" if is_question(text, grammar) else "writing.telling"
+    return grammar.draw_sentence(key, {"text": text}, random.Random(0), "clear", "any", 0.0)
 
 
-def asks(text: str, grammar: Grammar) -> bool:
+def is_question(text: str, grammar: Grammar) -> bool:
     """Whether a sentence is a question, by the words that begin or end one in its language."""
     text = text.lower()
-    begins = any(re.match(rf"{re.escape(word)}(?![a-z])", text) for word in grammar.plain_all("writing.begins"))
-    return begins or any(word in text for word in grammar.plain_all("writing.has"))
+    begins = any(re.match(rf"{re.escape(word)}(?![a-z])", text) for word in grammar.plain_texts("writing.begins"))
+    return begins or any(word in text for word in grammar.plain_texts("writing.has"))
 
 
-def bare(sentence: str) -> str:
+def bare_sentence(sentence: str) -> str:
     """The sentence in lower case and without its final mark: what decides about its split."""
     return sentence.lower().rstrip(MARKS)

@@ -16,11 +16,11 @@ from homerl import __version__
 from homerl.envs.core.documents import InputError, read_json, write_atomic
 from homerl.envs.core.hashing import file_sha256
 from homerl.play.trajectory import Outcome
-from homerl.report.cards.hub import check_token, upload
-from homerl.report.cards.private import shareable
-from homerl.report.cards.schemas import file_name, formats, schemas
+from homerl.report.cards.hub import check_hub_token, upload_to_hub
+from homerl.report.cards.private import strip_private_data
+from homerl.report.cards.schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.synth.recipe import STRATEGIES, SynthesisConfig
-from homerl.worlds.registry import parts_in, world_of
+from homerl.worlds.registry import source_parts, world_of
 
 ROWS, STATS, FACTS, CARD = "trajectories.jsonl", "stats.json", "dataset.json", "README.md"
 FILES = (CARD, FACTS, ROWS, "blueprints.jsonl", STATS)  # uploaded, with the schemas
@@ -36,22 +36,25 @@ COLUMNS = {
 }
 
 
-def describe(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
+def write_dataset_description(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
     """Write `dataset.json`, schemas and card to the folder of a synthesis."""
     facts = {
         "version": config.version,
-        "row": formats()["row"].version,
+        "row": file_formats()["row"].version,
         "rows": _count(out / ROWS),
         "sha256": file_sha256(out / ROWS),
         "homerl": __version__,
-        "synthesis": shareable(config.identity),
+        "synthesis": strip_private_data(config.identity),
     }
-    for kind in formats():
-        write_atomic(out / "schemas" / file_name(kind), json.dumps(schemas()[file_name(kind)], indent=1) + "\n")
-    _write(out, facts, card(facts, stats))
+    for kind in file_formats():
+        write_atomic(
+            out / "schemas" / schema_file_name(kind),
+            json.dumps(build_json_schemas()[schema_file_name(kind)], indent=1) + "\n",
+        )
+    _write(out, facts, render_dataset_card(facts, stats))
 
 
-def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0") -> str:
+def push_dataset(run: Path, repo: str, private: bool = True, license: str = "apache-2.0") -> str:
     """Upload a finished synthesis (or a flywheel's) as a dataset, tagged by its version; return its address.
 
     Raises `InputError` without a finished dataset or a token, if the rows differ from their checksum, or if servers
@@ -60,8 +63,8 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     out = next((folder for folder in (run, run / "synth") if (folder / FACTS).is_file()), None)
     if out is None:
         raise InputError("there is no finished dataset here", str(run), "give the folder of a finished synthesis")
-    check_token(repo)
-    facts = shareable(read_json(out / FACTS).data)  # earlier versions wrote paths
+    check_hub_token(repo)
+    facts = strip_private_data(read_json(out / FACTS).data)  # earlier versions wrote paths
     if file_sha256(out / ROWS) != facts["sha256"]:
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
     stats = read_json(out / STATS).data
@@ -71,9 +74,9 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
             str(out / STATS),
             "start the synthesis again, which makes them, before its version is out for good",
         )
-    _write(out, facts, card(facts, stats, repo, license))
-    files = [*FILES, *(f"schemas/{file_name(kind)}" for kind in formats())]
-    upload(
+    _write(out, facts, render_dataset_card(facts, stats, repo, license))
+    files = [*FILES, *(f"schemas/{schema_file_name(kind)}" for kind in file_formats())]
+    upload_to_hub(
         out,
         repo,
         private,
@@ -85,12 +88,14 @@ def push(run: Path, repo: str, private: bool = True, license: str = "apache-2.0"
     return f"datasets/{repo}, version {facts['version']}"
 
 
-def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, license: str = "apache-2.0") -> str:
+def render_dataset_card(
+    facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, license: str = "apache-2.0"
+) -> str:
     """The dataset card: YAML front matter and Markdown."""
     made = facts["synthesis"]
     front = {
         "license": license,
-        "language": [*dict.fromkeys(world_of(part).language_of(part) for part in parts_in(made["recipe"]))],
+        "language": [*dict.fromkeys(world_of(part).language_of(part) for part in source_parts(made["recipe"]))],
         "pretty_name": (repo or "smart-home dialogues").split("/")[-1],
         "task_categories": ["text-generation"],
         "tags": ["smart-home", "agents", "tool-use", "homerl", f"strategy-{made['strategy']}"],
@@ -110,8 +115,8 @@ def card(facts: dict[str, Any], stats: dict[str, Any], repo: str | None = None, 
         _table(("figure", "value"), _figures(facts, stats)),
         "## Rows\n",
         _table(("column", "what it holds"), list(COLUMNS.items())),
-        f"Their schema is `schemas/{file_name('row')}` (format {facts['row']}); `blueprints.jsonl` has a line for every "
-        "blueprint that was tried, with what it cost and how it ended.\n",
+        f"Their schema is `schemas/{schema_file_name('row')}` (format {facts['row']}); `blueprints.jsonl` has a line for "
+        "every blueprint that was tried, with what it cost and how it ended.\n",
         "## Made by\n",
         f"homerl {facts['homerl']}; sha256 of the rows `{facts['sha256']}`; the same recipe gives the same bytes, as far as "
         f"its models do:\n\n```yaml\n{yaml.safe_dump({'synth': made}, sort_keys=False, allow_unicode=True)}```",

@@ -20,43 +20,43 @@ from typing import Any
 import yaml
 
 from homerl import __version__
-from homerl.envs.core.documents import InputError, naming, read_json, write_atomic
-from homerl.host.pages.templates import folded
+from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
+from homerl.host.pages.templates import fold_long_text
 from homerl.host.recipe.folders import STAGES
-from homerl.host.recipe.place import OF_TASKS, refuse_unloaded_of
+from homerl.host.recipe.place import OF_TASKS, refuse_unloaded_run_plugins
 from homerl.models.policy.chat_format import OWN
-from homerl.play.messages import plain_template, shows_tools
+from homerl.play.messages import shows_tools, without_generation_tags
 from homerl.report.cards.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
-from homerl.report.cards.hub import check_token, first_line, upload
-from homerl.report.cards.license import license_for
+from homerl.report.cards.hub import check_hub_token, first_error_line, upload_to_hub
+from homerl.report.cards.license import choose_license
 from homerl.report.cards.model_card import (
     HUB_ID,
     MOST,
-    Facts,
+    ModelCardFacts,
     Tools,
-    gather,
-    model_card,
-    on_hub_only,
+    card_of_world,
+    gather_card_facts,
+    is_hub_id,
     recipe_files,
-    world_card,
+    render_model_card,
 )
-from homerl.report.cards.ollama import modelfile
-from homerl.report.cards.private import without_files
-from homerl.report.cards.scores import scores_in
+from homerl.report.cards.ollama import render_modelfile
+from homerl.report.cards.private import strip_file_names
+from homerl.report.cards.scores import read_complete_scores
 from homerl.train.named import (
     ADAPTER,
     FACTS,
     TEMPLATE,
-    base_of,
-    digests,
-    facts_of,
-    holds_model,
+    find_adapter_base,
+    hash_model_files,
+    hash_model_weights,
     is_adapter,
-    model_source,
-    named_base,
-    refuse_spoilt,
-    tokenizer_of,
-    weights_of,
+    is_model_folder,
+    load_model_tokenizer,
+    read_adapter_base,
+    read_export_facts,
+    refuse_changed_export,
+    resolve_model_source,
 )
 from homerl.worlds.contract import Card
 
@@ -83,7 +83,7 @@ NOT_RUN = "The example was not run when this card was made: {why}."
 ON_CPU = 1_000_000_000  # parameters of a model that answers an example on the CPU in seconds
 
 
-def export(
+def export_model(
     run: Path,
     to: str,
     push: bool = False,
@@ -106,51 +106,51 @@ def export(
     `scores` are folders of `homerl bench run` with this model, for the card. Raises `InputError` for everything that cannot
     be exported.
     """
-    run = Path(os.path.normpath(Path.cwd() / model_source(str(run))))  # `.` has no name, and nothing lies beside it
+    run = Path(os.path.normpath(Path.cwd() / resolve_model_source(str(run))))  # `.` has no name, and nothing lies beside it
     check_gguf(gguf, adapter)
-    refuse_spoilt(run)
-    trained = run if facts_of(run) and holds_model(run) else find_stage(run) / "model"
-    refuse_unloaded_of(trained.parent, OF_TASKS)
-    folder, repo = destination(run, to, push)
+    refuse_changed_export(run)
+    trained = run if read_export_facts(run) and is_model_folder(run) else find_trained_stage(run) / "model"
+    refuse_unloaded_run_plugins(trained.parent, OF_TASKS)
+    folder, repo = resolve_destination(run, to, push)
     _check_destination(folder, repo)
     facts = _facts(trained, repo or folder.name, base, license)
-    facts = replace(facts, scores=facts.scores | scores_in(scores, trained))
-    tokenizer = exported_tokenizer(trained)
+    facts = replace(facts, scores=facts.scores | read_complete_scores(scores, trained))
+    tokenizer = load_exported_tokenizer(trained)
     if is_adapter(trained):
-        _, source = adapters_of(trained, base)
-        whole = adapter and is_of(tokenizer, source)
-        facts = replace(facts, base_weights=weights_of(source), base_tokenizer=whole)
+        _, source = find_adapter_chain(trained, base)
+        whole = adapter and is_tokenizer_of_model(tokenizer, source)
+        facts = replace(facts, base_weights=hash_model_weights(source), base_tokenizer=whole)
     model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
-    check_model(model, tokenizer, trained)
+    check_exported_model(model, tokenizer, trained)
     stop_at_end_of_turn(model.generation_config, tokenizer)
     if gguf:
         check_convertible(model.config, tokenizer, str(trained))
     _write(model, tokenizer, facts, adapter, folder, gguf)
     if repo and push:
-        upload(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
+        upload_to_hub(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
     return folder
 
 
 # From where, to where
 
 
-def _facts(trained: Path, name: str, base: str | None, license: str | None) -> Facts:
+def _facts(trained: Path, name: str, base: str | None, license: str | None) -> ModelCardFacts:
     """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
-    if not (said := facts_of(trained)):
-        return gather(trained.parent, name, base, license or license_for(trained.parent, base))
+    if not (said := read_export_facts(trained)):
+        return gather_card_facts(trained.parent, name, base, license or choose_license(trained.parent, base))
     said |= {"name": name, "license": license or said["license"], "played": said["talk"].get("recipe") or {}}
-    known = {one.name: said[one.name] for one in fields(Facts) if one.name in said}
-    return Facts(**known | {"recipes": tuple(said["recipes"])})
+    known = {one.name: said[one.name] for one in fields(ModelCardFacts) if one.name in said}
+    return ModelCardFacts(**known | {"recipes": tuple(said["recipes"])})
 
 
-def find_stage(run: Path) -> Path:
+def find_trained_stage(run: Path) -> Path:
     """The folder that holds `model/`: `run` itself, or the last trained stage of a flywheel; else `InputError`."""
     for stage in (run, *(run / name for name in STAGES)):
-        if holds_model(stage / "model"):
+        if is_model_folder(stage / "model"):
             return stage
     if not run.is_dir():
         raise InputError("there is no such folder", str(run), "give a run's folder: the `out` of its recipe")
-    if holds_model(run):
+    if is_model_folder(run):
         raise InputError("this is a model, not a run", str(run), f"give the run's folder: {run.parent}")
     if any((stage / "checkpoints").is_dir() for stage in (run, *(run / name for name in STAGES))):
         raise InputError("training has not finished", str(run), "start its recipe again: it resumes")
@@ -158,7 +158,7 @@ def find_stage(run: Path) -> Path:
     raise InputError("there is no trained model here", str(run), remedy)
 
 
-def destination(run: Path, to: str, push: bool) -> tuple[Path, str | None]:
+def resolve_destination(run: Path, to: str, push: bool) -> tuple[Path, str | None]:
     """(folder, hub id or None): what is pushed goes to a hub id, and all else to a folder of that path."""
     if not push:
         return Path(to).expanduser().absolute(), None
@@ -186,20 +186,20 @@ def _check_destination(folder: Path, repo: str | None) -> None:
         remedy = "give another name, or move it away"
         raise InputError("what stands here is no earlier export", str(folder), remedy)
     if repo:
-        check_token(repo)
+        check_hub_token(repo)
 
 
 # The model
 
 
-def exported_tokenizer(folder: Path) -> Any:
+def load_exported_tokenizer(folder: Path) -> Any:
     """The tokenizer; `InputError` if it cannot encode and decode, or has no chat template."""
     try:
-        tokenizer = tokenizer_of(str(folder))
+        tokenizer = load_model_tokenizer(str(folder))
     except InputError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"the tokenizer cannot be loaded ({first_line(error)})"
+        what = f"the tokenizer cannot be loaded ({first_error_line(error)})"
         raise InputError(what, str(folder), RIGHT_TOKENIZER) from None
     if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
         raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
@@ -223,7 +223,7 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
     """
     if not is_adapter(folder):
         raise InputError("the model is whole, it has no adapter", str(folder), "export it without --adapter")
-    adapters, source = adapters_of(folder, base)
+    adapters, source = find_adapter_chain(folder, base)
     *above, lowest = adapters
     if push and Path(source).exists() and not base:
         remedy = "give the base's hub id as --base, or export it merged"
@@ -238,20 +238,20 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
         for name in names:
             model.delete_adapter(name)
     named = str(read_json(lowest / ADAPTER).data.get("base_model_name_or_path"))
-    model.active_peft_config.base_model_name_or_path = base or (named if on_hub_only(named) else source)
+    model.active_peft_config.base_model_name_or_path = base or (named if is_hub_id(named) else source)
     return model
 
 
-def adapters_of(folder: Path, base: str | None) -> tuple[list[Path], str]:
+def find_adapter_chain(folder: Path, base: str | None) -> tuple[list[Path], str]:
     """An adapter and those that it stands on, the lowest last, and the complete model below them."""
     below = _adapter_base(folder, base)
-    lower, source = adapters_of(Path(below), base) if is_adapter(below) else ([], below)
+    lower, source = find_adapter_chain(Path(below), base) if is_adapter(below) else ([], below)
     return [folder, *lower], source
 
 
-def is_of(tokenizer: Any, model: str) -> bool:
+def is_tokenizer_of_model(tokenizer: Any, model: str) -> bool:
     """Whether a tokenizer is a model's, but for the chat template."""
-    other = tokenizer_of(model)
+    other = load_model_tokenizer(model)
     ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in (tokenizer, other))
     return bool(ours == theirs)
 
@@ -265,15 +265,15 @@ def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: s
     try:
         return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
     except _load_errors() as error:
-        what = f"the adapter does not fit its base {source} ({first_line(error)})"
+        what = f"the adapter does not fit its base {source} ({first_error_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
 
 
 def _adapter_base(folder: Path, base: str | None) -> str:
     """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
-    if base and (facts_of(folder) or not Path(named_base(folder)).is_dir()):
-        return model_source(base)
-    return base_of(folder, "give its folder or hub id as --base")
+    if base and (read_export_facts(folder) or not Path(read_adapter_base(folder)).is_dir()):
+        return resolve_model_source(base)
+    return find_adapter_base(folder, "give its folder or hub id as --base")
 
 
 def _load_whole(source: str) -> Any:
@@ -284,7 +284,7 @@ def _load_whole(source: str) -> Any:
     try:
         model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
     except _load_errors() as error:
-        raise InputError(f"the model cannot be loaded ({first_line(error)})", source, remedy) from None
+        raise InputError(f"the model cannot be loaded ({first_error_line(error)})", source, remedy) from None
     if missing := sorted(info["missing_keys"]):
         raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
     return model
@@ -296,7 +296,7 @@ def _load_errors() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
 
 
-def check_model(model: Any, tokenizer: Any, folder: Path) -> None:
+def check_exported_model(model: Any, tokenizer: Any, folder: Path) -> None:
     """Raise `InputError` if a weight is not finite, or a token has no embedding."""
     import torch
 
@@ -319,48 +319,48 @@ def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
         config.pad_token_id = tokenizer.pad_token_id
 
 
-def _write(model: Any, tokenizer: Any, facts: Facts, adapter: bool, folder: Path, gguf: str | None) -> None:
+def _write(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, folder: Path, gguf: str | None) -> None:
     """Fill a folder beside the target, then rename it to the target."""
     making = folder.with_name(f".{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:
         file = f"{folder.name}-{gguf}.gguf" if gguf else None
-        with naming(folder):
+        with name_path_in_errors(folder):
             _fill(making, model, tokenizer, facts, adapter, file)
         if gguf and file:
-            with naming(folder / file):
+            with name_path_in_errors(folder / file):
                 write_gguf(making, making / file, gguf, model.config, tokenizer)
-            text = modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
+            text = render_modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
             write_atomic(making / "Modelfile", text)
         _put_in_place(making, folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _fill(folder: Path, model: Any, tokenizer: Any, facts: Facts, adapter: bool, gguf: str | None) -> None:
+def _fill(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
-    tokenizer.chat_template = plain_template(tokenizer.chat_template)
+    tokenizer.chat_template = without_generation_tags(tokenizer.chat_template)
     if facts.base_tokenizer:
         write_atomic(folder / TEMPLATE, tokenizer.chat_template)
     else:
         tokenizer.save_pretrained(folder)
     kind = "LoRA adapter" if adapter else f"{model.config.model_type}, {model.num_parameters():,} parameters"
-    answer = answered(model, tokenizer, world_card(facts))
+    answer = answer_card_example(model, tokenizer, card_of_world(facts))
     template = tokenizer.chat_template
     tools: Tools = "own" if template.startswith(OWN) else "shown" if shows_tools(template) else "by heart"
-    write_atomic(folder / "README.md", model_card(facts, kind, adapter, gguf, answer, tools))
+    write_atomic(folder / "README.md", render_model_card(facts, kind, adapter, gguf, answer, tools))
     for name, recipe in recipe_files(facts).items():
         write_atomic(folder / name, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
     known = {"homerl": __version__} | asdict(facts)
     del known["played"]  # it may be a whole home, or name its file
-    known["weights"] = digests(folder / name for name in OF_ADAPTER if (folder / name).is_file()) if adapter else {}
-    known["talk"] = facts.talk | {"recipe": without_files(facts.talk.get("recipe") or {})}
+    known["weights"] = hash_model_files(folder / name for name in OF_ADAPTER if (folder / name).is_file()) if adapter else {}
+    known["talk"] = facts.talk | {"recipe": strip_file_names(facts.talk.get("recipe") or {})}
     write_atomic(folder / FACTS, json.dumps(known, indent=1) + "\n")
 
 
-def answered(model: Any, tokenizer: Any, card: Card) -> str:
+def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     """What the model answers to the example of its card, or why it was not asked, in Markdown."""
     import torch
 
@@ -377,7 +377,7 @@ def answered(model: Any, tokenizer: Any, card: Card) -> str:
     on = "cuda" if large else device
     output = model.to(on).generate(**asked.to(on), max_new_tokens=MOST, do_sample=False)
     model.to(device)
-    head, rest = folded(tokenizer.decode(output[0, length:]).strip())
+    head, rest = fold_long_text(tokenizer.decode(output[0, length:]).strip())
     return ANSWERED.format(said=f"{head}\n[... {len(rest):,} more signs]" if rest else head)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import safe_open
 
 from homerl.envs.core.documents import InputError
-from homerl.play.messages import IM_END, plain_template
+from homerl.play.messages import IM_END, without_generation_tags
 
 KINDS = ("f32", "f16", "bf16", "q8_0")
 ARCHITECTURES = ("qwen3", "llama")  # `model_type` of transformers, and llama.cpp's own names
@@ -68,7 +68,7 @@ def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
         raise InputError(what, where, MERGED)
     if tokenizer.eos_token != IM_END:
         raise InputError(f"GGUF is written of models that speak ChatML, and this one has no {IM_END}", where, MERGED)
-    split_name(tokenizer, where)
+    pre_tokenizer_name(tokenizer, where)
     _check_added(_parts(tokenizer)["added_tokens"], where)
 
 
@@ -109,7 +109,7 @@ def _parts(tokenizer: Any) -> dict[str, Any]:
     return parts
 
 
-def split_name(tokenizer: Any, where: str) -> str:
+def pre_tokenizer_name(tokenizer: Any, where: str) -> str:
     """llama.cpp's name for how this tokenizer splits text; `InputError` if it has none."""
     parts = _parts(tokenizer)
     model, steps = parts["model"], parts["pre_tokenizer"] or {}
@@ -162,7 +162,7 @@ def _overlap(first: str, later: str) -> bool:
     return any(later.startswith(first[start:]) for start in range(1, len(first)))
 
 
-def vocabulary(tokenizer: Any, size: int) -> list[tuple[str, int]]:
+def gguf_vocabulary(tokenizer: Any, size: int) -> list[tuple[str, int]]:
     """(text, type) of each id. Ids without a token, which pad the embeddings, get a name that no text can have."""
     kinds, parts = require_gguf().TokenType, _parts(tokenizer)
     rows = [(f"[PAD{number}]", kinds.UNUSED) for number in range(size)]
@@ -174,10 +174,10 @@ def vocabulary(tokenizer: Any, size: int) -> list[tuple[str, int]]:
 
 
 def _add_vocabulary(writer: Any, config: Any, tokenizer: Any) -> None:
-    texts, kinds = zip(*vocabulary(tokenizer, config.vocab_size), strict=True)
+    texts, kinds = zip(*gguf_vocabulary(tokenizer, config.vocab_size), strict=True)
     merges = _parts(tokenizer)["model"]["merges"]
     writer.add_tokenizer_model("gpt2")  # its name of all byte-level BPE
-    writer.add_tokenizer_pre(split_name(tokenizer, "the tokenizer"))
+    writer.add_tokenizer_pre(pre_tokenizer_name(tokenizer, "the tokenizer"))
     writer.add_token_list(texts)
     writer.add_token_types(kinds)
     writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge) for merge in merges])
@@ -185,7 +185,7 @@ def _add_vocabulary(writer: Any, config: Any, tokenizer: Any) -> None:
     if tokenizer.pad_token_id is not None:
         writer.add_pad_token_id(tokenizer.pad_token_id)
     writer.add_add_bos_token(False)
-    writer.add_chat_template(plain_template(tokenizer.chat_template))
+    writer.add_chat_template(without_generation_tags(tokenizer.chat_template))
 
 
 # The weights

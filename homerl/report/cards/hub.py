@@ -15,7 +15,7 @@ from homerl.envs.core.documents import InputError
 Kind = Literal["model", "dataset"]
 
 
-def check_token(repo: str) -> None:
+def check_hub_token(repo: str) -> None:
     """Raise `InputError` if there is no token, before any work."""
     from huggingface_hub import get_token
 
@@ -24,7 +24,7 @@ def check_token(repo: str) -> None:
         raise InputError("there is no Hugging Face token", repo, remedy)
 
 
-def upload(
+def upload_to_hub(
     folder: Path,
     repo: str,
     private: bool,
@@ -78,13 +78,13 @@ def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> Input
     elif status in (402, 403):
         what, remedy = "the token may not write there", "check the organisation and the token's rights."
     elif status or isinstance(error, (ValueError, RuntimeError)):
-        what, remedy = f"{endpoint} did not take the upload ({first_line(error)})", ""
+        what, remedy = f"{endpoint} did not take the upload ({first_error_line(error)})", ""
     else:
-        what = f"{endpoint} cannot be reached ({first_line(error)})"
+        what = f"{endpoint} cannot be reached ({first_error_line(error)})"
         remedy = "check the network and HF_ENDPOINT."
     return InputError(what, repo, f"{remedy} {again}")
 
 
-def first_line(error: Exception) -> str:
+def first_error_line(error: Exception) -> str:
     """The first line of an error's message, at most 200 characters."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from homerl.host.recipe.folders import local_folder, read_recipe, source_of
+from homerl.host.recipe.folders import find_moved_folder, read_stage_recipe, starting_model
 from homerl.host.terminal.console import console
-from homerl.report.cards.stages import lineage
-from homerl.train.named import model_source
+from homerl.report.cards.stages import stage_lineage
+from homerl.train.named import resolve_model_source
 
 USUAL = "apache-2.0"
 
 
-def license_for(stage: Path, base: str | None) -> str:
+def choose_license(stage: Path, base: str | None) -> str:
     """The license of what a stage trained, on `base` or on what its record names; `USUAL` for a model from scratch."""
-    first = lineage(stage)[0]
-    if not (source := base or source_of(read_recipe(first))):
+    first = stage_lineage(stage)[0]
+    if not (source := base or starting_model(read_stage_recipe(first))):
         return USUAL
-    if named := license_of(str(local_folder(first, source) or model_source(source))):
+    if named := read_license(str(find_moved_folder(first, source) or resolve_model_source(source))):
         return named
     console.print(f"license: {USUAL}, since no card of {source} can be read that names one (--license)", highlight=False)
     return USUAL
 
 
-def license_of(model: str) -> str | None:
+def read_license(model: str) -> str | None:
     """The license that the card of a model names, in its folder or on the hub, or None."""
     from httpx import HTTPError
     from huggingface_hub import HfApi, ModelCard

@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.bench.player import speaks_for
+from homerl.bench.player import is_score_of_stage
 from homerl.envs.core.documents import read_json
-from homerl.host.recipe.folders import mapping_of, read_recipe, source_of, stage_files
+from homerl.host.recipe.folders import read_stage_recipe, require_mapping, stage_files, starting_model
 from homerl.host.recipe.place import RECORD
 from homerl.play.metrics.registry import METRICS
-from homerl.report.cards.private import shareable
-from homerl.report.cards.stages import data_folder, lineage, played_by
-from homerl.report.cards.talk import talk_terms
+from homerl.report.cards.private import strip_private_data
+from homerl.report.cards.stages import last_blueprint_recipe, stage_lineage, training_data_folder
+from homerl.report.cards.talk import talk_terms_of_stage
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
-from homerl.train.credit.registry import modes
+from homerl.train.credit.registry import list_credit_modes
 from homerl.train.named import BASES
 from homerl.worlds.contract import Card
-from homerl.worlds.registry import parts_in, world_of
+from homerl.worlds.registry import source_parts, world_of
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 PROVENANCE = ("homerl", "commit", "seed", "python", "packages")
@@ -35,7 +35,7 @@ LOGGED = ("step", "num_tokens", "loss", "reward", "kl")
 
 
 @dataclass(frozen=True)
-class Facts:
+class ModelCardFacts:
     """Everything that a card states.
 
     `recipes` are those of the stages that led to the model, oldest first. `played` is the recipe of the blueprints that it
@@ -56,7 +56,7 @@ class Facts:
     base_weights: dict[str, str] = field(default_factory=dict)
     base_tokenizer: bool = False
 
-    def newest(self, key: str) -> Any:
+    def newest_setting(self, key: str) -> Any:
         """The value of `key` in the last stage's recipe that has one, or an empty mapping."""
         return next((recipe[key] for recipe in reversed(self.recipes) if recipe.get(key)), {})
 
@@ -64,27 +64,27 @@ class Facts:
 # Reading a run
 
 
-def gather(stage: Path, name: str, base: str | None, license: str) -> Facts:
+def gather_card_facts(stage: Path, name: str, base: str | None, license: str) -> ModelCardFacts:
     """Read the files beside a stage's model."""
-    stages = lineage(stage)
-    recipes = [read_recipe(folder) for folder in stages]
-    sources = [base, *(source_of(recipe) for recipe in recipes)]
-    scores = {path.parent: mapping_of(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
-    return Facts(
+    stages = stage_lineage(stage)
+    recipes = [read_stage_recipe(folder) for folder in stages]
+    sources = [base, *(starting_model(recipe) for recipe in recipes)]
+    scores = {path.parent: require_mapping(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
+    return ModelCardFacts(
         name=name,
         license=license,
-        base=next((source for source in sources if source and on_hub_only(source)), None),
-        recipes=tuple(shareable(recipe) for recipe in recipes if recipe),
+        base=next((source for source in sources if source and is_hub_id(source)), None),
+        recipes=tuple(strip_private_data(recipe) for recipe in recipes if recipe),
         synthesis=_synthesis(stages, recipes),
         metrics=_metrics(stage / "metrics.jsonl"),
         provenance=_provenance(stage),
-        scores={folder.name: score for folder, score in scores.items() if speaks_for(folder, score, stage)},
-        played=played_by(stage),
-        talk=talk_terms(stage),
+        scores={folder.name: score for folder, score in scores.items() if is_score_of_stage(folder, score, stage)},
+        played=last_blueprint_recipe(stage),
+        talk=talk_terms_of_stage(stage),
     )
 
 
-def on_hub_only(source: str) -> bool:
+def is_hub_id(source: str) -> bool:
     """Whether a name is a hub id; `run/model` is the output of a stage, even if it is gone."""
     return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
 
@@ -92,9 +92,9 @@ def on_hub_only(source: str) -> bool:
 def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
     """The statistics of the synthesis whose data trained the model, if they are here."""
     for stage, recipe in zip(stages, recipes, strict=True):
-        data = data_folder(stage, recipe)
+        data = training_data_folder(stage, recipe)
         if data and (data / "stats.json").is_file():
-            return mapping_of(read_json(data / "stats.json"))
+            return require_mapping(read_json(data / "stats.json"))
     return {}
 
 
@@ -110,7 +110,7 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _provenance(stage: Path) -> dict[str, Any]:
-    said = next((mapping_of(read_json(path)) for path in stage_files(stage, RECORD)), {})
+    said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 
@@ -200,8 +200,8 @@ ollama create {name} -f Modelfile               # then: ollama run {name}; http:
 ```"""
 
 
-def model_card(
-    facts: Facts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "", tools: Tools = "shown"
+def render_model_card(
+    facts: ModelCardFacts, kind: str, adapter: bool, gguf: str | None = None, answer: str = "", tools: Tools = "shown"
 ) -> str:
     """The card: YAML front matter and Markdown.
 
@@ -210,25 +210,25 @@ def model_card(
     """
     from huggingface_hub import ModelCard, ModelCardData
 
-    results = eval_results(facts.scores)
+    results = make_eval_results(facts.scores)
     stages = dict.fromkeys(recipe["run"] for recipe in facts.recipes if recipe.get("run"))
     data = ModelCardData(
         library_name="peft" if adapter else "transformers",
         pipeline_tag="text-generation",
         license=facts.license,
-        language=world_card(facts).language,
+        language=card_of_world(facts).language,
         base_model=facts.base,
         tags=["homerl", "smart-home", "agent", "tool-use", *stages],
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
     sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, tools) if text]
-    acts = "in one JSON answer to each request" if world_card(facts).one_answer else "by calling tools"
+    acts = "in one JSON answer to each request" if card_of_world(facts).one_answer else "by calling tools"
     filled: dict[str, Any] = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
 
 
-def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+def make_eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     """For the model index: each suite's success with its interval, and its share of met conditions."""
     from huggingface_hub import EvalResult
 
@@ -249,14 +249,16 @@ def eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, tools: Tools) -> Iterator[tuple[str, str]]:
+def _sections(
+    facts: ModelCardFacts, adapter: bool, gguf: str | None, answer: str, tools: Tools
+) -> Iterator[tuple[str, str]]:
     yield "Scores", _scores(facts.scores)
     yield "Base", _base(facts)
     yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer)))
     yield "Serve", _serve(facts, adapter, tools)
     yield "Run at home", _at_home(facts, gguf) if gguf else ""
     yield "Data", _data(facts)
-    yield "Rewards", _rewards(facts.newest("rewards"))
+    yield "Rewards", _rewards(facts.newest_setting("rewards"))
     yield "Training", _training(facts)
     yield "Limits", LIMITS
 
@@ -264,12 +266,12 @@ def _sections(facts: Facts, adapter: bool, gguf: str | None, answer: str, tools:
 def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     if not scores:
         return ""
-    shown = [metric for metric in METRICS.values() if any(metric.said(score) for score in scores.values())]
+    shown = [metric for metric in METRICS.values() if any(metric.format_score(score) for score in scores.values())]
     heads = ["suite", "episodes", "success", "95 %", *(metric.heading for metric in shown)]
     lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
     for suite, score in scores.items():
         interval = " to ".join(_percent(bound) for bound in score.get("interval", ()))
-        figures = (metric.said(score) for metric in shown)
+        figures = (metric.format_score(score) for metric in shown)
         lines.append(_row([suite, score.get("n", 0), _percent(score.get("success")), interval, *figures]))
     for suite, score in scores.items():
         families = [f"{family} {_percent(share)}" for family, share in score.get("by_family", {}).items()]
@@ -287,7 +289,7 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def _base(facts: Facts) -> str:
+def _base(facts: ModelCardFacts) -> str:
     if not facts.base_weights:
         return ""
     known = next((base.about for base in BASES.values() if base.weights == facts.base_weights), None)
@@ -296,8 +298,8 @@ def _base(facts: Facts) -> str:
     return BASE.format(base=facts.base or "its base", listed=listed, said=said)
 
 
-def _use(facts: Facts, adapter: bool) -> str:
-    card = world_card(facts)
+def _use(facts: ModelCardFacts, adapter: bool) -> str:
+    card = card_of_world(facts)
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
     peft += "\nfrom transformers.utils import cached_file" if facts.base_tokenizer else ""
@@ -315,26 +317,26 @@ def _use(facts: Facts, adapter: bool) -> str:
     )
 
 
-def world_card(facts: Facts) -> Card:
+def card_of_world(facts: ModelCardFacts) -> Card:
     """What the card shows of the world that the model was last trained on; of a mixture, of its first part."""
-    played = parts_in(facts.played)[0]
+    played = source_parts(facts.played)[0]
     return world_of(played).card(played)
 
 
-def _serve(facts: Facts, adapter: bool, tools: Tools) -> str:
+def _serve(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
     parser = "PARSER" if tools == "own" else "hermes"
-    answers = ONE_ANSWER if world_card(facts).one_answer else CALLS[tools]
+    answers = ONE_ANSWER if card_of_world(facts).one_answer else CALLS[tools]
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
 
 
-def _at_home(facts: Facts, gguf: str) -> str:
+def _at_home(facts: ModelCardFacts, gguf: str) -> str:
     name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._") or "agent"  # as Ollama wants names
     return LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name)
 
 
-def _data(facts: Facts) -> str:
+def _data(facts: ModelCardFacts) -> str:
     parts = []
     if stats := facts.synthesis:
         parts.append(
@@ -342,11 +344,11 @@ def _data(facts: Facts) -> str:
             f"\n{stats.get('successes')} of {stats.get('rollouts')} rollouts succeeded, and "
             f"{_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
         )
-    elif isinstance(data := facts.newest("data"), str):
+    elif isinstance(data := facts.newest_setting("data"), str):
         parts.append(f"Verified dialogues: `{data}`.")
-    if facts.newest("rlve") and (blueprints := facts.newest("blueprints")):
+    if facts.newest_setting("rlve") and (blueprints := facts.newest_setting("blueprints")):
         count, first = blueprints.get("count"), blueprints.get("first_seed")
-        each = facts.newest("rlve").get("blueprints_per_update")
+        each = facts.newest_setting("rlve").get("blueprints_per_update")
         some = f"each update on {each} of " if each else ""
         parts.append(f"Reinforcement learning, {some}{count} simulated tasks, by seed from {first} on.")
     return "\n\n".join(parts)
@@ -360,7 +362,7 @@ def _rewards(weights: Mapping[str, Any]) -> str:
     return "\n".join([*head, *rows, *tail]) if rows else ""
 
 
-def _training(facts: Facts) -> str:
+def _training(facts: ModelCardFacts) -> str:
     said = facts.provenance | {f"last {key}": value for key, value in facts.metrics.items()}
     parts = ["\n".join(f"- {key}: {_inline(value)}" for key, value in said.items())] if said else []
     for name, recipe in recipe_files(facts).items():
@@ -369,14 +371,14 @@ def _training(facts: Facts) -> str:
     return "\n\n".join(parts)
 
 
-def recipe_files(facts: Facts) -> dict[str, dict[str, Any]]:
+def recipe_files(facts: ModelCardFacts) -> dict[str, dict[str, Any]]:
     """The recipes of the stages by the names of their files beside the card."""
     return {f"recipes/{number}_{one.get('run', 'run')}.yaml": one for number, one in enumerate(facts.recipes, 1)}
 
 
 def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:
     """What the recipe's credit mode is, in a sentence, where that mode is there."""
-    mode = modes().get((recipe.get("rlve") or {}).get("credit", ""))
+    mode = list_credit_modes().get((recipe.get("rlve") or {}).get("credit", ""))
     if mode:
         yield f"Credit `{mode.name}`: {mode.sentence}"
 

@@ -7,7 +7,7 @@ JSON writes otherwise: no spaces, and `<`, `>` and `&` escaped. Ollama's parser 
 
 from __future__ import annotations
 
-from homerl.play.messages import IM_END, NAMED, is_silent, names_tools, shows_tools
+from homerl.play.messages import IM_END, NAMED, has_empty_thought, shows_tool_names, shows_tools
 
 MOST_CONTEXT = 16_384  # tokens; Ollama's own default cuts a home's prompt off without a word
 TOOLS = """
@@ -49,12 +49,12 @@ TEMPLATE = """{{- $previous := "" }}
 """
 
 
-def modelfile(gguf: str, template: str, context: int) -> str:
+def render_modelfile(gguf: str, template: str, context: int) -> str:
     """The Modelfile beside a GGUF file, for a model with homerl's chat template and this context length."""
     return "\n".join(
         [
             f"FROM ./{gguf}",
-            f'TEMPLATE """{go_template(template)}"""',
+            f'TEMPLATE """{go_chat_template(template)}"""',
             f'PARAMETER stop "{IM_END}"',
             f"PARAMETER num_ctx {min(context, MOST_CONTEXT)}",
             "",
@@ -62,12 +62,12 @@ def modelfile(gguf: str, template: str, context: int) -> str:
     )
 
 
-def go_template(template: str) -> str:
+def go_chat_template(template: str) -> str:
     """homerl's chat template in Go's syntax; `template` tells whether it shows the tools."""
     shown = TOOLS if shows_tools(template) else ""
-    if names_tools(template):
+    if shows_tool_names(template):
         signatures, names = next(iter(NAMED.items()))
         shown = shown.replace(signatures, names).replace("{{ . }}", "{{ .Function.Name }}")
     text = TEMPLATE.replace("SHOWN", shown)
     opening = "<|im_start|>assistant\n"
-    return text.replace(opening, f"{opening}<think>\n\n</think>\n\n") if is_silent(template) else text
+    return text.replace(opening, f"{opening}<think>\n\n</think>\n\n") if has_empty_thought(template) else text

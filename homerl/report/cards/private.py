@@ -16,23 +16,23 @@ SHIPPED = frozenset(("homeassistant",))  # catalogues that come with homerl, and
 PATH = re.compile(r"(-{1,2}[\w-]+=)?([/~][^\n]+)")  # alone, or as the value of an option
 
 
-def shareable(value: Any) -> Any:
+def strip_private_data(value: Any) -> Any:
     """The value without data of the machine; an absolute path keeps only its last name."""
     if isinstance(value, dict):
-        return {key: shareable(item) for key, item in value.items() if key not in PRIVATE}
+        return {key: strip_private_data(item) for key, item in value.items() if key not in PRIVATE}
     if isinstance(value, list):
-        return [shareable(item) for item in value]
+        return [strip_private_data(item) for item in value]
     if isinstance(value, str) and (found := PATH.fullmatch(value)):
         return f"{found[1] or ''}.../{Path(found[2]).name}"
     return value
 
 
-def without_files(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def strip_file_names(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe of tasks without the names of files, but for catalogues that come with homerl. Of a file of tasks, or of a
     task, which holds a whole home, nothing is left."""
     if "worlds" in recipe:
         parts = {
-            name: {**part, "recipe": without_files(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
+            name: {**part, "recipe": strip_file_names(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
         }
         return {**recipe, "worlds": parts}
     if "id" in recipe or "file" in recipe:

@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import JSON_COLUMNS, STORED_AS, Outcome, Trajectory
 from homerl.worlds.contract import FileFormat
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import known_worlds
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 VERSIONS = {"trajectory": 3, "row": 1}  # formats that all worlds share
@@ -67,27 +67,29 @@ class Row(TypedDict):
     difficulty: float
 
 
-def formats() -> dict[str, FileFormat]:
+def file_formats() -> dict[str, FileFormat]:
     """Every kind of file with its format."""
     own = {kind: FileFormat(VERSIONS[kind], model) for kind, model in (("trajectory", Trajectory), ("row", Row))}
-    return {kind: found for world in worlds().values() for kind, found in world.formats().items()} | own
+    return {kind: found for world in known_worlds().values() for kind, found in world.formats().items()} | own
 
 
 @cache
-def schemas() -> dict[str, dict[str, Any]]:
+def build_json_schemas() -> dict[str, dict[str, Any]]:
     """All schemas by file name, such as `home.v2.json`; they refer to one another by these names."""
-    made = {kind: TypeAdapter(found.model).json_schema() for kind, found in formats().items()}
-    for kind, found in formats().items():
+    made = {kind: TypeAdapter(found.model).json_schema() for kind, found in file_formats().items()}
+    for kind, found in file_formats().items():
         for path, other in found.refs.items():
-            _put(made[kind], path, {"$ref": file_name(other)})
+            _put(made[kind], path, {"$ref": schema_file_name(other)})
     facts = made["trajectory"]["$defs"]["StepFacts"]
     facts["properties"] = {STORED_AS.get(name, name): about for name, about in facts["properties"].items()}
-    blueprints = [next(iter(world.formats())) for world in worlds().values()]
-    made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": file_name(kind)} for kind in blueprints]}
+    blueprints = [next(iter(world.formats())) for world in known_worlds().values()]
+    made["trajectory"]["properties"]["blueprint"] = {"anyOf": [{"$ref": schema_file_name(kind)} for kind in blueprints]}
     for column in (*JSON_COLUMNS, "fault"):
-        inner = {"$ref": f"{file_name('trajectory')}#/properties/{column}"}
+        inner = {"$ref": f"{schema_file_name('trajectory')}#/properties/{column}"}
         made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}
-    return {file_name(kind): {"$schema": DRAFT, "$id": file_name(kind), **schema} for kind, schema in made.items()}
+    return {
+        schema_file_name(kind): {"$schema": DRAFT, "$id": schema_file_name(kind), **schema} for kind, schema in made.items()
+    }
 
 
 def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
@@ -99,15 +101,15 @@ def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -
     schema[last] = either if any(option.get("type") == "string" for option in schema[last].get("anyOf", ())) else value
 
 
-def file_name(kind: str) -> str:
+def schema_file_name(kind: str) -> str:
     """The file name of a kind's schema, with the version of its format."""
-    return f"{kind}.v{formats()[kind].version}.json"
+    return f"{kind}.v{file_formats()[kind].version}.json"
 
 
-def write_schemas(folder: Path) -> list[Path]:
+def write_json_schemas(folder: Path) -> list[Path]:
     """Write every schema to a folder, and return the paths."""
     paths = []
-    for name, schema in schemas().items():
+    for name, schema in build_json_schemas().items():
         write_atomic(folder / name, json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
         paths.append(folder / name)
     return paths

@@ -10,35 +10,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.host.recipe.folders import lay_beside, local_folder, own_recipe, read_recipe, source_of, stage_files
+from homerl.host.recipe.folders import (
+    find_moved_folder,
+    read_own_recipe,
+    read_stage_recipe,
+    stage_files,
+    starting_model,
+    was_beside_stage,
+)
 from homerl.host.recipe.place import RECIPE
-from homerl.play.trajectory import at_row
-from homerl.worlds.sources import first_row
+from homerl.play.trajectory import locate_row_errors
+from homerl.worlds.sources import read_first_row
 
 
-def lineage(stage: Path) -> list[Path]:
+def stage_lineage(stage: Path) -> list[Path]:
     """The stages that led to a stage's model, oldest first; each started from the model of the one before."""
     chain = [stage]
-    while (model := local_folder(chain[0], source_of(read_recipe(chain[0])))) and model.name == "model":
+    while (model := find_moved_folder(chain[0], starting_model(read_stage_recipe(chain[0])))) and model.name == "model":
         if model.parent in chain:
             break
         chain.insert(0, model.parent)
     return chain
 
 
-def played_by(stage: Path) -> dict[str, Any]:
+def last_blueprint_recipe(stage: Path) -> dict[str, Any]:
     """The recipe of the blueprints that a stage's model was last trained on, or one of them; empty if there is no trace."""
-    return next(filter(None, (_played(folder, read_recipe(folder)) for folder in reversed(lineage(stage)))), {})
+    return next(filter(None, (_played(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))), {})
 
 
-def data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
+def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     """The folder of the data by which a recipe trained a stage, even if both were moved together. None if it is gone or on
     the hub. A stage without data of its own has those of its flywheel.
     """
     if source := recipe.get("data"):
         moved = stage.parent / Path(source).name
-        return moved if lay_beside(stage, Path(source)) and moved.is_dir() else local_folder(stage, source)
-    flywheel = any(own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, RECIPE))
+        return moved if was_beside_stage(stage, Path(source)) and moved.is_dir() else find_moved_folder(stage, source)
+    flywheel = any(read_own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, RECIPE))
     return stage.parent / "synth" if flywheel else None
 
 
@@ -49,11 +56,11 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     )
     if told and "file" not in told:
         return told
-    if told and (first := first_row(Path(told["file"]))):
+    if told and (first := read_first_row(Path(told["file"]))):
         return first
     source = recipe.get("data")
-    data = data_folder(stage, recipe) or (Path(source) if source else None)
-    if data and (made := (read_recipe(data).get("synth") or {}).get("recipe")):
+    data = training_data_folder(stage, recipe) or (Path(source) if source else None)
+    if data and (made := (read_stage_recipe(data).get("synth") or {}).get("recipe")):
         return dict(made)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
     return next(filter(None, map(_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
@@ -61,9 +68,9 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _blueprint(file: Path) -> dict[str, Any]:
     """The blueprint of the first row of a file; empty if it has none. Raises `InputError` with its place if it is none."""
-    if not isinstance(text := first_row(file).get("blueprint"), str):
+    if not isinstance(text := read_first_row(file).get("blueprint"), str):
         return {}
-    with at_row(f"{file}:1"):
+    with locate_row_errors(f"{file}:1"):
         if not isinstance(found := json.loads(text), dict):
             raise TypeError("its blueprint is no object")
     return found

@@ -13,48 +13,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homerl.host.pages.templates import template
-from homerl.play.dialogue import Dialogue
-from homerl.play.metrics.contract import Share, percent
+from homerl.host.pages.templates import load_template
+from homerl.play.dialogue import ShownDialogue
+from homerl.play.metrics.contract import Share, format_percent
 from homerl.play.metrics.registry import METRICS
-from homerl.play.trajectory import at_row, from_row, read_rows
+from homerl.play.trajectory import locate_row_errors, read_rows, trajectory_from_row
 from homerl.report.pages import charts
-from homerl.report.pages.bench_results import BenchReport, parts, says_judge
-from homerl.report.pages.glossary import glossary_of
+from homerl.report.pages.bench_results import BenchReport, figures_by_label, judge_sentence
+from homerl.report.pages.glossary import glossary_of_world
 from homerl.report.pages.page import readable_dialogue
 
 EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
 
 
 @dataclass(frozen=True)
-class Entry:
+class BenchEntry:
     """One result with its dialogue."""
 
     result: dict[str, Any]
-    played: Dialogue
+    played: ShownDialogue
 
 
-def render(report: BenchReport) -> str:
+def render_bench_page(report: BenchReport) -> str:
     """The page as HTML."""
-    categories, rows = report.printed()
-    shown = list(entries(report))
-    words = glossary_of(report.world)
+    categories, rows = report.printed_figures()
+    shown = list(select_entries(report))
+    words = glossary_of_world(report.world)
     filters: dict[str, Callable[..., Any]] = {
-        "percent": percent,
-        "explained": words.explained,
-        "full": words.in_full,
-        "meaning": words.meaning,
+        "percent": format_percent,
+        "explained": words.explain_terms_as_html,
+        "full": words.expand_abbreviations,
+        "meaning": words.meaning_of_term,
     }
-    return template(Path(__file__).with_name("bench.html.jinja"), **filters).render(
+    return load_template(Path(__file__).with_name("bench.html.jinja"), **filters).render(
         report=report,
         score=report.score,
-        parts=parts(report.score),
+        parts=figures_by_label(report.score),
         bar=charts.interval_bar,
-        errors=list(errors(report)),
+        errors=list(count_errors(report)),
         taxonomy=report.world.taxonomy,
-        judge=says_judge(report.score),
+        judge=judge_sentence(report.score),
         categories=categories,
-        overall=overall(report, categories),
+        overall=overall_success(report, categories),
         printed=sorted(rows, key=lambda row: -row["overall"]),
         entries=shown,
         shares=[metric for metric in METRICS.values() if isinstance(metric, Share)],
@@ -62,13 +62,13 @@ def render(report: BenchReport) -> str:
     )
 
 
-def overall(report: BenchReport, categories: Sequence[str]) -> float | None:
+def overall_success(report: BenchReport, categories: Sequence[str]) -> float | None:
     """Success over all of the paper's categories; None if others were played, for then it is not the paper's figure."""
     played = report.score.get("by_category", {})
     return report.score.get("success") if set(played) == set(categories) else None
 
 
-def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
+def count_errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
     """(dimension in words, type, count, share of all failures), in the score's order: most frequent first."""
     counts = report.score.get("errors", {})
     known = report.world.dimensions
@@ -77,7 +77,7 @@ def errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
         yield f"{dimension}: {known.get(dimension, dimension)}", kind, count, count / sum(counts.values())
 
 
-def entries(report: BenchReport) -> Iterator[Entry]:
+def select_entries(report: BenchReport) -> Iterator[BenchEntry]:
     """The results whose dialogues are shown, in the suite's order."""
     seen: Counter[tuple[str, bool]] = Counter()
     path = report.folder / "trajectories.jsonl"
@@ -85,6 +85,6 @@ def entries(report: BenchReport) -> Iterator[Entry]:
         kind = result.get("subcategory", ""), result["success"]
         seen[kind] += 1
         if seen[kind] <= EACH:
-            with at_row(f"{path}:{number}"):
-                dialogue = readable_dialogue(from_row(row))
-            yield Entry(dict(result), dialogue)
+            with locate_row_errors(f"{path}:{number}"):
+                dialogue = readable_dialogue(trajectory_from_row(row))
+            yield BenchEntry(dict(result), dialogue)

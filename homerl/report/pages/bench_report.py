@@ -17,43 +17,43 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from homerl.envs.core.documents import write_atomic
-from homerl.report.pages.bench_page import errors, overall, render
-from homerl.report.pages.bench_results import BenchReport, Row, groups, says_judge
-from homerl.report.pages.glossary import glossary_of
+from homerl.report.pages.bench_page import count_errors, overall_success, render_bench_page
+from homerl.report.pages.bench_results import BenchReport, Row, judge_sentence, list_score_groups
+from homerl.report.pages.glossary import glossary_of_world
 
 FREQUENT = 5  # reasons of left-out episodes that are named
 MANY = 8  # most columns that a terminal shows in full
 
 
-def write_report(folder: Path) -> Group:
+def write_bench_report(folder: Path) -> Group:
     """Write `report.csv` and `report.html` to the run's folder; return tables for the terminal."""
-    report = BenchReport.read(folder)
-    write_atomic(folder / "report.csv", as_csv(report))
-    write_atomic(folder / "report.html", render(report).encode("utf-8", "replace"))
-    return tables(report)
+    report = BenchReport.read_folder(folder)
+    write_atomic(folder / "report.csv", bench_report_to_csv(report))
+    write_atomic(folder / "report.html", render_bench_page(report).encode("utf-8", "replace"))
+    return bench_report_tables(report)
 
 
-def as_csv(report: BenchReport) -> str:
+def bench_report_to_csv(report: BenchReport) -> str:
     """One row for the whole, and for each value of each label."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])
-    for group, value, row in groups(report.score):
-        fixed = [report.suite, report.model, report.setting, group, value, row["n"]]
+    for group, value, row in list_score_groups(report.score):
+        fixed = [report.suite_name, report.model_name, report.setting_name, group, value, row["n"]]
         writer.writerow([*fixed, *(f"{share:.6f}" for share in (row["success"], *row["interval"]))])
     return text.getvalue()
 
 
-def tables(report: BenchReport) -> Group:
+def bench_report_tables(report: BenchReport) -> Group:
     """Tables for the terminal: success by group, errors, why episodes were left out, and the paper's figures."""
     found: list[Table | str] = [_success(report)]
     if report.score.get("errors"):
         found.append(_errors(report))
-    if report.faults:
+    if report.fault_counts:
         found.append(faults_table(report))
-    if judge := says_judge(report.score):
+    if judge := judge_sentence(report.score):
         found.append(f"{judge[0].upper()}{judge[1:]}.")
-    categories, rows = report.printed()
+    categories, rows = report.printed_figures()
     if rows:
         found.append(_printed(report, categories, rows))
     return Group(*found, f"report: {report.folder / 'report.html'}")
@@ -61,19 +61,21 @@ def tables(report: BenchReport) -> Group:
 
 def _success(report: BenchReport) -> Table:
     score = report.score
-    table = Table("", *_right("n", "success %", "95 %"), title=f"{report.suite}, {report.setting}: {report.model}")
-    group, words = None, glossary_of(report.world)
-    for label, value, row in groups(score):
+    table = Table(
+        "", *_right("n", "success %", "95 %"), title=f"{report.suite_name}, {report.setting_name}: {report.model_name}"
+    )
+    group, words = None, glossary_of_world(report.world)
+    for label, value, row in list_score_groups(score):
         if group not in (None, label):
             table.add_section()
         group = label
         low, high = row["interval"]
-        name = words.in_full(value.replace("_", " ")) or (report.part and "these tasks") or "overall"
+        name = words.expand_abbreviations(value.replace("_", " ")) or (report.played_part and "these tasks") or "overall"
         table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
-    notes = [report.part] if report.part else []
-    notes += [f"{metric.heading} {said}" for metric, said in report.metrics]
-    notes += [f"{report.left_out} left out: nobody's failure"] if report.left_out else []
-    notes += [f"cost {report.cost:.2f}"] if report.cost is not None else []
+    notes = [report.played_part] if report.played_part else []
+    notes += [f"{metric.heading} {said}" for metric, said in report.metric_texts]
+    notes += [f"{report.left_out_count} left out: nobody's failure"] if report.left_out_count else []
+    notes += [f"cost {report.token_cost:.2f}"] if report.token_cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %{of and f' ({of})'}" for k, share, of in report.pass_hat]
     table.caption = ", ".join(notes)
     return table
@@ -81,7 +83,7 @@ def _success(report: BenchReport) -> Table:
 
 def _errors(report: BenchReport) -> Table:
     table = Table("dimension", "error", *_right("n", "%"), title="why instances failed")
-    for dimension, kind, count, share in errors(report):
+    for dimension, kind, count, share in count_errors(report):
         table.add_row(dimension, kind, str(count), f"{100 * share:.1f}")
     return table
 
@@ -94,9 +96,9 @@ def _right(*names: str) -> Iterator[Column]:
 def faults_table(report: BenchReport) -> Table:
     """The most frequent reasons of episodes that were left out."""
     table = Table("who failed", "why", *_right("n"), title="why episodes were left out")
-    for who, reason, count in report.faults[:FREQUENT]:
+    for who, reason, count in report.fault_counts[:FREQUENT]:
         table.add_row(who, Text(reason), str(count))
-    if rest := sum(count for _, _, count in report.faults[FREQUENT:]):
+    if rest := sum(count for _, _, count in report.fault_counts[FREQUENT:]):
         table.add_row("", "other reasons", str(rest))
     return table
 
@@ -113,8 +115,8 @@ def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]
         return ["" if value is None else f"{value:.{digits}f}" for value in values]
 
     ours = [100 * by[name]["success"] if name in by else None for name in categories]
-    whole = overall(report, categories)
-    table.add_row(Text(report.model, "bold"), *figures([*ours, None if whole is None else 100 * whole]))
+    whole = overall_success(report, categories)
+    table.add_row(Text(report.model_name, "bold"), *figures([*ours, None if whole is None else 100 * whole]))
     table.add_section()
     for row in sorted(rows, key=lambda row: -row["overall"]):
         table.add_row(row["model"], *figures([*row["categories"], row["overall"]]))

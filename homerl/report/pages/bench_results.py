@@ -13,13 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from homerl.bench.suites import name_in
+from homerl.bench.suites import match_suite_name
 from homerl.play.metrics.contract import Mean
 from homerl.play.metrics.registry import METRICS
-from homerl.play.results import read_facts, read_results
+from homerl.play.results import read_bench_results, read_run_facts
 from homerl.play.trajectory import read_rows
 from homerl.worlds.contract import WorldAdapter
-from homerl.worlds.registry import default_world, suites, world_of
+from homerl.worlds.registry import default_world, known_suites, world_of
 
 Row = Mapping[str, Any]
 
@@ -34,15 +34,19 @@ class BenchReport:
     results: tuple[Row, ...]
 
     @classmethod
-    def read(cls, folder: Path) -> BenchReport:
+    def read_folder(cls, folder: Path) -> BenchReport:
         """Read a folder; `InputError` if it has no results."""
-        return cls(folder, read_facts(folder, "run.json"), read_facts(folder, "score.json"), read_results(folder))
+        return cls(
+            folder, read_run_facts(folder, "run.json"), read_run_facts(folder, "score.json"), read_bench_results(folder)
+        )
 
     @property
-    def suite(self) -> str:
+    def suite_name(self) -> str:
         """The suite that the instances' ids name, else the name of the suite's file."""
         first = self.results[0]["id"] if self.results else ""
-        return name_in(first, suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+        return match_suite_name(first, known_suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(
+            ".jsonl"
+        )
 
     @cached_property
     def world(self) -> WorldAdapter:
@@ -51,17 +55,17 @@ class BenchReport:
         return default_world() if row is None else world_of(json.loads(row["blueprint"]))
 
     @property
-    def model(self) -> str:
+    def model_name(self) -> str:
         """The model's name, as its server knows it or as it was given."""
         return str(self.run.get("served") or self.run["model"])
 
     @property
-    def setting(self) -> str:
+    def setting_name(self) -> str:
         """The setting that was played, such as `eia`."""
         return str(self.run["setting"])
 
     @property
-    def part(self) -> str:
+    def played_part(self) -> str:
         """Which part of the suite was played, in words; empty for all of it."""
         limit, of = self.run.get("limit"), self.run.get("of")
         if limit is None or (of is not None and limit >= of):
@@ -69,12 +73,12 @@ class BenchReport:
         return f"{limit} of {of} tasks, spread evenly" if of else f"the first {limit} tasks"
 
     @property
-    def left_out(self) -> int:
+    def left_out_count(self) -> int:
         """The number of episodes that say nothing about the agent."""
         return len(self.results) - int(self.score["n"])
 
     @property
-    def faults(self) -> list[tuple[str, str, int]]:
+    def fault_counts(self) -> list[tuple[str, str, int]]:
         """(who failed, why, how many episodes were left out for it), the most frequent first."""
         named = ((*name.partition(": ")[::2], count) for name, count in self.score.get("faults", {}).items())
         return sorted(named, key=lambda fault: -fault[2])
@@ -87,42 +91,42 @@ class BenchReport:
         return [(k, share, said.get(k, "")) for k, share in self.score.get("pass_hat", {}).items()]
 
     @property
-    def metrics(self) -> list[tuple[Mean, str]]:
+    def metric_texts(self) -> list[tuple[Mean, str]]:
         """The metrics that the score has, each as it is written."""
-        return [(metric, said) for metric in METRICS.values() if (said := metric.said(self.score))]
+        return [(metric, said) for metric in METRICS.values() if (said := metric.format_score(self.score))]
 
     @property
-    def cost(self) -> float | None:
+    def token_cost(self) -> float | None:
         """The cost of all tokens, in the currency of the prices; None without prices."""
         if not self.run.get("prices"):
             return None
         paid = zip(self.run["prices"], ("prompt_tokens", "tokens"))
         return float(sum(price * sum(row.get(key, 0) for row in self.results) / 1e6 for price, key in paid))
 
-    def printed(self) -> tuple[list[str], list[Row]]:
+    def printed_figures(self) -> tuple[list[str], list[Row]]:
         """The paper's categories and rows for this suite and setting; empty if there are none, or beside a part of it."""
-        if not self._printed or self.part:
+        if not self._printed or self.played_part:
             return [], []
-        rows = [row for row in self._printed["rows"] if row.get("setting", self.setting) == self.setting]
+        rows = [row for row in self._printed["rows"] if row.get("setting", self.setting_name) == self.setting_name]
         return self._printed["categories"], rows
 
     @cached_property
     def _printed(self) -> Row:
-        return suites()[self.suite][1].printed() if self.suite in suites() else {}
+        return known_suites()[self.suite_name][1].printed() if self.suite_name in known_suites() else {}
 
 
-def parts(score: Row) -> dict[str, Mapping[str, Row]]:
+def figures_by_label(score: Row) -> dict[str, Mapping[str, Row]]:
     """The figures of each value of each label by which the score groups the results, in the suite's order of labels."""
     return {key.removeprefix("by_"): part for key, part in score.items() if key.startswith("by_") and key != "by_family"}
 
 
-def groups(score: Row) -> list[tuple[str, str, Row]]:
+def list_score_groups(score: Row) -> list[tuple[str, str, Row]]:
     """(group, value, figures) of the whole and of each value of each label."""
     found = [("overall", "", score)] if "success" in score else []
-    return found + [(label, value, row) for label, part in parts(score).items() for value, row in part.items()]
+    return found + [(label, value, row) for label, part in figures_by_label(score).items() for value, row in part.items()]
 
 
-def says_judge(score: Row) -> str:
+def judge_sentence(score: Row) -> str:
     """A sentence on what the judge decided and on its agreement, or on cases that a judge could decide; may be empty."""
     judge = score.get("judge")
     if judge is None:

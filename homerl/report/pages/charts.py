@@ -24,7 +24,7 @@ BINS, ROWS = 48, 8  # of heat maps, at most
 MOST = 400  # points of a curve
 
 
-def tag(name: str, *children: object, **attributes: object) -> Markup:
+def svg_element(name: str, *children: object, **attributes: object) -> Markup:
     """An element; children and attributes are escaped. `class_` becomes `class`, `stroke_width` becomes `stroke-width`."""
     named = {key.rstrip("_").replace("_", "-"): _short(value) for key, value in attributes.items()}
     said = "".join(f' {key}="{escape(value)}"' for key, value in named.items())
@@ -36,7 +36,7 @@ def line_chart(label: str, points: Sequence[Point], percent: bool = False, other
 
     A curve of another run, `other`, is drawn in the same axes, in another colour.
     """
-    curves = [thinned(some) for some in (points, other) if len(some) > 1]
+    curves = [thin_points(some) for some in (points, other) if len(some) > 1]
     if not curves:
         return Markup("")
     ys = [y for some in curves for _, y in some]
@@ -46,17 +46,17 @@ def line_chart(label: str, points: Sequence[Point], percent: bool = False, other
     lines = []
     for some, kind in ((points, "curve"), (other, "curve other")):
         if len(some) > 1:
-            lines += _curve(thinned(some), x, y, (ticks[0], ticks[-1]), kind)
+            lines += _curve(thin_points(some), x, y, (ticks[0], ticks[-1]), kind)
     return _picture(label, *_axes(ticks, y, percent), *_steps(first, last, x), *lines)
 
 
 def _curve(points: Sequence[Point], x: Axis, y: Axis, ends: Point, kind: str) -> list[Markup]:
     """A curve as measured, and its trend within the ends of the axis."""
     values = [value for _, value in points]
-    smooth = [min(max(value, ends[0]), ends[1]) for value in trend(values, len(values) // 10)]
+    smooth = [min(max(value, ends[0]), ends[1]) for value in local_trend(values, len(values) // 10)]
     return [
-        tag("path", d=_path((x(a), y(b)) for a, b in points), class_=kind.replace("curve", "raw")),
-        tag("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth, strict=True)), class_=kind),
+        svg_element("path", d=_path((x(a), y(b)) for a, b in points), class_=kind.replace("curve", "raw")),
+        svg_element("path", d=_path((x(a), y(b)) for (a, _), b in zip(points, smooth, strict=True)), class_=kind),
     ]
 
 
@@ -65,7 +65,7 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
     if len(steps) < 2:
         return Markup("")
     x, y = _scale(steps[0], steps[-1], LEFT, RIGHT), _scale(0.0, 1.0, BOTTOM, TOP)
-    curves = {name: thinned(list(zip(steps, values, strict=True))) for name, values in shares.items()}
+    curves = {name: thin_points(list(zip(steps, values, strict=True))) for name, values in shares.items()}
     steps = [step for step, _ in next(iter(curves.values()))]
     floor, areas = [0.0] * len(steps), []
     for name, points in curves.items():
@@ -73,7 +73,7 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
         top = [low + value for low, value in zip(floor, smooth, strict=True)]
         there, back = zip(steps, top, strict=True), zip(reversed(steps), reversed(floor), strict=True)
         edge = _path((x(a), y(b)) for a, b in (*there, *back))
-        areas.append(tag("path", tag("title", name), d=edge + "Z", class_=f"area {name}"))
+        areas.append(svg_element("path", svg_element("title", name), d=edge + "Z", class_=f"area {name}"))
         floor = top
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0]
     return _picture(label, *_axes(ticks, y, percent=True), *areas, *_steps(steps[0], steps[-1], x))
@@ -97,17 +97,17 @@ def heat_map(label: str, curves: Mapping[int, Sequence[Point]]) -> Markup:
     for top, (index, row) in zip(itertools.count(TOP, high), rows.items(), strict=False):
         drawn.append(_text(LEFT - 6, top + high / 2 + 4, str(index + 1), "end"))
         for column, value in row.items():
-            hover = tag("title", f"step {index + 1}: {value:.3g}")
+            hover = svg_element("title", f"step {index + 1}: {value:.3g}")
             place = {"x": LEFT + wide * column, "y": top, "width": wide + 0.3, "height": high - 1}
             hue = "negative" if value < 0 else "positive"
-            drawn.append(tag("rect", hover, **place, opacity=f"{abs(value) / most:.2f}", class_=hue))
+            drawn.append(svg_element("rect", hover, **place, opacity=f"{abs(value) / most:.2f}", class_=hue))
     bottom = TOP + high * len(rows)
     steps = _steps(times[0], times[-1], _scale(times[0], times[-1], LEFT, RIGHT), bottom)
     scale = _text(RIGHT, bottom + 34, f"full colour: {most:.3g}", "end")
     return _picture(label, *drawn, *steps, scale, height=bottom + 40)
 
 
-def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
+def histogram_chart(label: str, values: Sequence[float], bins: int = 10) -> Markup:
     """Counts of values in [0, 1], in equal bins; the last bin includes 1.0."""
     if not values:
         return Markup("")
@@ -118,9 +118,9 @@ def histogram(label: str, values: Sequence[float], bins: int = 10) -> Markup:
     x, y = _scale(0.0, 1.0, LEFT, RIGHT), _scale(ticks[0], ticks[-1], BOTTOM, TOP)
     bars = []
     for i, n in enumerate(counts):
-        hover = tag("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}")
+        hover = svg_element("title", f"{i / bins:.1f} to {(i + 1) / bins:.1f}: {n}")
         place = {"x": x(i / bins) + 1, "y": y(n), "width": x(1 / bins) - x(0) - 2, "height": BOTTOM - y(n)}
-        bars.append(tag("rect", hover, **place, class_="bar"))
+        bars.append(svg_element("rect", hover, **place, class_="bar"))
     edges = [_text(x(share), BOTTOM + 16, f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1)]
     return _picture(label, *_axes(ticks, y, percent=False), *bars, *edges)
 
@@ -131,12 +131,12 @@ def interval_bar(label: str, low: float, value: float, high: float, kind: str) -
     def at(share: float) -> str:
         return f"{100 * share:.2f}%"
 
-    return tag(
+    return svg_element(
         "svg",
-        tag("rect", x=0, y=4, width="100%", height=6, rx=3, class_="track"),
-        tag("rect", x=0, y=4, width=at(value), height=6, rx=3, class_=f"value {kind}"),
-        tag("line", x1=at(low), x2=at(high), y1=7, y2=7, class_="whisker"),
-        *(tag("line", x1=at(end), x2=at(end), y1=2, y2=12, class_="whisker") for end in (low, high)),
+        svg_element("rect", x=0, y=4, width="100%", height=6, rx=3, class_="track"),
+        svg_element("rect", x=0, y=4, width=at(value), height=6, rx=3, class_=f"value {kind}"),
+        svg_element("line", x1=at(low), x2=at(high), y1=7, y2=7, class_="whisker"),
+        *(svg_element("line", x1=at(end), x2=at(end), y1=2, y2=12, class_="whisker") for end in (low, high)),
         class_="interval",
         height=14,
         role="img",
@@ -144,7 +144,7 @@ def interval_bar(label: str, low: float, value: float, high: float, kind: str) -
     )
 
 
-def signed(number: str) -> str:
+def with_minus_sign(number: str) -> str:
     """A printed number whose sign is a minus, which is as wide as a plus."""
     return number.replace("-", "\N{MINUS SIGN}", 1) if number.startswith("-") else number
 
@@ -158,7 +158,7 @@ def nice_ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [step * (first + i) for i in range(max(1, count) + 1)]
 
 
-def thinned(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
+def thin_points(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
     """At most `most` points: the first, then means of equally many, so that the page of a long run stays small."""
     size = math.ceil((len(points) - 1) / (most - 1))
     if size <= 1:
@@ -167,7 +167,7 @@ def thinned(points: Sequence[Point], most: int = MOST) -> Sequence[Point]:
     return [points[0], *((group[-1][0], fmean(value for _, value in group)) for group in groups)]
 
 
-def trend(values: Sequence[float], reach: int) -> list[float]:
+def local_trend(values: Sequence[float], reach: int) -> list[float]:
     """At each value, the straight line fitted to the values within `reach`; it does not lag at the ends."""
     fitted = []
     for i in range(len(values)):
@@ -196,12 +196,12 @@ def _scale(low: float, high: float, start: float, end: float) -> Axis:
 
 
 def _picture(label: str, *parts: Markup, height: float = HEIGHT) -> Markup:
-    return tag("svg", *parts, viewBox=f"0 0 {WIDTH} {_short(height)}", role="img", aria_label=label)
+    return svg_element("svg", *parts, viewBox=f"0 0 {WIDTH} {_short(height)}", role="img", aria_label=label)
 
 
 def _axes(ticks: Sequence[float], y: Axis, percent: bool) -> Iterable[Markup]:
     for tick in ticks:
-        yield tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="grid")
+        yield svg_element("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="grid")
         yield _text(LEFT - 6, y(tick) + 4, f"{100 * tick:.0f} %" if percent else _compact(tick), "end")
 
 
@@ -213,7 +213,7 @@ def _steps(first: float, last: float, x: Axis, bottom: float = BOTTOM) -> Iterab
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle") -> Markup:
-    return tag("text", text, x=x, y=y, text_anchor=anchor)
+    return svg_element("text", text, x=x, y=y, text_anchor=anchor)
 
 
 def _path(points: Iterable[Point]) -> str:
@@ -221,7 +221,7 @@ def _path(points: Iterable[Point]) -> str:
 
 
 def _compact(value: float) -> str:
-    return signed(f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{round(value, 10):g}")
+    return with_minus_sign(f"{value / 1000:g}k" if abs(value) >= 10_000 else f"{round(value, 10):g}")
 
 
 def _short(value: object) -> object:

@@ -18,17 +18,17 @@ from rich import box
 from rich.console import Group
 from rich.table import Table
 
-from homerl.bench.score import counts, paired_difference, success_of
+from homerl.bench.score import is_counted_result, paired_difference, success_with_interval
 from homerl.envs.core.documents import InputError, read_yaml, write_atomic
-from homerl.host.pages.templates import template
-from homerl.host.recipe.place import RECIPE, in_place, leaves, moved
-from homerl.host.terminal.console import counted
-from homerl.play.metrics.contract import percent
-from homerl.play.results import results_in
+from homerl.host.pages.templates import load_template
+from homerl.host.recipe.place import RECIPE, flatten_recipe, relocate_recipe_paths, replace_path_prefix
+from homerl.host.terminal.console import count_with_noun
+from homerl.play.metrics.contract import format_percent
+from homerl.play.results import read_results_file
 from homerl.report.pages import charts
-from homerl.report.pages.glossary import glossary_of
-from homerl.report.pages.page import CURVES, Figure, drawn, points
-from homerl.report.pages.run import MODELS, Row, curve, read_metrics
+from homerl.report.pages.glossary import glossary_of_world
+from homerl.report.pages.page import CURVES, ChartFigure, format_points, nonempty_figures
+from homerl.report.pages.run import MODELS, Row, metric_curve, read_training_metrics
 from homerl.worlds.registry import default_world
 
 Results = Mapping[str, Mapping[str, Sequence[Row]]]  # by suite and model; a folder of one model has it as ""
@@ -38,7 +38,7 @@ OF_TASK = ("families", "subcategories", "category", "subcategory", "devices", "s
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """One of the two runs."""
 
     name: str
@@ -57,7 +57,7 @@ class SuccessShare:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedModel:
     """A model of both runs on a suite: each one's success, and the paired gain of the second."""
 
     suite: str
@@ -69,45 +69,46 @@ class Line:
     interval: tuple[float, float]
 
     @property
-    def gained(self) -> str:
+    def gain_with_interval(self) -> str:
         """The gain in points with its interval."""
-        return f"{points(self.gain)}\n{points(self.interval[0])} to {points(self.interval[1])}"
+        return f"{format_points(self.gain)}\n{format_points(self.interval[0])} to {format_points(self.interval[1])}"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """What two runs have in common, and where they differ. `lines` is never empty."""
 
-    first: Side
-    second: Side
-    lines: tuple[Line, ...]
+    first: ComparedRun
+    second: ComparedRun
+    lines: tuple[ComparedModel, ...]
 
     @property
-    def sentence(self) -> str:
+    def verdict_sentence(self) -> str:
         """The last model on the first suite, in words."""
         line = [line for line in self.lines if line.suite == self.lines[0].suite][-1]
         better = self.second if line.interval[0] > 0 else self.first if line.interval[1] < 0 else None
         verdict = f"{better.name} is better" if better else "neither is clearly better"
         model, suite = (f" {line.model}" if line.model else ""), (f"On {line.suite}, " if line.suite else "")
-        low, high = map(points, line.interval)
-        both = f"{self.second.name} succeeds in {percent(line.second.success)} of the tasks{model}, and {self.first.name} in"
-        gain = f"{points(line.gain)} points (95 % {low} to {high}, {counted(line.n, 'task')})"
-        return f"{suite}{both} {percent(line.first.success)}: {gain}, so {verdict}."
+        low, high = map(format_points, line.interval)
+        second, first = format_percent(line.second.success), format_percent(line.first.success)
+        both = f"{self.second.name} succeeds in {second} of the tasks{model}, and {self.first.name} in"
+        gain = f"{format_points(line.gain)} points (95 % {low} to {high}, {count_with_noun(line.n, 'task')})"
+        return f"{suite}{both} {first}: {gain}, so {verdict}."
 
     @property
-    def differences(self) -> list[tuple[str, str, str]]:
+    def recipe_differences(self) -> list[tuple[str, str, str]]:
         """(key, value in the first recipe, value in the second) of each key that differs."""
         one, other = (
-            dict(leaves({key: part for key, part in side.recipe.items() if key not in UNCOMPARED}))
+            dict(flatten_recipe({key: part for key, part in side.recipe.items() if key not in UNCOMPARED}))
             for side in (self.first, self.second)
         )
         keys = dict.fromkeys([*one, *other])
         return [(key, one.get(key, "—"), other.get(key, "—")) for key in keys if one.get(key) != other.get(key)]
 
 
-def compare(first: Path, second: Path) -> Comparison:
+def compare_runs(first: Path, second: Path) -> RunComparison:
     """Compare two runs. Raises `InputError` if one is none, or if they share no task."""
-    one, other = (read_side(path, name) for path, name in zip((first, second), _names(first, second)))
+    one, other = (read_compared_run(path, name) for path, name in zip((first, second), _names(first, second)))
     lines = tuple(_lines(one, other))
     if not lines and (same := [suite for suite in one.results if suite in other.results]):
         what = f"the tasks of {', '.join(filter(None, same)) or 'the two'} have the same names, and are others"
@@ -116,7 +117,7 @@ def compare(first: Path, second: Path) -> Comparison:
     if not lines:
         suites = " and ".join(", ".join(side.results) or "none" for side in (one, other))
         raise InputError(f"the two runs share no suite: {suites}", f"{first}, {second}", "name runs of one benchmark")
-    return Comparison(one, other, lines)
+    return RunComparison(one, other, lines)
 
 
 def _names(*paths: Path) -> tuple[str, ...]:
@@ -127,29 +128,29 @@ def _names(*paths: Path) -> tuple[str, ...]:
     return tuple(name if name == of[0] else f"{name}/…/{of[0]}" for name, of in zip(apart, parts))
 
 
-def read_side(path: Path, name: str) -> Side:
+def read_compared_run(path: Path, name: str) -> ComparedRun:
     """What a folder or a file says. Raises `InputError` if there are no results."""
     if path.is_file():
-        return Side(name, {"": {"": results_in(path)}}, {}, {})
+        return ComparedRun(name, {"": {"": read_results_file(path)}}, {}, {})
     if not path.is_dir():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     if (path / "results.jsonl").is_file():
-        return Side(name, {"": {"": results_in(path / "results.jsonl")}}, {}, {})
+        return ComparedRun(name, {"": {"": read_results_file(path / "results.jsonl")}}, {}, {})
     found: dict[str, dict[str, Sequence[Row]]] = {}
     for model, folder in {"": path, **{model: path / model for model in MODELS}}.items():
         for file in sorted((folder / "bench").glob("*/results.jsonl")):
-            found.setdefault(file.parent.name, {})[MODELS.get(model, "")] = results_in(file)
+            found.setdefault(file.parent.name, {})[MODELS.get(model, "")] = read_results_file(file)
     if not found:
         remedy = "name the folder of a flywheel that has finished, of a stage, or of `homerl bench run`"
         raise InputError("there are no results here", str(path), remedy)
     file = path / RECIPE
-    recipe = in_place(read_yaml(file).data, file) if file.is_file() else {}
+    recipe = relocate_recipe_paths(read_yaml(file).data, file) if file.is_file() else {}
     stages = {stage: path / stage for stage in ("sft", "rlve") if (path / stage).is_dir()} or {recipe.get("run", ""): path}
-    metrics = {stage: read_metrics(folder) for stage, folder in stages.items()}
-    return Side(name, found, moved(recipe, str(recipe.get("out")), "RUN"), metrics)
+    metrics = {stage: read_training_metrics(folder) for stage, folder in stages.items()}
+    return ComparedRun(name, found, replace_path_prefix(recipe, str(recipe.get("out")), "RUN"), metrics)
 
 
-def _lines(first: Side, second: Side) -> Iterator[Line]:
+def _lines(first: ComparedRun, second: ComparedRun) -> Iterator[ComparedModel]:
     """The suites that both have; if each has but one, these two."""
     shared = [(suite, suite) for suite in first.results if suite in second.results]
     alone = (
@@ -165,8 +166,10 @@ def _lines(first: Side, second: Side) -> Iterator[Line]:
             gain = paired_difference(*rows)
             model = after if before == after else f"{after or second.name}, {before or first.name}"
             low, high = gain["interval"]
-            one_share, other_share = (SuccessShare(**success_of([row for row in part if counts(row)])) for part in rows)
-            yield Line(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
+            one_share, other_share = (
+                SuccessShare(**success_with_interval([row for row in part if is_counted_result(row)])) for part in rows
+            )
+            yield ComparedModel(other, model, one_share, other_share, gain["n"], gain["gain"], (low, high))
 
 
 def _alike(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]]) -> bool:
@@ -179,26 +182,30 @@ def _alike(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]])
 # What is shown
 
 
-def comparison_view(found: Comparison) -> Group:
+def comparison_tables(found: RunComparison) -> Group:
     """The sentence and the tables for the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("suite\nmodel")
     for head in (f"{found.first.name}\n95 %", f"{found.second.name}\n95 %", "gain in points\n95 %"):
         table.add_column(head, justify="right", overflow="fold")
     for line in found.lines:  # each cell has two lines, so that it fits in a narrow terminal
-        cells = (f"{line.suite}\n{line.model}", *(_cell(part) for part in (line.first, line.second)), line.gained)
+        cells = (
+            f"{line.suite}\n{line.model}",
+            *(_cell(part) for part in (line.first, line.second)),
+            line.gain_with_interval,
+        )
         table.add_row(*cells, end_section=line.model == found.lines[-1].model)
     table.caption, table.caption_justify = (
         "The intervals are over tasks: another seed may differ more (homerl seeds).",
         "left",
     )
-    parts: list[Any] = [found.sentence, table]
-    if found.differences:
+    parts: list[Any] = [found.verdict_sentence, table]
+    if found.recipe_differences:
         keys = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         keys.add_column("key", no_wrap=True)
         for name in (found.first.name, found.second.name):
             keys.add_column(name, overflow="fold")
-        for row in found.differences:
+        for row in found.recipe_differences:
             keys.add_row(*row)
         parts.append(keys)
     return Group(*parts)
@@ -206,22 +213,28 @@ def comparison_view(found: Comparison) -> Group:
 
 def _cell(share: SuccessShare) -> str:
     low, high = (f"{100 * bound:.1f}" for bound in share.interval)
-    return f"{percent(share.success)}\n{low}–{high}"
+    return f"{format_percent(share.success)}\n{low}–{high}"
 
 
-def write_comparison(found: Comparison, page: Path) -> Path:
+def write_comparison(found: RunComparison, page: Path) -> Path:
     """Write the page, and return its path."""
-    filters = {"percent": percent, "points": points, "explained": glossary_of(default_world()).explained}
-    text = template(Path(__file__).with_name("compare.html.jinja"), **filters).render(
-        found=found, bar=charts.interval_bar, stages={stage: drawn(figures(found, stage)) for stage in ("sft", "rlve")}
+    filters = {
+        "percent": format_percent,
+        "points": format_points,
+        "explained": glossary_of_world(default_world()).explain_terms_as_html,
+    }
+    text = load_template(Path(__file__).with_name("compare.html.jinja"), **filters).render(
+        found=found,
+        bar=charts.interval_bar,
+        stages={stage: nonempty_figures(comparison_figures(found, stage)) for stage in ("sft", "rlve")},
     )
     write_atomic(page, text.encode("utf-8", "replace"))
     return page
 
 
-def figures(found: Comparison, stage: str) -> Iterator[Figure]:
+def comparison_figures(found: RunComparison, stage: str) -> Iterator[ChartFigure]:
     """The curves of a stage of both runs, each pair in one chart."""
     sides = [side.metrics.get(stage, ()) for side in (found.first, found.second)]
     for title, key, share in SFT_CURVES if stage == "sft" else CURVES:
-        one, other = (curve(rows, key) for rows in sides)
-        yield Figure(title, "by update", charts.line_chart(f"{stage}: {title.lower()}", one, share, other))
+        one, other = (metric_curve(rows, key) for rows in sides)
+        yield ChartFigure(title, "by update", charts.line_chart(f"{stage}: {title.lower()}", one, share, other))

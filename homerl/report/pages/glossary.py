@@ -9,10 +9,10 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from homerl.host.pages.glossary import HERE, Glossary, Term, glossary, sections_of
+from homerl.host.pages.glossary import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary
 from homerl.play.metrics.registry import METRICS
 from homerl.worlds.contract import WorldAdapter
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import known_worlds
 
 HEAD = """# Glossary
 
@@ -22,32 +22,35 @@ the metrics, and from `glossary.yaml` in `homerl/host/pages` and in the folder o
 """
 
 
-def glossary_of(world: WorldAdapter) -> Glossary:
+def glossary_of_world(world: WorldAdapter) -> Glossary:
     """The terms that all share, those of a world, and its error classes."""
-    found = glossary(folder_of(world)).terms
-    return Glossary({**{key: Term("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
+    found = load_glossary(folder_of_world(world)).terms
+    return Glossary({**{key: GlossaryTerm("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
 
 
-def folder_of(world: WorldAdapter) -> Path:
+def folder_of_world(world: WorldAdapter) -> Path:
     """The folder that holds everything about a world."""
     return Path(inspect.getfile(type(world))).parent
 
 
-def page(known: Iterable[WorldAdapter] | None = None) -> str:
+def render_glossary_page(known: Iterable[WorldAdapter] | None = None) -> str:
     """The page in Markdown."""
-    known = worlds().values() if known is None else known
+    known = known_worlds().values() if known is None else known
     return HEAD + "".join(f"\n## {title}\n\n{''.join(_lines(terms))}" for title, terms in _sections(known))
 
 
-def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, Term]]]:
-    yield from sections_of(HERE)
-    yield "Metrics of reports", {metric.heading: Term(metric.words) for metric in METRICS.values()}
+def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
+    yield from glossary_sections(HERE)
+    yield "Metrics of reports", {metric.heading: GlossaryTerm(metric.words) for metric in METRICS.values()}
     for world in known:
-        yield from sections_of(folder_of(world))
+        yield from glossary_sections(folder_of_world(world))
         if world.taxonomy != WorldAdapter.taxonomy:
-            yield f"Errors in {world.taxonomy}'s taxonomy", {key: Term("", name) for key, name in world.dimensions.items()}
+            yield (
+                f"Errors in {world.taxonomy}'s taxonomy",
+                {key: GlossaryTerm("", name) for key, name in world.dimensions.items()},
+            )
 
 
-def _lines(terms: Mapping[str, Term]) -> Iterator[str]:
+def _lines(terms: Mapping[str, GlossaryTerm]) -> Iterator[str]:
     for term, said in terms.items():
         yield f"- **{term}**{f' ({said.name})' if said.name and said.means else ''}: {said.means or said.name}\n"

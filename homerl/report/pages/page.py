@@ -15,20 +15,31 @@ from typing import Any
 
 from markupsafe import Markup
 
-from homerl.host.pages.templates import template
-from homerl.play.dialogue import Dialogue, dialogue
-from homerl.play.metrics.contract import percent
+from homerl.host.pages.templates import load_template
+from homerl.play.dialogue import ShownDialogue, show_dialogue
+from homerl.play.metrics.contract import format_percent
 from homerl.play.trajectory import Trajectory
 from homerl.report.pages import charts
-from homerl.report.pages.glossary import glossary_of
-from homerl.report.pages.run import PLAYERS, Row, Run, by_index, columns, curve, kinds, last, outcome_shares, reward_by_step
-from homerl.synth.report import filtered
+from homerl.report.pages.glossary import glossary_of_world
+from homerl.report.pages.run import (
+    PLAYERS,
+    FlywheelRun,
+    Row,
+    curves_by_index,
+    metric_columns,
+    metric_curve,
+    newest_metric,
+    outcome_curves,
+    reward_by_step,
+    success_by_category,
+)
+from homerl.synth.report import count_filter_drops
 from homerl.worlds.contract import WorldAdapter
-from homerl.worlds.registry import default_world, parts_in, world_of, worlds
+from homerl.worlds.registry import default_world, known_worlds, source_parts, world_of
 
 
 @dataclass(frozen=True)
-class Figure:
+class ChartFigure:
     """A chart with its title and note; `legend` lists the CSS classes of its areas, which are also their names."""
 
     title: str
@@ -37,45 +48,45 @@ class Figure:
     legend: tuple[str, ...] = ()
 
 
-def render(run: Run) -> str:
+def render_flywheel_page(run: FlywheelRun) -> str:
     """The page as HTML."""
-    words = glossary_of(world_in(run))
+    words = glossary_of_world(shown_world(run))
     filters: dict[str, Callable[..., Any]] = {
-        "percent": percent,
-        "points": points,
-        "figure": figure,
-        "duration": duration,
-        "kinds": kinds,
+        "percent": format_percent,
+        "points": format_points,
+        "figure": format_figure,
+        "duration": format_duration,
+        "kinds": success_by_category,
     }
-    filters |= {"explained": words.explained, "full": words.in_full}
-    return template(Path(__file__).with_name("report.html.jinja"), **filters).render(
+    filters |= {"explained": words.explain_terms_as_html, "full": words.expand_abbreviations}
+    return load_template(Path(__file__).with_name("report.html.jinja"), **filters).render(
         run=run,
         players=PLAYERS,
         bar=charts.interval_bar,
-        columns=columns(),
-        facts=list(facts(run)),
-        sft=drawn(sft_figures(run.sft)),
-        rlve=drawn(rlve_figures(run.rlve)),
-        difficulty=drawn(difficulty_figures(run.difficulties)),
-        synthesis=list(synthesis(run.synthesis)),
-        drops=drops(run.synthesis),
+        columns=metric_columns(),
+        facts=list(list_run_facts(run)),
+        sft=nonempty_figures(sft_figures(run.sft)),
+        rlve=nonempty_figures(rlve_figures(run.rlve)),
+        difficulty=nonempty_figures(difficulty_figures(run.difficulties)),
+        synthesis=list(list_synthesis_totals(run.synthesis)),
+        drops=list_synthesis_drops(run.synthesis),
         examples=[readable_dialogue(trajectory) for trajectory in run.examples],
         rollouts=[readable_dialogue(trajectory) for trajectory in run.rollouts],
-        commands=list(commands(run)),
+        commands=list(suggest_commands(run)),
     )
 
 
-def world_in(run: Run) -> WorldAdapter:
+def shown_world(run: FlywheelRun) -> WorldAdapter:
     """The world whose words a run's report needs: that of the dialogues which it shows."""
     return world_of(run.examples[0].blueprint) if run.examples else default_world()
 
 
-def readable_dialogue(trajectory: Trajectory) -> Dialogue:
+def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
     """A trajectory for reading, with its goals in words."""
-    return dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
+    return show_dialogue(trajectory, world_of(trajectory.blueprint).goals_in_words(trajectory.blueprint))
 
 
-def facts(run: Run) -> Iterator[tuple[str, str]]:
+def list_run_facts(run: FlywheelRun) -> Iterator[tuple[str, str]]:
     """(name, value) of the run's settings and environment."""
     record, model = run.record, run.recipe.get("model") or {}
     made = model.get("from_scratch") or {}
@@ -88,33 +99,33 @@ def facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "Python", record.get("python") or ""
     yield "Packages", _listing(record.get("packages") or {})
     for name, rows in (("SFT", run.sft), ("RLVE", run.rlve)):
-        yield name, training(rows)
+        yield name, summarise_training(rows)
     yield "Credit", (run.recipe.get("rlve") or {}).get("credit") or ""
 
 
-def training(rows: Sequence[Row]) -> str:
+def summarise_training(rows: Sequence[Row]) -> str:
     """How much a stage trained: updates, tokens, time."""
-    step, tokens, seconds = (last(rows, key) for key in ("step", "num_tokens", "train_runtime"))
+    step, tokens, seconds = (newest_metric(rows, key) for key in ("step", "num_tokens", "train_runtime"))
     parts = [f"{step:,} updates" if step else "", f"{tokens:,.0f} tokens" if tokens else ""]
-    return ", ".join(part for part in [*parts, duration(seconds) if seconds else ""] if part)
+    return ", ".join(part for part in [*parts, format_duration(seconds) if seconds else ""] if part)
 
 
-def sft_figures(rows: Sequence[Row]) -> Iterator[Figure]:
+def sft_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
     """Charts of loss and token accuracy."""
     yield _line("SFT", rows, "Loss", "loss")
     yield _line("SFT", rows, "Token accuracy", "mean_token_accuracy", share=True)
 
 
-def rlve_figures(rows: Sequence[Row]) -> Iterator[Figure]:
+def rlve_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
     """Charts of success, reward, outcomes, learning signal and credit, by update."""
     for title, key, share in CURVES:
         yield _line("RLVE", rows, title, key, share)
-    if any(share for _, share in curve(rows, PREFIXED)):
+    if any(share for _, share in metric_curve(rows, PREFIXED)):
         yield _line("RLVE", rows, "Prefixed rollouts", PREFIXED, share=True)
-    steps, outcomes = outcome_shares(rows)
+    steps, outcomes = outcome_curves(rows)
     areas = charts.stacked_area("Outcome shares by update", steps, outcomes)
-    yield Figure("Outcomes", "share of rollouts", areas, tuple(outcomes))
-    yield _heat("Credit mass", by_index(rows, "credit_by_step/mass"))
+    yield ChartFigure("Outcomes", "share of rollouts", areas, tuple(outcomes))
+    yield _heat("Credit mass", curves_by_index(rows, "credit_by_step/mass"))
     yield _heat("Reward", reward_by_step(rows))
 
 
@@ -128,18 +139,18 @@ CURVES = (
 )
 
 
-def difficulty_figures(difficulties: Sequence[float]) -> Iterator[Figure]:
+def difficulty_figures(difficulties: Sequence[float]) -> Iterator[ChartFigure]:
     """A chart of how hard the synthesised blueprints were."""
     note = f"{len(difficulties):,} blueprints by the share of their rollouts that failed"
-    yield Figure("Difficulty", note, charts.histogram("Blueprints by difficulty", difficulties))
+    yield ChartFigure("Difficulty", note, charts.histogram_chart("Blueprints by difficulty", difficulties))
 
 
-def drawn(figures: Iterator[Figure]) -> list[Figure]:
+def nonempty_figures(figures: Iterator[ChartFigure]) -> list[ChartFigure]:
     """The figures whose charts are not empty."""
     return [shown for shown in figures if shown.chart]
 
 
-def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
+def list_synthesis_totals(stats: Row) -> Iterator[tuple[str, str]]:
     """(name, value) of the synthesis' totals."""
     for name, key, say in TOTALS:
         if key in stats:
@@ -149,29 +160,29 @@ def synthesis(stats: Row) -> Iterator[tuple[str, str]]:
 TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("Blueprints", "blueprints", "{:,}".format),
     ("Rollouts", "rollouts", "{:,}".format),
-    ("Blueprints solved at least once", "generation_success", percent),
-    ("Rollouts that succeed", "rollout_success", percent),
+    ("Blueprints solved at least once", "generation_success", format_percent),
+    ("Rollouts that succeed", "rollout_success", format_percent),
     ("Trajectories kept", "trajectories", "{:,}".format),
-    ("Steps saved by shared prefixes", "steps_saved", percent),
+    ("Steps saved by shared prefixes", "steps_saved", format_percent),
 )
 
 
-def drops(stats: Row) -> list[tuple[str, str, int]]:
+def list_synthesis_drops(stats: Row) -> list[tuple[str, str, int]]:
     """(filter, reason, number of dropped candidates), most frequent first."""
-    found = [(*key.partition(": ")[::2], count) for key, count in filtered(stats.get("dropped") or {}).items()]
+    found = [(*key.partition(": ")[::2], count) for key, count in count_filter_drops(stats.get("dropped") or {}).items()]
     return sorted(found, key=lambda drop: (-drop[2], drop))
 
 
 EXPORT = "my-home-agent"
 
 
-def commands(run: Run) -> Iterator[tuple[str, str]]:
+def suggest_commands(run: FlywheelRun) -> Iterator[tuple[str, str]]:
     """(purpose, command) of possible next steps with this run."""
     out = shlex.quote(str(run.out))
     model = next((name for name in ("rlve", "sft") if (run.out / name / "model").is_dir()), None)
     if run.recipe and run.shown_model != "rlve":
         yield "Go on where this run stopped", f"accelerate launch {out}/recipe.yaml"
-    if model and visited(run.recipe):
+    if model and can_visit_homes(run.recipe):
         yield "Talk with the model", f"homerl chat {out}"
     if model:
         yield "Export the model", f"homerl export {out} --to {EXPORT}"
@@ -188,25 +199,25 @@ def commands(run: Run) -> Iterator[tuple[str, str]]:
         yield "The same with another seed", again
 
 
-def visited(recipe: Row) -> bool:
+def can_visit_homes(recipe: Row) -> bool:
     """Whether a person can visit the homes in which a run's model is measured, or else trained: not in every world."""
     suites = [suite for suite in (recipe.get("bench") or {}).get("suites") or () if not suite.get("benchmark")]
     tasks = (suites[0] if suites else recipe.get("blueprints") or {}).get("recipe") or {}
-    known = (part for part in parts_in(tasks) if part.get("world") in (None, *worlds()))
+    known = (part for part in source_parts(tasks) if part.get("world") in (None, *known_worlds()))
     return any(world_of(part).visits for part in known)
 
 
-def points(share: float) -> str:
+def format_points(share: float) -> str:
     """A difference of shares in percentage points, with its sign."""
-    return charts.signed(f"{100 * share:+.1f}")
+    return charts.with_minus_sign(f"{100 * share:+.1f}")
 
 
-def figure(value: float) -> str:
+def format_figure(value: float) -> str:
     """A number with three significant digits."""
-    return charts.signed(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
+    return charts.with_minus_sign(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds in a readable unit: s, min or h."""
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -221,16 +232,16 @@ def _ends(points: Sequence[charts.Point], say: Callable[[float], str]) -> str:
     return f"{say(fmean(values[:tenth]))} → {say(fmean(values[-tenth:]))}".replace(" % →", " →")
 
 
-def _line(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> Figure:
-    points = curve(rows, key)
+def _line(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> ChartFigure:
+    points = metric_curve(rows, key)
     chart = charts.line_chart(f"{stage}: {title.lower()} by update", points, share)
-    return Figure(title, _ends(points, percent if share else figure), chart)
+    return ChartFigure(title, _ends(points, format_percent if share else format_figure), chart)
 
 
-def _heat(title: str, curves: Mapping[int, Sequence[charts.Point]]) -> Figure:
+def _heat(title: str, curves: Mapping[int, Sequence[charts.Point]]) -> ChartFigure:
     values = [value for curve in curves.values() for _, value in curve]
     note = "by step; orange below 0" if min(values, default=0.0) < 0 else "by step of the episode"
-    return Figure(title, note, charts.heat_map(f"{title} by step of the episode and update", curves))
+    return ChartFigure(title, note, charts.heat_map(f"{title} by step of the episode and update", curves))
 
 
 def _listing(values: Mapping[str, Any]) -> str:

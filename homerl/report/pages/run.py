@@ -21,7 +21,7 @@ from homerl.envs.core.documents import read_json
 from homerl.host.recipe.place import RECIPE, RECORD
 from homerl.play.metrics.contract import Mean
 from homerl.play.metrics.registry import METRICS
-from homerl.play.trajectory import Outcome, Trajectory, at_row, from_row, read_rows
+from homerl.play.trajectory import Outcome, Trajectory, locate_row_errors, read_rows, trajectory_from_row
 
 MODELS = {"untrained": "untrained", "sft": "after SFT", "rlve": "after RLVE"}
 PLAYERS = MODELS | {"expert": "expert (upper bound)"}  # whose scores a run holds; the expert knows the solution
@@ -29,13 +29,13 @@ EXAMPLES = 3
 Row = Mapping[str, Any]
 
 
-def columns() -> list[Mean]:
+def metric_columns() -> list[Mean]:
     """The metrics that a flywheel's tables show beside success."""
     return [metric for metric in METRICS.values() if metric.column]
 
 
 @dataclass(frozen=True)
-class Run:
+class FlywheelRun:
     """The content of a run's folder; `scores` and `gains` are by suite, in the recipe's order."""
 
     out: Path
@@ -64,7 +64,7 @@ class Run:
         return any("expert" in by_model for by_model in self.scores.values())
 
 
-def read_run(out: Path) -> Run:
+def read_flywheel_run(out: Path) -> FlywheelRun:
     """Read a run's folder, complete or not."""
     recipe_text = _text(out / RECIPE)
     recipe = yaml.safe_load(recipe_text) or {}
@@ -73,7 +73,7 @@ def read_run(out: Path) -> Run:
     shown = next((model for model in reversed(MODELS) if model in benchmarked), None)
     suite = next((suite for suite, by_model in scores.items() if shown in by_model), None)
     updates = sorted((out / "rlve/rollouts").glob("update_*.jsonl"))
-    return Run(
+    return FlywheelRun(
         out=out,
         recipe=recipe,
         recipe_text=recipe_text,
@@ -83,35 +83,35 @@ def read_run(out: Path) -> Run:
         gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
         synthesis=_mapping(out / "synth/stats.json"),
         difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl") if row.get("rollouts")),
-        sft=read_metrics(out / "sft"),
-        rlve=read_metrics(out / "rlve"),
+        sft=read_training_metrics(out / "sft"),
+        rlve=read_training_metrics(out / "rlve"),
         shown_model=shown,
-        examples=first_of_each(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
-        rollouts=first_of_each(updates[-1], 1) if updates else (),
+        examples=first_of_each_outcome(out / f"{shown}/bench/{suite}/trajectories.jsonl", EXAMPLES),
+        rollouts=first_of_each_outcome(updates[-1], 1) if updates else (),
     )
 
 
-def first_of_each(path: Path, n: int) -> tuple[Trajectory, ...]:
+def first_of_each_outcome(path: Path, n: int) -> tuple[Trajectory, ...]:
     """The first n successes, then the first n failures of a file of trajectories."""
     found: dict[bool, list[Trajectory]] = {True: [], False: []}
     for number, row in enumerate(read_rows(path) if path.is_file() else (), 1):
-        with at_row(f"{path}:{number}"):
+        with locate_row_errors(f"{path}:{number}"):
             outcome = Outcome(row["outcome"])
             kind = found[outcome is Outcome.SUCCESS]
-            if outcome.counts and len(kind) < n:
-                kind.append(from_row(row))
+            if outcome.is_counted and len(kind) < n:
+                kind.append(trajectory_from_row(row))
         if all(len(kind) == n for kind in found.values()):
             break
     return (*found[True], *found[False])
 
 
-def curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
+def metric_curve(rows: Sequence[Row], key: str) -> list[tuple[float, float]]:
     """(step, value) of each row with a finite value of `key`; for rows of one step, the last."""
     points = {row["step"]: row[key] for row in rows if _is_finite(row.get(key))}
     return sorted(points.items())
 
 
-def kinds(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
+def success_by_category(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
     """Success by category and model, with intervals; by family, without intervals, if there are no categories."""
     found: dict[str, dict[str, Row]] = {}
     for model, score in by_model.items():
@@ -121,15 +121,15 @@ def kinds(by_model: Mapping[str, Row]) -> dict[str, dict[str, Row]]:
     return dict(sorted(found.items()))
 
 
-def by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
+def curves_by_index(rows: Sequence[Row], prefix: str) -> dict[int, list[tuple[float, float]]]:
     """The curves of `prefix/0`, `prefix/1`, ..., by that index."""
     indices = {int(key.rpartition("/")[2]) for row in rows for key in row if key.startswith(f"{prefix}/")}
-    return {index: curve(rows, f"{prefix}/{index}") for index in sorted(indices)}
+    return {index: metric_curve(rows, f"{prefix}/{index}") for index in sorted(indices)}
 
 
-def outcome_shares(rows: Sequence[Row]) -> tuple[list[float], dict[str, list[float]]]:
+def outcome_curves(rows: Sequence[Row]) -> tuple[list[float], dict[str, list[float]]]:
     """(steps, the share of each outcome at each step); an outcome missing at a step has share 0."""
-    curves = {str(outcome): dict(curve(rows, f"outcome/{outcome}")) for outcome in Outcome}
+    curves = {str(outcome): dict(metric_curve(rows, f"outcome/{outcome}")) for outcome in Outcome}
     steps = sorted({step for points in curves.values() for step in points})
     return steps, {name: [points.get(s, 0.0) for s in steps] for name, points in curves.items() if points}
 
@@ -145,7 +145,7 @@ def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
     return {index: sorted(points.items()) for index, points in sorted(totals.items())}
 
 
-def last(rows: Sequence[Row], key: str) -> Any:
+def newest_metric(rows: Sequence[Row], key: str) -> Any:
     """The newest value of a metric, or None."""
     return next((row[key] for row in reversed(rows) if key in row), None)
 
@@ -166,7 +166,7 @@ def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
 def _gain(out: Path, suite: str) -> Row | None:
     """RLVE's paired gain over SFT on a suite, over episodes that count for both; None if there are none."""
     paths = [out / model / "bench" / suite / "results.jsonl" for model in ("sft", "rlve")]
-    before, after = ([row for row in _lines(path) if Outcome(row["outcome"]).counts] for path in paths)
+    before, after = ([row for row in _lines(path) if Outcome(row["outcome"]).is_counted] for path in paths)
     shared = {row["id"] for row in before} & {row["id"] for row in after}
     return paired_difference(before, after) if shared else None
 
@@ -197,7 +197,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def read_metrics(folder: Path) -> tuple[Row, ...]:
+def read_training_metrics(folder: Path) -> tuple[Row, ...]:
     """What a training logged in its folder; empty if there is nothing."""
     return tuple(_lines(folder / "metrics.jsonl"))
 

@@ -8,6 +8,6 @@ Invariant: a group of zero variance (its rollouts all earned the same) has advan
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("credit")
+__path__ += added_plugin_folders("credit")

@@ -20,29 +20,29 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import PerStep, normalised, returns_to_go
+from homerl.train.credit.common import PerStep, compute_returns_to_go, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
-from homerl.train.credit.trajectory import trajectory_credit
+from homerl.train.credit.trajectory import compute_trajectory_credit
 
 States = Sequence[Sequence[str]]
 
 
-def anchor_credit(group: PerStep, states: States) -> list[list[float]]:
+def compute_anchor_credit(group: PerStep, states: States) -> list[list[float]]:
     """Advantages by rollout and step. `states[i][t]` names the state of step t of rollout i."""
-    credit = trajectory_credit(group)
-    returns = [returns_to_go(rewards) for rewards in group]
+    credit = compute_trajectory_credit(group)
+    returns = [compute_returns_to_go(rewards) for rewards in group]
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, row in enumerate(states):
         for t, state in enumerate(row):
             places[state].append((i, t))
     for same in places.values():
         values = np.array([returns[i][t] for i, t in same])
-        for (i, t), value in zip(same, normalised(values, values), strict=True):
+        for (i, t), value in zip(same, normalise_values(values, values), strict=True):
             credit[i][t] += float(value)
     return credit
 
 
-def recurrence(groups: Sequence[States]) -> dict[str, float]:
+def measure_state_recurrence(groups: Sequence[States]) -> dict[str, float]:
     """`coverage`: the share of steps whose state recurs. `singletons`: the share of states that occur once."""
     counts = [Counter(state for row in group for state in row) for group in groups]
     steps = sum(count.total() for count in counts)
@@ -64,11 +64,11 @@ class AnchorCredit(CreditMode[Model]):
 
     def rule(self, group: Group, settings: Model) -> list[list[float]]:
         """Advantages of the trajectory plus those of the state."""
-        return anchor_credit([played.rewards for played in group], [played.states for played in group])
+        return compute_anchor_credit([played.rewards for played in group], [played.states for played in group])
 
     def metrics(self, groups: Sequence[Group], settings: Model) -> Mapping[str, float]:
         """How often states recur."""
-        return recurrence([[played.states for played in group] for group in groups])
+        return measure_state_recurrence([[played.states for played in group] for group in groups])
 
 
 MODE = AnchorCredit()

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import homerl.train.credit
-from homerl.envs.core.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.train.credit.common import TOLERANCE
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
@@ -26,22 +26,22 @@ class CreditSettings(Protocol):
 
 
 @cache
-def modes() -> Mapping[str, CreditMode[Any]]:
+def list_credit_modes() -> Mapping[str, CreditMode[Any]]:
     """Every credit mode by name."""
-    return in_order(discover(homerl.train.credit, "MODE", CreditMode, NOT_MODES))
+    return sort_plugins(discover(homerl.train.credit, "MODE", CreditMode, NOT_MODES))
 
 
-def mode_of(settings: CreditSettings) -> CreditMode[Any]:
+def chosen_credit_mode(settings: CreditSettings) -> CreditMode[Any]:
     """The mode that a recipe's `rlve` chooses."""
-    return modes()[settings.credit]
+    return list_credit_modes()[settings.credit]
 
 
-def rule_of(settings: CreditSettings) -> Rule:
+def make_advantage_rule(settings: CreditSettings) -> Rule:
     """The rule of the recipe's mode, with the recipe's settings; zeros for a group of zero variance."""
-    mode = mode_of(settings)
+    mode = chosen_credit_mode(settings)
 
     def rule(group: Group) -> list[list[float]]:
-        if not has_variance(group):
+        if not has_return_variance(group):
             return [[0.0] * len(played.rewards) for played in group]
         credit = iter(mode.rule([played for played in group if played.counts], settings))
         return [next(credit) if played.counts else [0.0] * len(played.rewards) for played in group]
@@ -49,7 +49,7 @@ def rule_of(settings: CreditSettings) -> Rule:
     return rule
 
 
-def has_variance(group: Group) -> bool:
+def has_return_variance(group: Group) -> bool:
     """Whether the returns of a group's rollouts that count vary, so that there is something to compare.
 
     Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
@@ -58,12 +58,12 @@ def has_variance(group: Group) -> bool:
     return any(abs(value - returns[0]) > TOLERANCE for value in returns)
 
 
-def assign(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
+def assign_advantages(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
     """Apply `rule` (see `rule_of`) to each group of rollouts. Raises `ValueError` if they do not divide into groups."""
-    return [credit for group in in_groups(rollouts, group_size) for credit in rule(group)]
+    return [credit for group in split_into_groups(rollouts, group_size) for credit in rule(group)]
 
 
-def in_groups(rollouts: Sequence[CreditInput], size: int) -> list[Sequence[CreditInput]]:
+def split_into_groups(rollouts: Sequence[CreditInput], size: int) -> list[Sequence[CreditInput]]:
     """The groups of `size` rollouts. Raises `ValueError` if the rollouts do not divide into groups."""
     if len(rollouts) % size:
         raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")

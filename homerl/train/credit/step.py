@@ -17,9 +17,9 @@ import numpy as np
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import EPSILON, PerStep, normalised, returns_to_go
+from homerl.train.credit.common import EPSILON, PerStep, compute_returns_to_go, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
-from homerl.train.credit.values import state_credit
+from homerl.train.credit.values import compute_state_credit
 
 
 class StepKeys(Model):
@@ -32,24 +32,24 @@ class StepKeys(Model):
     )
 
 
-def step_credit(group: PerStep) -> list[list[float]]:
+def compute_step_credit(group: PerStep) -> list[list[float]]:
     """A[i][t] = (G[i][t] - b_t) / (std + ε), with the mean b_t at the index; the deviation is that of all steps."""
-    returns = [returns_to_go(rewards) for rewards in group]
+    returns = [compute_returns_to_go(rewards) for rewards in group]
     longest = max(map(len, returns))
     means = [np.mean([row[t] for row in returns if len(row) > t]) for t in range(longest)]
     centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
     pool = np.concatenate(centred)
-    return [normalised(row, pool).tolist() for row in centred]
+    return [normalise_values(row, pool).tolist() for row in centred]
 
 
-def siblings(groups: Sequence[PerStep]) -> dict[str, float]:
+def measure_lone_steps(groups: Sequence[PerStep]) -> dict[str, float]:
     """`alone`: the share of steps that are the only one of their group at their index, so that `index` gives them 0."""
     reached = [Counter(t for rewards in group for t in range(len(rewards))) for group in groups]
     steps = sum(count.total() for count in reached)
     return {"step/alone": sum(times == 1 for count in reached for times in count.values()) / max(1, steps)}
 
 
-def scaled(credit: PerStep) -> list[list[float]]:
+def scale_advantages(credit: PerStep) -> list[list[float]]:
     """Each advantage over (the deviation of all of them + ε). They are centred already, each state by its own value."""
     pool = [value for row in credit for value in row]
     deviation = float(np.std(pool, ddof=1)) if len(pool) > 1 else 0.0
@@ -65,12 +65,12 @@ class StepCredit(CreditMode[StepKeys]):
     def rule(self, group: Group, settings: StepKeys) -> list[list[float]]:
         """Normalised returns-to-go, or the advantages of states over their deviation."""
         if settings.baseline == "state":
-            return scaled(state_credit(group))
-        return step_credit([played.rewards for played in group])
+            return scale_advantages(compute_state_credit(group))
+        return compute_step_credit([played.rewards for played in group])
 
     def metrics(self, groups: Sequence[Group], settings: StepKeys) -> Mapping[str, float]:
         """How many steps `baseline: index` cannot compare."""
-        return siblings([[played.rewards for played in group] for group in groups])
+        return measure_lone_steps([[played.rewards for played in group] for group in groups])
 
 
 MODE = StepCredit()

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import PerStep, normalised
+from homerl.train.credit.common import PerStep, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
 
 
-def trajectory_credit(group: PerStep) -> list[list[float]]:
+def compute_trajectory_credit(group: PerStep) -> list[list[float]]:
     """(R_i - mean R) / (std R + ε) for every step of rollout i. The deviation is the sample's (n - 1), as in TRL."""
     totals = np.array([sum(rewards) for rewards in group])
-    return [[float(a)] * len(rewards) for a, rewards in zip(normalised(totals, totals), group, strict=True)]
+    return [[float(a)] * len(rewards) for a, rewards in zip(normalise_values(totals, totals), group, strict=True)]
 
 
 class TrajectoryCredit(CreditMode[Model]):
@@ -27,7 +27,7 @@ class TrajectoryCredit(CreditMode[Model]):
 
     def rule(self, group: Group, settings: Model) -> list[list[float]]:
         """Normalised returns."""
-        return trajectory_credit([played.rewards for played in group])
+        return compute_trajectory_credit([played.rewards for played in group])
 
 
 MODE = TrajectoryCredit()

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from homerl.train.credit.common import returns_to_go
+from homerl.train.credit.common import compute_returns_to_go
 from homerl.train.credit.contract import CreditInput, Group
 
 LAMBDA = 0.5  # λ: how much of what came after the next step counts, beside the value of the next state
@@ -34,19 +34,19 @@ class ReturnSum:
     count: int = 0
     own: dict[int, tuple[float, int]] = field(default_factory=lambda: defaultdict(lambda: (0.0, 0)))
 
-    def add(self, rollout: int, value: float) -> None:
+    def add_return(self, rollout: int, value: float) -> None:
         """Note a return of a rollout."""
         self.total, self.count = self.total + value, self.count + 1
         own, times = self.own[rollout]
         self.own[rollout] = own + value, times + 1
 
-    def of_others(self, rollout: int) -> tuple[float, int]:
+    def returns_of_others(self, rollout: int) -> tuple[float, int]:
         """The sum and the number of the returns of all rollouts but one."""
         own, times = self.own.get(rollout, (0.0, 0))
         return self.total - own, self.count - times
 
 
-class Values:
+class StateValues:
     """V for the states of a group."""
 
     def __init__(self, group: Group, shrinkage: float = SHRINKAGE) -> None:
@@ -54,14 +54,14 @@ class Values:
         self.states: dict[str, ReturnSum] = defaultdict(ReturnSum)
         self.indices: dict[int, ReturnSum] = defaultdict(ReturnSum)
         for i, played in enumerate(group):
-            for t, (state, value) in enumerate(zip(_states(played), returns_to_go(played.rewards), strict=True)):
-                self.states[state].add(i, value)
-                self.indices[t].add(i, value)
+            for t, (state, value) in enumerate(zip(_states(played), compute_returns_to_go(played.rewards), strict=True)):
+                self.states[state].add_return(i, value)
+                self.indices[t].add_return(i, value)
 
-    def at(self, rollout: int, step: int, state: str, unmet: float) -> float:
+    def estimate_state_value(self, rollout: int, step: int, state: str, unmet: float) -> float:
         """V of a state at a step of a rollout, from the other rollouts; `unmet` if no other was in it or came so far."""
-        sum_state, visits = self.states[state].of_others(rollout) if state in self.states else (0.0, 0)
-        sum_index, reached = self.indices[step].of_others(rollout) if step in self.indices else (0.0, 0)
+        sum_state, visits = self.states[state].returns_of_others(rollout) if state in self.states else (0.0, 0)
+        sum_index, reached = self.indices[step].returns_of_others(rollout) if step in self.indices else (0.0, 0)
         prior = sum_index / reached if reached else None
         weight = self.shrinkage if prior is not None else 0.0
         if visits + weight == 0:
@@ -69,21 +69,21 @@ class Values:
         return (sum_state + weight * (prior or 0.0)) / (visits + weight)
 
 
-def state_credit(group: Group, lam: float = LAMBDA, shrinkage: float = SHRINKAGE) -> list[list[float]]:
+def compute_state_credit(group: Group, lam: float = LAMBDA, shrinkage: float = SHRINKAGE) -> list[list[float]]:
     """Advantages by rollout and step, not yet scaled: generalized advantage estimation with V from siblings.
 
     With δ_t = r_t + V(s_{t+1}) - V(s_t), the advantage is A_t = Σ_k λ^k δ_{t+k}; λ is `lam`. V after the end is 0.
     λ = 1 gives G_t - V(s_t), which is unbiased whatever V is. A smaller λ trusts V for what comes later: less of the
     noise of later steps, and a bias as large as the error of V.
     """
-    values = Values(group, shrinkage)
+    values = StateValues(group, shrinkage)
     return [_gae(i, played, values, lam) for i, played in enumerate(group)]
 
 
-def _gae(rollout: int, played: CreditInput, values: Values, lam: float) -> list[float]:
+def _gae(rollout: int, played: CreditInput, values: StateValues, lam: float) -> list[float]:
     """A_t of one rollout."""
-    states = zip(_states(played), returns_to_go(played.rewards), strict=True)
-    known = [values.at(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
+    states = zip(_states(played), compute_returns_to_go(played.rewards), strict=True)
+    known = [values.estimate_state_value(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
     return list(_backwards(played.rewards, [*known, 0.0], lam))[::-1]
 
 

@@ -20,14 +20,14 @@ LEAST = 0.1  # of 4 p (1 - p): also what is always or never solved is played now
 KEPT = 0.8  # weight of the older rate after each update
 
 
-class Balance:
+class MixtureBalance:
     """The running success rates of the parts. `part_of` names the part of a blueprint's seed."""
 
     def __init__(self, part_of: Callable[[int], str], temperature: float) -> None:
         self.part_of, self.temperature = part_of, temperature
         self.rates: dict[str, float] = {}
 
-    def learn(self, results: Iterable[tuple[int, bool]]) -> None:
+    def update_success_rates(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the rates from pairs (blueprint seed, success) of an update's rollouts."""
         by_part: dict[str, list[bool]] = defaultdict(list)
         for seed, success in results:
@@ -36,7 +36,7 @@ class Balance:
             now = sum(successes) / len(successes)
             self.rates[name] = KEPT * self.rates[name] + (1 - KEPT) * now if name in self.rates else now
 
-    def chance(self, seed: int) -> float:
+    def play_probability(self, seed: int) -> float:
         """The probability that the blueprint of this seed is played, in (0, 1]."""
         name = self.part_of(seed)
         if name not in self.rates:
@@ -45,6 +45,6 @@ class Balance:
         most: float = (signal[name] / max(signal.values())) ** (1 / self.temperature)
         return most
 
-    def load(self, rates: Mapping[str, float]) -> None:
+    def restore_rates(self, rates: Mapping[str, float]) -> None:
         """Restore the rates."""
         self.rates = dict(rates)

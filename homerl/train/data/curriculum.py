@@ -22,7 +22,7 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.play.trajectory import read_rows
-from homerl.train.data.balance import Balance
+from homerl.train.data.balance import MixtureBalance
 from homerl.train.recipe import BlueprintSource, CurriculumSettings
 
 LEAST = 0.1  # probability of playing a blueprint that is never or always solved
@@ -32,7 +32,7 @@ Place = tuple[int, int]  # a position of the order, and the blueprint seed there
 
 
 @dataclass(frozen=True)
-class Draw:
+class GroupDraw:
     """A drawn group: its number in the run (from 0), the seed of its blueprint, and those of its replacements in turn."""
 
     number: int
@@ -40,7 +40,7 @@ class Draw:
     replacements: tuple[int, ...] = ()
 
     @property
-    def seeds(self) -> tuple[int, ...]:
+    def blueprint_seeds(self) -> tuple[int, ...]:
         """The seeds of its blueprints in the order in which they are played."""
         return (self.seed, *self.replacements)
 
@@ -53,7 +53,7 @@ class Curriculum:
     ) -> None:
         self.settings, self.source, self.seed = settings, source, seed
         parts = source.recipe.part_of if settings.temperature else None
-        self.balance = Balance(parts, settings.temperature) if parts and settings.temperature else None
+        self.balance = MixtureBalance(parts, settings.temperature) if parts and settings.temperature else None
         self.difficulty = difficulty or {}
         self.position = self.skipped = self.count = 0
         self.success_rates: dict[int, tuple[float, int]] = {}
@@ -62,7 +62,7 @@ class Curriculum:
         self.returned: list[Place] = []  # drawn and not needed, ascending
         self.epoch: tuple[int, list[int]] | None = None
 
-    def draw(self, count: int) -> list[Draw]:
+    def draw_groups(self, count: int) -> list[GroupDraw]:
         """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
         again = [self.unfinished.popleft() for _ in range(min(count, len(self.unfinished)))]
         fresh = range(self.count, self.count + count - len(again))
@@ -72,7 +72,7 @@ class Curriculum:
         self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
         return [_drawn(number, self.drawn[number]) for number, _ in groups]
 
-    def train(self, replaced: Mapping[int, int]) -> None:
+    def mark_trained(self, replaced: Mapping[int, int]) -> None:
         """Note that training on groups has begun, so that a resumed run does not play them again.
 
         `replaced` has how often each was replaced, by number. Replacements that were not needed are put back.
@@ -96,7 +96,7 @@ class Curriculum:
         self.position += 1
         return self.position - 1, self._at(self.position - 1)
 
-    def learn(self, results: Iterable[tuple[int, bool]]) -> None:
+    def update_success_rates(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the running success rates from pairs (blueprint seed, success) of rollouts.
 
         An older rate counts half after each update, since the policy changes.
@@ -104,7 +104,7 @@ class Curriculum:
         by_seed: dict[int, list[bool]] = {}
         results = list(results)
         if self.balance:
-            self.balance.learn(results)
+            self.balance.update_success_rates(results)
         for seed, success in results:
             by_seed.setdefault(seed, []).append(success)
         for seed, successes in by_seed.items():
@@ -112,13 +112,13 @@ class Curriculum:
             now = sum(successes) / len(successes)
             self.success_rates[seed] = (now if not plays else (before + now) / 2, plays + 1)
 
-    def metrics(self) -> dict[str, float]:
+    def curriculum_metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
         share = self.skipped / self.position if self.position else 0.0
         gone = self.position - len(self._unused())
         return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
-    def state(self) -> dict[str, Any]:
+    def checkpoint_state(self) -> dict[str, Any]:
         """The state as plain data, for `load`."""
         tally = [[seed, *result] for seed, result in self.success_rates.items()]
         unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
@@ -132,13 +132,13 @@ class Curriculum:
             "unfinished": [[number, *place] for number, place in sorted(unfinished)],
         }
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def restore_state(self, state: Mapping[str, Any]) -> None:
         """Restore a state that `state` returned."""
         self.position, self.skipped, self.count = state["position"], state["passed_over"], state["count"]
         self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
         self.returned = [(position, seed) for position, seed in state["held"]]
         if self.balance:
-            self.balance.load(state.get("parts", {}))
+            self.balance.restore_rates(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
     def _unused(self) -> list[Place]:
@@ -151,7 +151,7 @@ class Curriculum:
 
         A blueprint without a known success rate p is always played, as far as the balance of worlds lets it.
         """
-        chance = self.balance.chance(seed) if self.balance else 1.0
+        chance = self.balance.play_probability(seed) if self.balance else 1.0
         if self.settings.by == "success" and seed in self.success_rates:
             success, _ = self.success_rates[seed]
             chance *= max(LEAST, 4 * success * (1 - success))
@@ -170,9 +170,9 @@ class Curriculum:
         return sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
 
 
-def _drawn(number: int, places: list[Place]) -> Draw:
+def _drawn(number: int, places: list[Place]) -> GroupDraw:
     (_, seed), *replacements = places
-    return Draw(number, seed, tuple(seed for _, seed in replacements))
+    return GroupDraw(number, seed, tuple(seed for _, seed in replacements))
 
 
 def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float | None]:
@@ -186,7 +186,7 @@ def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float | None]:
     raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
 
 
-def difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
+def read_difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
     """The difficulty of each blueprint seed: 1 - its verified success rate in a synthesis of the same blueprints.
 
     Where servers failed it is not known, so such a blueprint has the mean of the others. It is empty unless the recipe

@@ -19,8 +19,10 @@ from accelerate import PartialState
 
 from homerl.envs.core.documents import InputError
 from homerl.models.policy import chat_format, controls
-from homerl.models.policy.chat_format import with_mask  # by its name: a module would be pickled with all that it holds
-from homerl.play.trajectory import at_row, read_rows, unlearnt_in
+from homerl.models.policy.chat_format import (
+    encode_with_mask,  # by its name: a module would be pickled with all that it holds
+)
+from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, read_rows
 from homerl.train.refusals import world_size
 from homerl.train.rows.rows import IGNORE_INDEX
 
@@ -41,7 +43,7 @@ def load_dialogues(data: str) -> Dataset:
     from datasets import Features, List, Value, disable_progress_bars, load_dataset
 
     disable_progress_bars()
-    path = data_file(data)
+    path = trajectories_file(data)
     if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
         raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
     rows = (
@@ -54,40 +56,45 @@ def load_dialogues(data: str) -> Dataset:
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
     features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
     unused = [column for column in rows.column_names if column not in kept]
-    processes, rule = processes_for(rows, world_size()), {"rule": inspect.getsource(unlearnt_in), "data": str(path)}
-    return rows.map(with_unlearnt, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes)
+    processes, rule = (
+        count_map_processes(rows, world_size()),
+        {"rule": inspect.getsource(find_unlearnt_messages), "data": str(path)},
+    )
+    return rows.map(
+        add_unlearnt_messages, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes
+    )
 
 
-def prompts_in(rows: Any) -> list[str]:
+def list_system_prompts(rows: Any) -> list[str]:
     """The system prompt of each dialogue; empty where it has none."""
     first = (row["messages"][0] for row in rows.select_columns("messages"))
     return [message["content"] if message["role"] == "system" else "" for message in first]
 
 
-def with_unlearnt(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
+def add_unlearnt_messages(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
     """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
 
     Raises `InputError` for a row that is no dialogue.
     """
-    with at_row(f"{data}:{index + 1}"):
+    with locate_row_errors(f"{data}:{index + 1}"):
         listed = json.loads(row["tools"])
         if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
             raise TypeError("its tools are no list of schemas")
-        return {"unlearnt": unlearnt_in(row)}
+        return {"unlearnt": find_unlearnt_messages(row)}
 
 
-def data_file(data: str) -> Path:
+def trajectories_file(data: str) -> Path:
     """`trajectories.jsonl` in a folder of trajectories; any other name is returned as it is."""
     return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
 
 
-def processes_for(rows: Dataset, ranks: int = 1) -> int | None:
+def count_map_processes(rows: Dataset, ranks: int = 1) -> int | None:
     """The number of processes with which each of so many ranks maps rows at the same time; None for the rank alone."""
     count = min((os.cpu_count() or 1) // ranks, len(rows) // FEW)
     return count if count > 1 else None
 
 
-def tokenized(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, data: str) -> Dataset:
+def tokenize_dialogues(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, data: str) -> Dataset:
     """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORE_INDEX`), their number (`length`),
     and how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
 
@@ -95,21 +102,23 @@ def tokenized(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, d
     """
 
     def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
-        with at_row(f"{where}:{index + 1}", UNWRITTEN):
-            ids, mask = with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+        with locate_row_errors(f"{where}:{index + 1}", UNWRITTEN):
+            ids, mask = encode_with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
         said = np.asarray(mask, dtype=bool)
-        labels = learnt_labels(ids, said, row["unlearnt"], loss_on)
+        labels = label_learnt_tokens(ids, said, row["unlearnt"], loss_on)
         return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
 
     state = PartialState()
     # the cache knows functions of modules by their names alone
-    rules = "".join(inspect.getsource(one) for one in (learnt_labels, controls, chat_format))
-    rule = {"rule": rules, "where": str(data_file(data))}
+    rules = "".join(inspect.getsource(one) for one in (label_learnt_tokens, controls, chat_format))
+    rule = {"rule": rules, "where": str(trajectories_file(data))}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
-        return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=processes_for(rows))
+        return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=count_map_processes(rows))
 
 
-def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant") -> list[int]:
+def label_learnt_tokens(
+    ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant"
+) -> list[int]:
     """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`.
 
     Or of all tokens but these, up to the assistant's last.
@@ -122,7 +131,7 @@ def learnt_labels(ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int],
     return labels
 
 
-def refuse_unfit(dialogues: Dataset, limit: int, data: str) -> None:
+def refuse_unfit_dialogues(dialogues: Dataset, limit: int, data: str) -> None:
     """Raise `InputError` for the first dialogue with more than `limit` tokens, or in which the assistant says nothing."""
     for number, (length, said) in enumerate(zip(dialogues["length"], dialogues["said"], strict=True), 1):
         where = f"{data}:{number}"

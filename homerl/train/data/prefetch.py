@@ -18,9 +18,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
-from homerl.train.data.curriculum import Draw
+from homerl.train.data.curriculum import GroupDraw
 from homerl.train.data.queue import GroupQueue
-from homerl.train.data.supply import Batch, Supply
+from homerl.train.data.supply import RolloutBatch, RolloutSupply
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -31,43 +31,43 @@ class RolloutPrefetcher:
     `updates` is the number of updates in the run: no group is drawn that none of them would take.
     """
 
-    def __init__(self, supply: Supply, k: int, updates: int) -> None:
+    def __init__(self, supply: RolloutSupply, k: int, updates: int) -> None:
         self.supply, self.k, self.updates = supply, k, updates
         self.run, self.begin = _beside() if k else _here()
-        self.queue = GroupQueue(len(supply.ranks.mine(supply.groups)), k)
+        self.queue = GroupQueue(len(supply.ranks.rank_share(supply.groups)), k)
         self.first: int | None = None  # the update with which this process began
 
-    def take(self, update: int, sync: Callable[[], None]) -> Batch:
+    def take_batch(self, update: int, sync: Callable[[], None]) -> RolloutBatch:
         """Return the batch of an update, played and credited.
 
         `sync` sends this update's weights to the sampler. Groups that were begun earlier are waited for before it.
         """
-        early = self.queue.take(update) if self.k and self.first is not None else None
+        early = self.queue.take_groups(update) if self.k and self.first is not None else None
         sync()
         self.first = first = update if self.first is None else self.first
 
         def begun(updates: int, share: int) -> int:
             """The number of groups that a rank of this share has begun when so many updates have been trained on."""
-            return min((self.updates - first) * share, updates * share + groups_ahead(share, self.k)) if updates else 0
+            return min((self.updates - first) * share, updates * share + count_groups_ahead(share, self.k)) if updates else 0
 
-        draws = self.supply.draw(lambda share: begun(update + 1 - first, share) - begun(update - first, share))
+        draws = self.supply.draw_groups(lambda share: begun(update + 1 - first, share) - begun(update - first, share))
         if not self.k:
-            return self.supply.finish(self.run(self.supply.play(draws)))
+            return self.supply.finish_batch(self.run(self.supply.play_groups(draws)))
         for draw in draws:
             self.begin(self._play(draw))
-        return self.supply.finish(early or self.queue.take(update))
+        return self.supply.finish_batch(early or self.queue.take_groups(update))
 
-    async def _play(self, draw: Draw) -> None:
+    async def _play(self, draw: GroupDraw) -> None:
         def begins() -> None:
-            self.queue.begin(draw.number, self.supply.player.engine.version)
+            self.queue.mark_begun(draw.number, self.supply.player.engine.version)
 
         try:
-            self.queue.end(await self.supply.play_group(draw, begins))
+            self.queue.mark_ended(await self.supply.play_group(draw, begins))
         except BaseException as error:  # the trainer's thread, which waits for the group, raises it
-            self.queue.fail(error)
+            self.queue.fail_with(error)
 
 
-def groups_ahead(share: int, k: int) -> int:
+def count_groups_ahead(share: int, k: int) -> int:
     """The number of groups that a rank plays while it trains, if it trains on `share` groups in an update."""
     return -(-share * (k + 1) // 2) if k else 0
 

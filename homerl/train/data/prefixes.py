@@ -23,11 +23,11 @@ from pathlib import Path
 from homerl.envs.core.documents import InputError
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
-from homerl.play.loop import listen, replies_from, waits_for_user
-from homerl.play.replay import replay, reply_of
+from homerl.play.loop import let_user_speak, replies_from, waits_for_user
+from homerl.play.replay import replay_steps, reply_of_step
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Blueprint
-from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_at
+from homerl.play.situation import BlueprintProtocol
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectory_row
 from homerl.train.recipe import BlueprintSource, PrefixSettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import read_blueprint, world_of
@@ -42,13 +42,13 @@ FLAWLESS = ExpertConfig(mistakes=0.0)
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedTrajectories:
     """The verified trajectories of a synthesis. `lines` has, by blueprint, where they begin in the file, in bytes."""
 
     file: Path
     lines: Mapping[str, Sequence[int]]
 
-    def drawn(self, blueprint: Blueprint, rng: random.Random) -> Trajectory | None:
+    def draw_trajectory(self, blueprint: BlueprintProtocol, rng: random.Random) -> Trajectory | None:
         """One trajectory of a blueprint; None if the search found none.
 
         Raises `InputError` if the synthesis means another blueprint by the same name.
@@ -57,15 +57,15 @@ class Verified:
             return None
         with self.file.open("rb") as file:
             file.seek(rng.choice(lines))
-            found = trajectory_at(json.loads(file.readline()), str(self.file))
+            found = read_trajectory_row(json.loads(file.readline()), str(self.file))
         if read_blueprint(found.blueprint) != blueprint:
             raise InputError(f"{self.file} has another blueprint {blueprint.id} than this recipe", KEY, SAME)
         return found
 
 
-def verified_in(
-    settings: PrefixSettings | None, source: BlueprintSource, blueprint: Callable[[int], Blueprint]
-) -> Verified | None:
+def index_verified_trajectories(
+    settings: PrefixSettings | None, source: BlueprintSource, blueprint: Callable[[int], BlueprintProtocol]
+) -> VerifiedTrajectories | None:
     """The trajectories of the settings' synthesis; None if there is none. `blueprint` makes one from its seed.
 
     Raises `InputError` if the synthesis has none of the blueprints that are trained on, or others by their names.
@@ -77,10 +77,10 @@ def verified_in(
     lines: dict[str, list[int]] = {}
     for row, start in zip(read_rows(file), _starts(file), strict=True):
         lines.setdefault(str(row.get("id")), []).append(start)
-    verified, rng = Verified(file, lines), random.Random(0)
+    verified, rng = VerifiedTrajectories(file, lines), random.Random(0)
     seeds = rng.sample(range(source.first_seed, source.first_seed + source.count), source.count)
     known = islice((one for one in map(blueprint, seeds) if one.id in lines), COMPARED)
-    if not [verified.drawn(one, rng) for one in known]:
+    if not [verified.draw_trajectory(one, rng) for one in known]:
         raise InputError(f"{file} has no trajectory of the {source.count} blueprints", KEY, SAME)
     return verified
 
@@ -95,21 +95,21 @@ def _starts(file: Path) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Prefix:
+class GroupPrefix:
     """Where one group begins: in a dialogue of the expert, or of `verified`."""
 
     at: str
     seed: str
-    verified: Verified | None = None
+    verified: VerifiedTrajectories | None = None
 
     async def __call__(self, opening: Episode) -> Episode:
         """A copy of the opening, played up to a step; the opening itself if no dialogue succeeds."""
         rng = random.Random(self.seed)
         if self.verified is None:
-            known = await demonstration(opening, rng.getrandbits(31))
+            known = await play_demonstration(opening, rng.getrandbits(31))
         else:
-            found = self.verified.drawn(opening.blueprint, rng)
-            known = retraced(opening, found) if found else []
+            found = self.verified.draw_trajectory(opening.blueprint, rng)
+            known = retrace_dialogue(opening, found) if found else []
         points = known[:-1]
         if self.at == "last":
             turn = max((point.turn for point in points), default=0)
@@ -117,42 +117,42 @@ class Prefix:
         return rng.choice(points[1:-1] or [opening])
 
 
-async def demonstration(opening: Episode, seed: int) -> list[Episode]:
+async def play_demonstration(opening: Episode, seed: int) -> list[Episode]:
     """Copies of the expert's episode before each of its steps, and the episode at its end; none if it does not succeed."""
     episode, points = opening.fork(), list[Episode]()
     expert, user = world_of(opening.blueprint).expert(FLAWLESS, seed), ScriptedUser(seed)
     try:
         while episode.outcome is None:
             if waits_for_user(episode):
-                await listen(episode, user)
+                await let_user_speak(episode, user)
                 continue
             points.append(episode.fork())
             (reply,) = await replies_from(expert, episode)
-            episode.act(reply)
+            episode.apply_reply(reply)
     except EPISODE_ERRORS:
         return []
     return [*points, episode] if episode.outcome is Outcome.SUCCESS else []
 
 
-def retraced(opening: Episode, known: Trajectory) -> list[Episode]:
+def retrace_dialogue(opening: Episode, known: Trajectory) -> list[Episode]:
     """Copies of the episode before each step of a stored dialogue, and the episode at its end; none if it does not succeed
     from this opening.
     """
     episode, points = opening.fork(), list[Episode]()
     try:
-        for step in replay(episode, known):
+        for step in replay_steps(episode, known):
             if episode.outcome is not None:  # it came out otherwise than it was stored
                 return []
             points.append(episode.fork())
-            episode.act(reply_of(step))
+            episode.apply_reply(reply_of_step(step))
     except EPISODE_ERRORS:
         return []
     return [*points, episode] if episode.outcome is Outcome.SUCCESS else []
 
 
-def prefix_of(
-    settings: PrefixSettings | None, seed: int, number: int, groups: int, verified: Verified | None = None
-) -> Prefix | None:
+def draw_group_prefix(
+    settings: PrefixSettings | None, seed: int, number: int, groups: int, verified: VerifiedTrajectories | None = None
+) -> GroupPrefix | None:
     """Where group `number` (from 0) of a run of `groups` begins; None at the start of the dialogue."""
     if settings is None:
         return None
@@ -160,4 +160,4 @@ def prefix_of(
     rng = random.Random(f"prefix {seed} {number}")
     if rng.random() >= share:
         return None
-    return Prefix(settings.at, f"prefix point {seed} {number}", verified)
+    return GroupPrefix(settings.at, f"prefix point {seed} {number}", verified)

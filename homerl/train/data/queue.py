@@ -30,30 +30,30 @@ class GroupQueue:
         self._error: BaseException | None = None
         self._changed = threading.Condition()
 
-    def begin(self, number: int, version: int) -> None:
+    def mark_begun(self, number: int, version: int) -> None:
         """A group begins with weights of a version. A group that is replaced begins anew."""
         with self._changed:
             self.begun[number] = version
             self._changed.notify_all()
 
-    def end(self, group: PlayedGroup) -> None:
+    def mark_ended(self, group: PlayedGroup) -> None:
         """A group has ended."""
         with self._changed:
             self.ended[group.draw.number] = group
             self._changed.notify_all()
 
-    def fail(self, error: BaseException) -> None:
+    def fail_with(self, error: BaseException) -> None:
         """Make `take` raise an error."""
         with self._changed:
             self._error = error
             self._changed.notify_all()
 
-    def take(self, update: int) -> list[PlayedGroup]:
+    def take_groups(self, update: int) -> list[PlayedGroup]:
         """Wait for the groups of an update; return them by number. Raises what `fail` was given."""
         chosen: list[int] = []
 
         def can_go_on() -> bool:
-            chosen[:] = self.choice(update) or []
+            chosen[:] = self.choose_groups(update) or []
             return self._error is not None or len(chosen) == self.share
 
         with self._changed:
@@ -64,7 +64,7 @@ class GroupQueue:
                 del self.begun[number]
             return [self.ended.pop(number) for number in sorted(chosen)]
 
-    def choice(self, update: int) -> list[int] | None:
+    def choose_groups(self, update: int) -> list[int] | None:
         """The groups that an update takes, if it need not wait."""
         chosen = sorted(self.ended, key=lambda number: (self.begun[number], number))[: self.share]
         last = [version + self.k for number, version in self.begun.items() if number not in chosen]

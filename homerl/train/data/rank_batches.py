@@ -38,17 +38,17 @@ class RankBatches:
         """The number of updates in an epoch."""
         return -(-len(self.lengths) // self.dialogues)
 
-    def of_epoch(self, epoch: int) -> Iterator[list[list[int]]]:
+    def epoch_batches(self, epoch: int) -> Iterator[list[list[int]]]:
         """Each update's dialogues, by process."""
         order, rng = list(range(len(self.lengths))), random.Random(f"dialogues {self.seed} {epoch}")
         if not self.in_order:
             rng.shuffle(order)
         home = self.homes.__getitem__ if self.together > 1 else lambda dialogue: dialogue
         if self.together > 1:
-            order = gathered(order, home, self.together, rng)
+            order = gather_by_home(order, home, self.together, rng)
         for start in range(0, len(order), self.dialogues):
             parts = [list(part) for _, part in groupby(order[start : start + self.dialogues], home)]
-            yield balanced(parts, self.lengths, self.processes)
+            yield balance_over_ranks(parts, self.lengths, self.processes)
 
 
 class RankBatchSampler(Sampler[list[int]]):
@@ -61,31 +61,33 @@ class RankBatchSampler(Sampler[list[int]]):
         return len(self.rank_batches)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for update in self.rank_batches.of_epoch(self.updates_done() // len(self.rank_batches)):
+        for update in self.rank_batches.epoch_batches(self.updates_done() // len(self.rank_batches)):
             yield update[self.rank]
 
 
-def gathered(order: Iterable[int], home: Callable[[int], Hashable], together: int, rng: random.Random) -> list[int]:
+def gather_by_home(order: Iterable[int], home: Callable[[int], Hashable], together: int, rng: random.Random) -> list[int]:
     """The order with up to `together` dialogues of a home one after the other, and such parts in random order."""
     by_home: dict[Hashable, list[int]] = {}
     for dialogue in order:
         by_home.setdefault(home(dialogue), []).append(dialogue)
-    parts = [part for members in by_home.values() for part in pieces(members, even(len(members), together))]
+    parts = [
+        part for members in by_home.values() for part in split_into_runs(members, even_part_size(len(members), together))
+    ]
     rng.shuffle(parts)
     return [*chain.from_iterable(parts)]
 
 
-def pieces(members: Sequence[T], most: int) -> list[Sequence[T]]:
+def split_into_runs(members: Sequence[T], most: int) -> list[Sequence[T]]:
     """The members in runs of at most so many."""
     return [members[start : start + most] for start in range(0, len(members), most)]
 
 
-def even(count: int, most: int) -> int:
+def even_part_size(count: int, most: int) -> int:
     """The size of as few parts as `most` allows, if all but the last are as large: 7 for 13 of at most 8."""
     return -(-count // -(-count // most))
 
 
-def homes_of(prompts: Sequence[str]) -> list[int]:
+def number_homes(prompts: Sequence[str]) -> list[int]:
     """A number for each prompt, the same for those of one home: two neighbours in lexical order whose common beginning is
     half of the longer one.
     """
@@ -97,12 +99,12 @@ def homes_of(prompts: Sequence[str]) -> list[int]:
     return numbers
 
 
-def balanced(parts: Iterable[Sequence[int]], lengths: Sequence[int], processes: int) -> list[list[int]]:
+def balance_over_ranks(parts: Iterable[Sequence[int]], lengths: Sequence[int], processes: int) -> list[list[int]]:
     """The dialogues by process, with each part in one: each gets about as many parts, with about as many tokens."""
     batches: list[list[int]] = [[] for _ in range(processes)]
     tokens = [0] * processes
     longest_first = sorted(parts, key=lambda part: (-sum(lengths[i] for i in part), part))
-    for round_ in pieces(longest_first, processes):
+    for round_ in split_into_runs(longest_first, processes):
         for batch, part in zip(sorted(range(processes), key=tokens.__getitem__), round_, strict=False):
             batches[batch] += part
             tokens[batch] += sum(lengths[i] for i in part)

@@ -22,16 +22,16 @@ from homerl.models.policy.policy import Engine, PolicyAgent, Sample, Thoughts, T
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import User, play
-from homerl.play.situation import Blueprint
+from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Trajectory
 from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.train.credit.contract import CreditInput
 from homerl.train.engines.contract import TrainedEngine
 from homerl.train.watch.waiting import EpisodeTimer, WaitTimes
-from homerl.worlds.registry import begin, make_blueprint, with_behaviours
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed
 from homerl.worlds.sources import AnyBlueprintSource
-from homerl.worlds.users.make import Users
+from homerl.worlds.users.make import UserFactory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -54,17 +54,17 @@ class Rollout:
         return self.ledger.shared
 
     @property
-    def rewards(self) -> list[float]:
+    def rewards_by_step(self) -> list[float]:
         """The reward r_t of every step."""
         return [sum(parts.values()) for parts in self.trajectory.rewards]
 
     @property
-    def lengths(self) -> list[int]:
+    def sampled_lengths(self) -> list[int]:
         """The number of tokens sampled in each step; 0 for the expert's."""
         return [0 if i < self.ledger.shared else end - start for i, (start, end) in enumerate(self.ledger.spans)]
 
     @property
-    def trained(self) -> list[int]:
+    def trained_lengths(self) -> list[int]:
         """The number of tokens of each step that have a loss; those that are masked have none."""
         spans, mask = enumerate(self.ledger.spans), self.ledger.mask
         return [0 if i < self.ledger.shared else sum(mask[start:end]) for i, (start, end) in spans]
@@ -74,11 +74,11 @@ class Rollout:
         """What a credit mode needs to know of the rollout."""
         own = slice(self.prefix_steps, None)
         states = [step.decision for step in self.trajectory.steps[own]]
-        return CreditInput(self.rewards[own], self.trajectory.outcome.counts, states)
+        return CreditInput(self.rewards_by_step[own], self.trajectory.outcome.is_counted, states)
 
 
 @dataclass(frozen=True)
-class Player:
+class RolloutPlayer:
     """Plays blueprints with everything that a rollout needs. With `mask_truncated`, samples that were truncated at their
     limit have no loss.
     """
@@ -93,36 +93,36 @@ class Player:
     mask_truncated: bool = False
     waiting: WaitTimes = field(default_factory=WaitTimes)
 
-    def play(self, blueprints: Sequence[Blueprint], seeds: Sequence[int]) -> list[Rollout]:
+    def play_blueprints(self, blueprints: Sequence[BlueprintProtocol], seeds: Sequence[int]) -> list[Rollout]:
         """Play every blueprint once, all concurrently, each at its own pace."""
-        return asyncio.run(self.play_all(blueprints, seeds))
+        return asyncio.run(self.play_concurrently(blueprints, seeds))
 
-    async def play_all(
-        self, blueprints: Sequence[Blueprint], seeds: Sequence[int], start: Start | None = None
+    async def play_concurrently(
+        self, blueprints: Sequence[BlueprintProtocol], seeds: Sequence[int], start: Start | None = None
     ) -> list[Rollout]:
         """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
-        openings = self.openings(blueprints)
+        openings = self.make_openings(blueprints)
         if start is not None:
             openings = [await start(openings[0])] * len(openings)
-        return list(await asyncio.gather(*map(self.play_one, openings, seeds)))
+        return list(await asyncio.gather(*map(self.play_rollout, openings, seeds)))
 
-    def openings(self, blueprints: Sequence[Blueprint]) -> list[Episode]:
+    def make_openings(self, blueprints: Sequence[BlueprintProtocol]) -> list[Episode]:
         """The episode that a rollout of each blueprint forks; one and the same for blueprints that are one object."""
         turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
         for blueprint in blueprints:
             if id(blueprint) not in openings:
-                openings[id(blueprint)] = begin(blueprint, self.limits)
-        turns.worked()
+                openings[id(blueprint)] = begin_episode(blueprint, self.limits)
+        turns.count_own_work()
         return [openings[id(blueprint)] for blueprint in blueprints]
 
-    def metrics(self) -> dict[str, float]:
+    def play_metrics(self) -> dict[str, float]:
         """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),
         and the engine's own figures since the last call.
         """
-        users = self.make_user.metrics() if isinstance(self.make_user, Users) else {}
+        users = self.make_user.usage_metrics() if isinstance(self.make_user, UserFactory) else {}
         return {**users, **(self.engine.metrics() if hasattr(self.engine, "metrics") else {})}
 
-    async def play_one(self, opening: Episode, seed: int) -> Rollout:
+    async def play_rollout(self, opening: Episode, seed: int) -> Rollout:
         """Play one rollout from a fork of an episode."""
         for attempt in range(RETRIES + 1):
             turns = EpisodeTimer(self.waiting)
@@ -130,14 +130,14 @@ class Player:
             agent = PolicyAgent(engine, self.tokenizer, self.max_tokens, prefix_steps, thoughts=self.thoughts)
             user = TimedUser(self.make_user(seed + attempt), turns)
             trajectory = await play(opening.fork(), agent, user, seed)
-            turns.worked()
-            if trajectory.outcome.counts:
+            turns.count_own_work()
+            if trajectory.outcome.is_counted:
                 break
-        agent.ledger.settle(self.tokenizer.eos_token_id)
+        agent.ledger.mask_if_unsampled(self.tokenizer.eos_token_id)
         if self.mask_truncated:
             agent.ledger.mask_truncated()
         begun = time.perf_counter()
-        rollout = Rollout(rewarded(trajectory, self.weights), agent.ledger)
+        rollout = Rollout(add_step_rewards(trajectory, self.weights), agent.ledger)
         self.waiting.rewarding += time.perf_counter() - begun
         return rollout
 
@@ -151,7 +151,7 @@ class TimedEngine:
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample, and count the wait."""
-        with self.turns.on("policy"):
+        with self.turns.measure_wait("policy"):
             return await self.engine.sample(prompt)
 
 
@@ -169,16 +169,18 @@ class TimedUser:
 
     async def speak(self, episode: Episode) -> Utterance:
         """Let the user speak, and count the wait."""
-        with self.turns.on("user"):
+        with self.turns.measure_wait("user"):
             return await self.user.speak(episode)
 
 
-def rewarded(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
+def add_step_rewards(trajectory: Trajectory, weights: RewardWeights) -> Trajectory:
     """The trajectory with the rewards of every step, and with the weights that they were computed with."""
     rewards = tuple(step_rewards(step.facts, weights) for step in trajectory.steps)
     return replace(trajectory, rewards=rewards, weights=weights.model_dump(mode="json"))
 
 
-def blueprint_of(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], Blueprint]:
+def make_blueprint_cache(recipe: AnyBlueprintSource, behaviours: Behaviours = AT_ONCE) -> Callable[[int], BlueprintProtocol]:
     """A cached function from a seed to its training blueprint. The rollouts of a group share one."""
-    return lru_cache(maxsize=1024)(lambda seed: with_behaviours(make_blueprint(recipe, "train", seed), behaviours, recipe))
+    return lru_cache(maxsize=1024)(
+        lambda seed: blueprint_with_behaviours(make_blueprint_of_seed(recipe, "train", seed), behaviours, recipe)
+    )

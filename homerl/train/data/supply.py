@@ -21,14 +21,20 @@ from math import fsum
 from statistics import fmean, stdev
 from typing import Any
 
-from homerl.play.beside import begin_group
-from homerl.play.situation import Blueprint
+from homerl.play.beside import begin_task_group
+from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, has_variance, in_groups, mode_of, rule_of
-from homerl.train.data.curriculum import Curriculum, Draw
-from homerl.train.data.prefixes import Verified, prefix_of
-from homerl.train.data.rollout import Player, Rollout
+from homerl.train.credit.registry import (
+    assign_advantages,
+    chosen_credit_mode,
+    has_return_variance,
+    make_advantage_rule,
+    split_into_groups,
+)
+from homerl.train.data.curriculum import Curriculum, GroupDraw
+from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
+from homerl.train.data.rollout import Rollout, RolloutPlayer
 from homerl.train.recipe import RLVESettings
 
 
@@ -43,7 +49,7 @@ class RankContext:
     world_size: int = 1
     gather: Callable[[list[Any]], list[Any]] = list
 
-    def mine(self, count: int) -> range:
+    def rank_share(self, count: int) -> range:
         """The part of this rank, out of `count` slots or groups in all. Where it does not divide, parts differ by one."""
         return range(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
 
@@ -54,15 +60,15 @@ class PlayedGroup:
     seed and the success of every rollout that counts, those of the replaced groups included.
     """
 
-    draw: Draw
+    draw: GroupDraw
     rollouts: list[Rollout]
     replaced: int = 0
     results: tuple[tuple[int, bool], ...] = ()
 
     @property
-    def seed(self) -> int:
+    def blueprint_seed(self) -> int:
         """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
-        return self.draw.seeds[self.replaced]
+        return self.draw.blueprint_seeds[self.replaced]
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class GroupReport:
 
 
 @dataclass
-class Batch:
+class RolloutBatch:
     """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `advantages` are of all."""
 
     rollouts: dict[int, Rollout]
@@ -85,53 +91,55 @@ class Batch:
     advantages: list[list[float]] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
-    def mine(self) -> list[tuple[Rollout, Sequence[float]]]:
+    def own_rollouts(self) -> list[tuple[Rollout, Sequence[float]]]:
         """This rank's rollouts with their credit."""
         return [(rollout, self.advantages[slot]) for slot, rollout in sorted(self.rollouts.items())]
 
 
-class Supply:
+class RolloutSupply:
     """Plays the groups of a run, and makes batches of them."""
 
     def __init__(
         self,
         settings: RLVESettings,
         seed: int,
-        player: Player,
-        blueprint: Callable[[int], Blueprint],
+        player: RolloutPlayer,
+        blueprint: Callable[[int], BlueprintProtocol],
         curriculum: Curriculum,
         ranks: RankContext,
-        verified: Verified | None = None,
+        verified: VerifiedTrajectories | None = None,
     ) -> None:
         self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
         self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
         self.groups = settings.blueprints_per_update
         self.slots = self.groups * settings.group
 
-    def draw(self, count: Callable[[int], int] = int) -> list[Draw]:
+    def draw_groups(self, count: Callable[[int], int] = int) -> list[GroupDraw]:
         """Draw groups for all ranks; return those that this rank plays.
 
         `count` tells how many a rank gets that trains on so many groups in an update. All ranks call it together.
         """
-        shares = [len(RankContext(rank, self.ranks.world_size).mine(self.groups)) for rank in range(self.ranks.world_size)]
+        shares = [
+            len(RankContext(rank, self.ranks.world_size).rank_share(self.groups)) for rank in range(self.ranks.world_size)
+        ]
         counts = [count(share) for share in shares]
         begin = sum(counts[: self.ranks.rank])
-        return self.curriculum.draw(sum(counts))[begin : begin + counts[self.ranks.rank]]
+        return self.curriculum.draw_groups(sum(counts))[begin : begin + counts[self.ranks.rank]]
 
-    async def play(self, draws: Iterable[Draw]) -> list[PlayedGroup]:
+    async def play_groups(self, draws: Iterable[GroupDraw]) -> list[PlayedGroup]:
         """Play groups, all concurrently."""
         return list(await asyncio.gather(*map(self.play_group, draws)))
 
-    async def play_group(self, draw: Draw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
+    async def play_group(self, draw: GroupDraw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
         """Play a group, and replace it while it has zero variance. `begins` is called before each."""
         results: list[tuple[int, bool]] = []
-        begin_group()
-        for replaced, seed in enumerate(draw.seeds):
+        begin_task_group()
+        for replaced, seed in enumerate(draw.blueprint_seeds):
             begins()
             rollouts = await self._play(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
             results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
-            if self.settings.distill or has_variance([rollout.credit_input for rollout in rollouts]):
+            if self.settings.distill or has_return_variance([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(results))
 
@@ -140,52 +148,54 @@ class Supply:
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
         of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
-        start = prefix_of(of, self.seed, number, groups, self.verified)
-        return await self.player.play_all([self.blueprint(seed)] * self.settings.group, seeds, start)
+        start = draw_group_prefix(of, self.seed, number, groups, self.verified)
+        return await self.player.play_concurrently([self.blueprint(seed)] * self.settings.group, seeds, start)
 
-    def finish(self, played: Sequence[PlayedGroup]) -> Batch:
+    def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
         batch, reports = self._exchanged(played)
-        self.curriculum.train({report.number: report.replaced for report in reports})
-        self.curriculum.learn(result for report in reports for result in report.results)
+        self.curriculum.mark_trained({report.number: report.replaced for report in reports})
+        self.curriculum.update_success_rates(result for report in reports for result in report.results)
         played_rows = [row["played"] for row in batch.rows]
         batch.advantages = [
             [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
         ]
-        left = [not has_variance(group) for group in in_groups(played_rows, self.settings.group)]  # of zero variance
+        left = [
+            not has_return_variance(group) for group in split_into_groups(played_rows, self.settings.group)
+        ]  # of zero variance
         first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
         batch.metrics = {
             "curriculum/zero_variance": sum(first) / self.groups,
             "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
-            **self.curriculum.metrics(),
+            **self.curriculum.curriculum_metrics(),
             **self._of_mode(batch),
         }
         return batch
 
-    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[Batch, list[GroupReport]]:
+    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[RolloutBatch, list[GroupReport]]:
         """A batch without credit, and the reports of its groups. Slots are numbered in the order of ranks and groups."""
-        size, mine = self.settings.group, self.ranks.mine(self.slots)
+        size, mine = self.settings.group, self.ranks.rank_share(self.slots)
         own: dict[int, Rollout] = {}
         reports = []
-        for place, group in zip(self.ranks.mine(self.groups), played, strict=True):
+        for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
             by_slot = dict(enumerate(group.rollouts, place * size))
             own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
             moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
-            rows = [rollout_summary(rollout, group.seed) for rollout in group.rollouts]
+            rows = [summarise_rollout(rollout, group.blueprint_seed) for rollout in group.rollouts]
             reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
         reports = self.ranks.gather(reports)
         for report in reports:
             own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
-        return Batch(own, [row for report in reports for row in report.rows]), reports
+        return RolloutBatch(own, [row for report in reports for row in report.rows]), reports
 
     def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
-        return assign(played, self.settings.group, rule_of(self.settings))
+        return assign_advantages(played, self.settings.group, make_advantage_rule(self.settings))
 
-    def _of_mode(self, batch: Batch) -> Mapping[str, float]:
+    def _of_mode(self, batch: RolloutBatch) -> Mapping[str, float]:
         """The metrics of the recipe's credit mode."""
-        groups = in_groups([row["played"] for row in batch.rows], self.settings.group)
-        return mode_of(self.settings).metrics(groups, self.settings)
+        groups = split_into_groups([row["played"] for row in batch.rows], self.settings.group)
+        return chosen_credit_mode(self.settings).metrics(groups, self.settings)
 
 
 def hash_seed(*parts: int) -> int:
@@ -193,7 +203,7 @@ def hash_seed(*parts: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
-def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
+def summarise_rollout(rollout: Rollout, seed: int) -> dict[str, Any]:
     """What other ranks need to know of a rollout, as plain data. `seed` is that by which its blueprint was asked for."""
     trajectory = rollout.trajectory
     return {
@@ -203,8 +213,8 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
         "success": trajectory.success,
         "progress": trajectory.progress,
         "parts": [dict(parts) for parts in trajectory.rewards],
-        "lengths": rollout.lengths[: len(trajectory.steps)],
-        "trained": rollout.trained[: len(trajectory.steps)],
+        "lengths": rollout.sampled_lengths[: len(trajectory.steps)],
+        "trained": rollout.trained_lengths[: len(trajectory.steps)],
         "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
         "truncated_samples": len(rollout.ledger.truncated),
         "thoughts": rollout.ledger.thoughts,
@@ -215,7 +225,7 @@ def rollout_summary(rollout: Rollout, seed: int) -> dict[str, Any]:
     }
 
 
-def part_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, float]:
+def world_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, float]:
     """Success and progress by part of a mixture of worlds, named `world/PART/...`; nothing of another source."""
     if not hasattr(source, "part_of"):
         return {}

@@ -21,11 +21,11 @@ from peft import PeftModel
 from transformers.utils import CONFIG_NAME
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.train.devices.optimizers.owned import OwnOptimizer, match_adapter
-from homerl.train.devices.shards import prepare_sharding, whole_weights
+from homerl.train.devices.optimizers.owned import OptimizerChoice, match_adapter_dtype
+from homerl.train.devices.shards import gather_whole_weights, prepare_sharding
 from homerl.train.recipe import TrainingRecipe
-from homerl.train.refusals import in_shards, parallel_mode, world_size
-from homerl.train.watch.sentinel import refuse_not_finite
+from homerl.train.refusals import has_sharded_weights, parallel_mode, world_size
+from homerl.train.watch.sentinel import refuse_infinite_loss
 from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
 from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
 
@@ -41,13 +41,15 @@ def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:
     if in_zero and not outside:
         arguments["deepspeed"] = deepspeed_config(int(how[-1]))
     if in_zero:
-        zero_alone.apply()
+        zero_alone.set_launcher_environment()
     if in_zero and recipe.cpu:
-        zero_on_cpus.apply(collective_timeout(recipe))
+        zero_on_cpus.connect_zero_on_cpus(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
-    masters = in_zero or (in_shards(recipe) and not recipe.cpu)  # else our optimizers keep them, and no autocast is needed
+    masters = in_zero or (
+        has_sharded_weights(recipe) and not recipe.cpu
+    )  # else our optimizers keep them, and no autocast is needed
     return arguments | {"bf16": recipe.model.dtype == "bfloat16" and masters}
 
 
@@ -58,7 +60,7 @@ def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
+class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
     """A trainer that shards as configured, and saves complete models and complete checkpoints."""
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -66,11 +68,11 @@ class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
         self.stored_type: torch.dtype = self.model.dtype  # before FSDP2 casts its shards to 32 bits
         asked = self.args.fsdp_plugin_args is not None or os.environ.get("ACCELERATE_USE_FSDP") == "true"
         if asked:
-            fsdp_on_cpus.apply()
+            fsdp_on_cpus.allow_fsdp_on_cpus()
         super().create_accelerator_and_postprocess()
         self._match_adapter()
-        numbered_cpu.apply()
-        whole_at_first.forget()  # else `generate` would wait for other ranks after each token
+        numbered_cpu.register_numbered_cpu()
+        whole_at_first.forget_zero3_config()  # else `generate` would wait for other ranks after each token
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
@@ -81,7 +83,7 @@ class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
 
     def check_loss(self, loss: torch.Tensor) -> None:
         """Stop all ranks before their weights change if the loss of one is not finite. transformers would train on."""
-        refuse_not_finite(self.accelerator.reduce(loss, reduction="mean").item())
+        refuse_infinite_loss(self.accelerator.reduce(loss, reduction="mean").item())
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(*args, **kwargs)
@@ -89,7 +91,7 @@ class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
 
     def _match_adapter(self) -> None:
         if self.accelerator.mixed_precision == "no":
-            match_adapter(self.model)
+            match_adapter_dtype(self.model)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save a complete model with tied weights once.
@@ -102,7 +104,7 @@ class ParallelTrainer(CompleteCheckpoints, OwnOptimizer):
             return
         saved = {}
         policy = state.unwrap_model(self.model_wrapped)
-        for name, weight in whole_weights(policy, frozen=not isinstance(self.model, PeftModel)):
+        for name, weight in gather_whole_weights(policy, frozen=not isinstance(self.model, PeftModel)):
             if self.args.should_save:
                 own = (
                     weight.dtype if isinstance(self.model, PeftModel) else self.stored_type

@@ -22,7 +22,7 @@ from torch.nn import Module, Parameter
 from transformers import PreTrainedModel
 
 
-def empty_model(source: str, **options: Any) -> PreTrainedModel:
+def make_empty_model(source: str, **options: Any) -> PreTrainedModel:
     """The model of a folder or of the hub without its weights. `options` are those of `from_pretrained`."""
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
@@ -37,7 +37,7 @@ def empty_model(source: str, **options: Any) -> PreTrainedModel:
     return model
 
 
-def model_copy(model: PreTrainedModel, empty: bool) -> PreTrainedModel:
+def copy_model(model: PreTrainedModel, empty: bool) -> PreTrainedModel:
     """A copy of a model, which is empty if the model is."""
     known = {id(weight): Parameter(torch.empty_like(weight), weight.requires_grad) for weight in model.parameters()}
     return copy.deepcopy(model, known if empty else {})
@@ -72,7 +72,7 @@ def prepare_sharding(model: PreTrainedModel, accelerator: Accelerator) -> None:
                     weight.data = torch.empty_like(weight, dtype=torch.float32)
 
 
-def frozen(model: PreTrainedModel, accelerator: Accelerator) -> Module:
+def shard_frozen_model(model: PreTrainedModel, accelerator: Accelerator) -> Module:
     """A model that is not trained, sharded as the policy is. All processes call it together."""
     prepare_sharding(model.requires_grad_(False), accelerator)
     if accelerator.is_fsdp2:
@@ -82,7 +82,7 @@ def frozen(model: PreTrainedModel, accelerator: Accelerator) -> Module:
     return prepare_deepspeed(model, accelerator)
 
 
-def whole_weights(policy: Module, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
+def gather_whole_weights(policy: Module, frozen: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield a policy's weights by name, each once. A weight is gathered until the next one is requested.
 
     `policy` is the trainer's `model_wrapped`, unwrapped. All ranks must iterate together. With `frozen=False` only trainable
@@ -93,12 +93,12 @@ def whole_weights(policy: Module, frozen: bool = True) -> Iterator[tuple[str, to
         if id(weight) in seen or not (frozen or weight.requires_grad):
             continue
         seen.add(id(weight))
-        with gathered([weight]):
+        with gather_weights([weight]):
             whole = weight.detach().full_tensor() if isinstance(weight, DTensor) else weight.detach()
             yield name.replace("_checkpoint_wrapped_module.", ""), whole
 
 
-def gathered(weights: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
+def gather_weights(weights: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
     """A context in which sharded weights are complete. Outside of it ZeRO-3 keeps them empty."""
     if not any(hasattr(weight, "ds_id") for weight in weights):
         return nullcontext()

@@ -11,6 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("engines")
+__path__ += added_plugin_folders("engines")

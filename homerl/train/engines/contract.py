@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from homerl.envs.core.model import Model
 from homerl.models.policy.policy import Engine
 from homerl.train.model import ModelSettings
-from homerl.train.watch.phases import Phases
+from homerl.train.watch.phases import PhaseTimer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -72,7 +72,7 @@ class TrainedEngine(Engine, Protocol):
 
     version: int
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Receive what is trained, before training begins. All ranks call it together."""
 
     def sync(self, version: int) -> None:

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from functools import cache
 
 import homerl.train.engines
-from homerl.envs.core.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.train.engines.contract import EngineKind, SamplerSettings
 
 NOT_ENGINES = ("contract", "registry", "several", "synced")
 
 
 @cache
-def engines() -> Mapping[str, EngineKind]:
+def list_engines() -> Mapping[str, EngineKind]:
     """Every engine by kind."""
-    return in_order(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
+    return sort_plugins(discover(homerl.train.engines, "ENGINE", EngineKind, NOT_ENGINES))
 
 
-def engine_of(settings: SamplerSettings) -> EngineKind:
+def chosen_engine(settings: SamplerSettings) -> EngineKind:
     """The engine that a recipe's `rlve` chooses."""
-    return engines()[settings.engine.kind]
+    return list_engines()[settings.engine.kind]

@@ -23,13 +23,13 @@ from pydantic import Field
 
 from homerl.envs.core.model import Model
 from homerl.host.processes.ports import free_port
-from homerl.host.processes.ranks import is_first
+from homerl.host.processes.ranks import is_main_process
 from homerl.models.policy.policy import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
-from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
-from homerl.train.watch.phases import Phases
-from homerl.train.watch.watchdog import Stalled
+from homerl.train.engines.synced import PrefixHits, SyncedEngine, SyncedEngineKind
+from homerl.train.watch.phases import PhaseTimer
+from homerl.train.watch.watchdog import RunStalled
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice
@@ -55,7 +55,7 @@ class ServerKeys(Model):
     retries: int = Field(3, ge=0, description="Of `server`: tries after the first.")
 
 
-class Server(Synced):
+class ServerEngine(SyncedEngine):
     """Samples by HTTP. If `model` is not given, the server is asked for its name.
 
     A server that cannot be reached is waited for within the deadline, unless it is one of several (`alone`).
@@ -72,12 +72,12 @@ class Server(Synced):
     ) -> None:
         from homerl.models.endpoint.endpoint import Endpoint, Patience
 
-        self.url = url = urls_of(settings.url)[0]
+        self.url = url = list_server_urls(settings.url)[0]
         own = {"mode": "server", "server_base_url": url, "server_timeout": settings.deadline}
         super().__init__(tokenizer, max_tokens, temperature, own)
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
-        self.endpoint = Endpoint([f"{url}/v1"], model or policy_model_name(url), patience)
+        self.endpoint = Endpoint([f"{url}/v1"], model or ask_policy_model_name(url), patience)
         self.options = {
             "max_tokens": max_tokens,
             "temperature": temperature,
@@ -93,7 +93,7 @@ class Server(Synced):
             },
         }
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew.
 
         Raises `Stalled` on all ranks if the server cannot be reached, as `sync` does.
@@ -104,7 +104,7 @@ class Server(Synced):
             client.close_communicator()
         self.transfer = {**self.transfer, "group_port": free_port()}  # each server and each connection has its own
         self._together(partial(super().attach, trainer, phases))
-        [self._freezes] = broadcast_object_list([freezes_requests(self.url)])  # all ranks must agree
+        [self._freezes] = broadcast_object_list([can_freeze_requests(self.url)])  # all ranks must agree
 
     def _without_samples(self) -> AbstractContextManager[None]:
         return nullcontext() if self._freezes else super()._without_samples()
@@ -132,7 +132,7 @@ class Server(Synced):
         with self._waiting():
             [failed] = broadcast_object_list([failed])
         if failed:
-            raise Stalled(failed)
+            raise RunStalled(failed)
 
     def _freeze(self) -> None:
         """Freeze the server's requests, and drop the caches of the old weights."""
@@ -159,49 +159,49 @@ class Server(Synced):
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that the server had in its cache, since the last call. The first process asks."""
-        from homerl.models.endpoint.serve import SILENT, fetched
+        from homerl.models.endpoint.serve import SILENT, fetch_body
 
         if not self.trainer.accelerator.is_main_process:
             return {}
         try:
-            counted = prefix_counts(fetched(f"{self.url}/metrics", seconds=METRICS))
+            counted = parse_prefix_counts(fetch_body(f"{self.url}/metrics", seconds=METRICS))
         except SILENT:
             return {}
         (hits, asked), self._counted = self._counted, counted
         found = PrefixHits()
         if counted[1] >= asked:  # less if the server was started anew
-            found.add(counted[0] - hits, counted[1] - asked)
-        return found.take()
+            found.count_prompt(counted[0] - hits, counted[1] - asked)
+        return found.take_hit_rate()
 
     def _waiting(self) -> AbstractContextManager[None]:
-        return self.phases.phase("collective", "idle", waits=True)
+        return self.phases.enter_phase("collective", "idle", waits=True)
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         version = self.version
         try:
-            answer = await self.endpoint.complete(prompt, **self.options)
+            answer = await self.endpoint.complete_tokens(prompt, **self.options)
         except RequestRefused as error:
             raise RuntimeError(f"the policy server refuses what it is asked: {error}") from error
         except InfraError as error:
             tries = f"in {self.settings.retries + 1} tries or {self.settings.deadline:g} s"
-            raise Stalled(f"the policy server at {self.url} gave no answer {tries}: {error}") from error
+            raise RunStalled(f"the policy server at {self.url} gave no answer {tries}: {error}") from error
         ids, logprobs = read_choice(answer.choices[0], prompt)
         return Sample(ids, logprobs, version)
 
 
-def freezes_requests(url: str | None) -> bool:
+def can_freeze_requests(url: str | None) -> bool:
     """Whether a server can freeze its requests, and drop their caches, by its own list of what can be asked of it."""
-    from homerl.models.endpoint.serve import SILENT, fetched
+    from homerl.models.endpoint.serve import SILENT, fetch_body
 
     try:
-        paths = json.loads(fetched(f"{url}/openapi.json", seconds=METRICS))["paths"]
+        paths = json.loads(fetch_body(f"{url}/openapi.json", seconds=METRICS))["paths"]
         asked = [{p["name"] for p in paths[path]["post"]["parameters"]} for path in ("/pause", "/reset_prefix_cache")]
     except SILENT:
         return False
     return "/resume" in paths and "mode" in asked[0] and "reset_running_requests" in asked[1]
 
 
-def prefix_counts(text: str | bytes) -> tuple[float, float]:
+def parse_prefix_counts(text: str | bytes) -> tuple[float, float]:
     """(tokens found in the prefix cache, tokens looked up) so far, from vLLM's `/metrics`; the sums over its engines."""
     sums = {"hits": 0.0, "queries": 0.0}
     for name, value in PREFIXES.findall(text if isinstance(text, str) else text.decode()):
@@ -235,22 +235,22 @@ def _id(token: str) -> int:
     return int(token.removeprefix(TOKEN))
 
 
-def urls_of(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
+def list_server_urls(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """The addresses of a recipe's servers (`rlve.engine.url`)."""
     return (url,) if isinstance(url, str) else url or ()
 
 
-def policy_model_name(url: str) -> str:
+def ask_policy_model_name(url: str) -> str:
     """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
-    from homerl.models.endpoint.serve import models
+    from homerl.models.endpoint.serve import list_served_models
 
-    names = models(f"{url}/v1")
+    names = list_served_models(f"{url}/v1")
     if not names:
-        raise Stalled(f"the policy server at {url} does not answer")
+        raise RunStalled(f"the policy server at {url} does not answer")
     return names[0]
 
 
-class PolicyServer(SyncedKind):
+class PolicyServerKind(SyncedEngineKind):
     """The engine `server`."""
 
     name, order, keys = "server", 2, ServerKeys
@@ -259,12 +259,12 @@ class PolicyServer(SyncedKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """An engine on the recipe's server or servers."""
-        from homerl.train.engines.several import Servers
+        from homerl.train.engines.several import ServerPool
 
-        urls, limits = urls_of(settings.engine.url), (settings.max_tokens, settings.temperature)
+        urls, limits = list_server_urls(settings.engine.url), (settings.max_tokens, settings.temperature)
         each = [settings.engine.model_copy(update={"url": url}) for url in urls]
-        servers = [Server(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
-        return servers[0] if len(servers) == 1 else Servers(servers)
+        servers = [ServerEngine(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
+        return servers[0] if len(servers) == 1 else ServerPool(servers)
 
     def check(self, engine: Any) -> Iterable[str]:
         """`url` must be given exactly for this engine."""
@@ -273,18 +273,18 @@ class PolicyServer(SyncedKind):
 
     def lacks(self, settings: SamplerSettings) -> Iterable[str]:
         """Whether each server answers, and was started as training needs it."""
-        if is_first():  # it asks for all ranks
-            for url in urls_of(settings.engine.url):
+        if is_main_process():  # it asks for all ranks
+            for url in list_server_urls(settings.engine.url):
                 yield from self._lacks(url, settings)
 
     def _lacks(self, url: str, settings: SamplerSettings) -> Iterator[str]:
-        from homerl.models.endpoint.serve import SILENT, fetched, is_reachable
+        from homerl.models.endpoint.serve import SILENT, fetch_body, is_reachable
 
         if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"
             return
         try:
-            said = json.loads(fetched(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
+            said = json.loads(fetch_body(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
             lacks = list(_lacking(said, settings))
         except SILENT as error:
             if not (isinstance(error, HTTPError) and error.code == 404):
@@ -311,4 +311,4 @@ def _lacking(said: dict[str, Any], settings: SamplerSettings) -> Iterator[str]:
         yield f"--max-model-len {tokens}"
 
 
-ENGINE = PolicyServer()
+ENGINE = PolicyServerKind()

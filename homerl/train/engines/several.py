@@ -17,13 +17,13 @@ from typing import Protocol
 from homerl.host.terminal.console import print_error
 from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import PolicyTrainer, TrainedEngine
-from homerl.train.watch.phases import Phases
-from homerl.train.watch.watchdog import Stalled
+from homerl.train.watch.phases import PhaseTimer
+from homerl.train.watch.watchdog import RunStalled
 
 HOME: ContextVar[int] = ContextVar("HOME")  # the server of an episode, which has a context of its own
 
 
-class Server(TrainedEngine, Protocol):
+class PooledServer(TrainedEngine, Protocol):
     """One of several. `attach` connects anew with one that was lost."""
 
     url: str
@@ -32,14 +32,14 @@ class Server(TrainedEngine, Protocol):
         """Figures by name since the last call."""
 
 
-class Servers:
+class ServerPool:
     """Samples from several servers. `lost` are the indices of those that this rank cannot ask."""
 
-    def __init__(self, servers: Sequence[Server]) -> None:
+    def __init__(self, servers: Sequence[PooledServer]) -> None:
         self.servers, self.lost = servers, set[int]()
         self.version, self.begun = -1, 0
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Receive what is trained, and connect with each server."""
         self.trainer, self.phases = trainer, phases
         for server in self.servers:
@@ -56,11 +56,11 @@ class Servers:
                 if number in lost:
                     server.attach(self.trainer, self.phases)
                 server.sync(version)
-            except Stalled as error:  # on all ranks
+            except RunStalled as error:  # on all ranks
                 self._say(f"{error}; the others go on")
                 down.add(number)
         if len(down) == len(self.servers):
-            raise Stalled("none of the policy servers answers")
+            raise RunStalled("none of the policy servers answers")
         self.version, self.lost = version, down | (self.lost - before)  # rollouts ahead may lose one meanwhile
 
     def _agreed(self) -> tuple[set[int], set[int]]:
@@ -70,7 +70,7 @@ class Servers:
         from homerl.models.endpoint.serve import is_reachable
 
         first = self.trainer.accelerator.is_main_process
-        with self.phases.phase("collective", "idle", waits=True):
+        with self.phases.enter_phase("collective", "idle", waits=True):
             lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
             down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
             [down] = broadcast_object_list([down])
@@ -89,7 +89,7 @@ class Servers:
             home = self._home()
             try:
                 return await self.servers[home].sample(prompt)
-            except Stalled:
+            except RunStalled:
                 self.lost.add(home)
                 if len(self.lost) == len(self.servers):
                     raise

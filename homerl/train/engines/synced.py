@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
-from homerl.train.named import complete_model
-from homerl.train.watch.phases import Phases
+from homerl.train.named import resolve_complete_model
+from homerl.train.watch.phases import PhaseTimer
 from homerl.train.workarounds import vllm_options
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ class WeightLock:
         self._state = threading.Condition()
         self._under_way, self._closed = 0, False
 
-    async def enter(self) -> None:
+    async def begin_sample(self) -> None:
         """Begin a sample; wait while a sync holds the lock."""
         while not self._try():
             await asyncio.sleep(0.01)
 
-    def leave(self) -> None:
+    def end_sample(self) -> None:
         """End a sample."""
         with self._state:
             self._under_way -= 1
             self._state.notify_all()
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def hold_exclusively(self) -> Iterator[None]:
         """Wait for running samples, and keep new ones out within the context."""
         with self._state:
             self._closed = True
@@ -70,40 +70,42 @@ class PrefixHits:
     hits: float = 0
     asked: float = 0
 
-    def add(self, hits: float | None, asked: float) -> None:
+    def count_prompt(self, hits: float | None, asked: float) -> None:
         """Count a prompt; `hits` is None if vLLM does not tell."""
         if hits is not None:
             self.hits, self.asked = self.hits + hits, self.asked + asked
 
-    def take(self) -> dict[str, float]:
+    def take_hit_rate(self) -> dict[str, float]:
         """The share as a metric, empty if nothing was counted; then start again from zero."""
         share = {"policy/prefix_hits": self.hits / self.asked} if self.asked else {}
         self.hits = self.asked = 0
         return share
 
 
-def merged_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
+def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
 
     The base stays unchanged to the bit.
     """
     import torch
 
-    from homerl.train.devices.shards import gathered
+    from homerl.train.devices.shards import gather_weights
 
     base = policy.get_base_model()
     for name, weight in base.named_parameters():
         if policy.prefix in name:
             continue
         layer = base.get_submodule(name.removesuffix(ADAPTED)) if name.endswith(ADAPTED) else None
-        with torch.no_grad(), gathered([*layer.parameters()] if layer else [weight]):
+        with torch.no_grad(), gather_weights([*layer.parameters()] if layer else [weight]):
             whole = weight.data
             if layer is not None:
                 whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
             yield name.replace(".base_layer", ""), whole
 
 
-def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyType({}), **options: Any) -> VLLMGeneration:
+def make_vllm_generation(
+    trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> VLLMGeneration:
     """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it, with the options `vllm` too.
 
     TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
@@ -125,7 +127,7 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
                 raise
 
         def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
-            named = merged_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
+            named = merge_adapter_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
             self.unsent = ((name, weight.clone() if self.mode == "server" else weight) for name, weight in named)
             return self.unsent
 
@@ -135,7 +137,7 @@ def generation(trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyTyp
             finally:
                 deque(self.unsent, maxlen=0)  # what a server did not take: the other ranks gather it all the same
 
-    with vllm_options.with_options(vllm), _named_by_its_base(trainer.model):
+    with vllm_options.add_vllm_options(vllm), _named_by_its_base(trainer.model):
         return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
 
 
@@ -144,14 +146,14 @@ def _named_by_its_base(model: Any) -> Iterator[None]:
     from peft import PeftModel
 
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
-    source, inner.name_or_path = inner.name_or_path, complete_model(inner.name_or_path)
+    source, inner.name_or_path = inner.name_or_path, resolve_complete_model(inner.name_or_path)
     try:
         yield
     finally:
         inner.name_or_path = source
 
 
-class Synced:
+class SyncedEngine:
     """Samples from a vLLM that TRL sends the weights to. `transfer` are options of its `VLLMGeneration`, `vllm` others of
     vLLM.
 
@@ -170,10 +172,10 @@ class Synced:
         self.version, self.lock, self.transfer = -1, WeightLock(), transfer
         self.generation: Any = None  # TRL's `VLLMGeneration`, once attached
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Receive what is trained, and connect with vLLM or start it."""
         self.trainer, self.phases = trainer, phases
-        self.generation = generation(trainer, vllm=self.vllm, **self.transfer)
+        self.generation = make_vllm_generation(trainer, vllm=self.vllm, **self.transfer)
 
     def sync(self, version: int) -> None:
         """Send the weights, and name them by their version."""
@@ -183,7 +185,7 @@ class Synced:
 
     def _without_samples(self) -> AbstractContextManager[None]:
         """The context in which weights are sent: no sample runs in it."""
-        return self.lock.exclusive()
+        return self.lock.hold_exclusively()
 
     def _send(self) -> None:
         self.generation.sync_weights()
@@ -194,17 +196,17 @@ class Synced:
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation while no sync runs."""
-        await self.lock.enter()
+        await self.lock.begin_sample()
         try:
             return await self._sample(prompt)
         finally:
-            self.lock.leave()
+            self.lock.end_sample()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         raise NotImplementedError
 
 
-class SyncedKind(EngineKind):
+class SyncedEngineKind(EngineKind):
     """The base of the vLLM engines' contracts."""
 
     packages = {"vllm": "pip install 'homerl[gpu]'"}

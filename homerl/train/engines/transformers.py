@@ -14,8 +14,8 @@ from homerl.envs.core.model import Model
 from homerl.models.policy.policy import Sample
 from homerl.models.policy.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
-from homerl.train.watch.phases import Phases
-from homerl.train.workarounds.kept_memory import give_back
+from homerl.train.watch.phases import PhaseTimer
+from homerl.train.workarounds.kept_memory import return_freed_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -40,34 +40,34 @@ class InPlace(TransformersEngine):
     ) -> None:
         super().__init__(None, tokenizer, max_tokens, temperature, batch, tokens=tokens)
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Keep the trainer."""
         self.trainer = trainer
 
-    def forget(self) -> None:
+    def forget_dialogues(self) -> None:
         """Drop the keys and values that are held of dialogues, and give their memory back."""
-        super().forget()
-        give_back()
+        super().forget_dialogues()
+        return_freed_memory()
 
     def sync(self, version: int) -> None:
         """Sample from the trainer's current weights."""
         self.model, self.version = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped), version
-        self.forget()
+        self.forget_dialogues()
 
     def awake(self) -> AbstractContextManager[object]:
         """Nothing to prepare. Afterwards the memory is the trainer's."""
         after = ExitStack()
-        after.callback(self.forget)
+        after.callback(self.forget_dialogues)
         return after
 
 
-class Snapshot(InPlace):
+class SnapshotEngine(InPlace):
     """Samples from a copy, which `sync` renews between two samples.
 
     It is used if the trainer works on its own weights meanwhile, or if those are sharded.
     """
 
-    def attach(self, trainer: PolicyTrainer, phases: Phases) -> None:
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
         from homerl.train.devices.shards import broadcast_weights
 
@@ -80,15 +80,15 @@ class Snapshot(InPlace):
         """Copy the trainable weights."""
         import torch
 
-        from homerl.train.devices.shards import whole_weights
+        from homerl.train.devices.shards import gather_whole_weights
 
         policy = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
         with self._lock, torch.no_grad():
             own = self.model.state_dict()
-            for name, weight in whole_weights(policy, frozen=False):
+            for name, weight in gather_whole_weights(policy, frozen=False):
                 own[name].copy_(weight)
             self.version = version
-            self.forget()
+            self.forget_dialogues()
 
     def awake(self) -> AbstractContextManager[object]:
         """Nothing to prepare, and nothing to drop: it may sample while the trainer works."""
@@ -99,7 +99,7 @@ class Snapshot(InPlace):
             return super()._generate(prompts)
 
 
-class Transformers(EngineKind):
+class TransformersKind(EngineKind):
     """The engine `transformers`."""
 
     name, order, keys = "transformers", 0, TransformersKeys
@@ -108,7 +108,7 @@ class Transformers(EngineKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> InPlace:
         """An engine on a copy if it is needed, else on the trainer's weights."""
-        kind = Snapshot if settings.async_rollouts or in_shards else InPlace
+        kind = SnapshotEngine if settings.async_rollouts or in_shards else InPlace
         engine = settings.engine
         return kind(tokenizer, settings.max_tokens, settings.temperature, engine.batch, engine.tokens)
 
@@ -121,4 +121,4 @@ class Transformers(EngineKind):
         return MemoryUse(always, {"cache": min(most, sizes.cache * engine.batch)})
 
 
-ENGINE = Transformers()
+ENGINE = TransformersKind()

@@ -20,7 +20,7 @@ from pydantic import Field
 from homerl.envs.core.model import Model
 from homerl.models.policy.policy import Sample
 from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
-from homerl.train.engines.synced import PrefixHits, Synced, SyncedKind
+from homerl.train.engines.synced import PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.workarounds import vllm_sleep
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class VLLMKeys(Model):
     sleep: bool = Field(True, description="Of `vllm`: whether it frees memory while the trainer works.")
 
 
-class Colocated(Synced):
+class ColocatedVLLM(SyncedEngine):
     """Drives `LLM.llm_engine` by its methods `add_request` and `step`."""
 
     def __init__(
@@ -58,11 +58,11 @@ class Colocated(Synced):
 
     def awake(self) -> AbstractContextManager[object]:
         """Memory for the cache, and weights again if they were freed since the last sync."""
-        return vllm_sleep.awake(self.generation) if self.sleep else super().awake()
+        return vllm_sleep.wake_vllm(self.generation) if self.sleep else super().awake()
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that vLLM had in its cache, since the last call."""
-        return self.prefixes.take()
+        return self.prefixes.take_hit_rate()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
         name = next(self._names)
@@ -79,7 +79,7 @@ class Colocated(Synced):
             while self._waiting:
                 for output in self.generation.llm.llm_engine.step():
                     if output.finished and (done := self._waiting.pop(output.request_id, None)):
-                        self.prefixes.add(output.num_cached_tokens, len(output.prompt_token_ids or ()))
+                        self.prefixes.count_prompt(output.num_cached_tokens, len(output.prompt_token_ids or ()))
                         done.set_result(self._read(output.outputs[0]))
                 await asyncio.sleep(0)
         except Exception as error:
@@ -107,13 +107,13 @@ class Colocated(Synced):
         )
 
 
-class VLLM(SyncedKind):
+class VLLMKind(SyncedEngineKind):
     """The engine `vllm`."""
 
     name, order, keys = "vllm", 1, VLLMKeys
     sentence = "vLLM in the trainer's process, on its GPU"
 
-    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> Colocated:
+    def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> ColocatedVLLM:
         """An engine that starts vLLM when it gets the trainer."""
         from homerl.train.refusals import world_size
 
@@ -123,7 +123,7 @@ class VLLM(SyncedKind):
             "max_num_seqs": settings.blueprints_per_update * settings.group // world_size(),
         }
         vllm = {"hf_overrides": {"head_dtype": "float32"}} if settings.head == "float32" else {}
-        return Colocated(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options, vllm)
+        return ColocatedVLLM(tokenizer, settings.max_tokens, settings.temperature, settings.engine.sleep, options, vllm)
 
     def memory(self, settings: SamplerSettings, sizes: MemorySizes) -> MemoryUse:
         """Each GPU's vLLM holds the complete model, since it is not sharded there."""
@@ -136,4 +136,4 @@ class VLLM(SyncedKind):
         return MemoryUse(always={"vLLM": share}, lacks=lacks)
 
 
-ENGINE = VLLM()
+ENGINE = VLLMKind()

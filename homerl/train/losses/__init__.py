@@ -6,6 +6,6 @@ Folders in the environment variable HOMERL_LOSSES (separated as in PATH) are sea
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("losses")
+__path__ += added_plugin_folders("losses")

@@ -24,7 +24,7 @@ class ClipKeys(Model):
     epsilon_high: float | None = Field(None, gt=0, description="Clip range of the ratio above 1; null is `epsilon`.")
 
 
-def clipped(ratio: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
+def clip_token_losses(ratio: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
     """The clipped loss of each token; tensors of shape (tokens,)."""
     losses = -(ratio * advantages).minimum(ratio.clamp(1 - below, 1 + above) * advantages)
     ratio = ratio.detach()
@@ -39,7 +39,7 @@ class ClippedLoss(Loss[ClipKeys]):
     def losses(self, tokens: Tokens, settings: ClipKeys) -> TokenLosses:
         """Clip the ratio of each token's probability."""
         high = settings.epsilon if settings.epsilon_high is None else settings.epsilon_high
-        return clipped(tokens.ratio, tokens.advantages, settings.epsilon, high)
+        return clip_token_losses(tokens.ratio, tokens.advantages, settings.epsilon, high)
 
 
 def by_rollout(count: int, totals: Totals) -> float:

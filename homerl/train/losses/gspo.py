@@ -11,7 +11,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.train.losses.clipped import by_rollout, clipped
+from homerl.train.losses.clipped import by_rollout, clip_token_losses
 from homerl.train.losses.contract import Loss, TokenLosses, Tokens, Totals
 
 
@@ -36,7 +36,7 @@ class Gspo(Loss[GspoKeys]):
         """Clip the ratio of each rollout's probability."""
         mean = tokens.mean_of_rollout((tokens.logps - tokens.old_logps).detach())
         ratio = (mean + tokens.logps - tokens.logps.detach()).exp()
-        return clipped(ratio, tokens.advantages, settings.gspo_epsilon, settings.gspo_epsilon_high)
+        return clip_token_losses(ratio, tokens.advantages, settings.gspo_epsilon, settings.gspo_epsilon_high)
 
     def weight(self, count: int, totals: Totals) -> float:
         """The same for each rollout."""

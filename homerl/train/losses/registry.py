@@ -10,13 +10,13 @@ from functools import cache
 from typing import Any
 
 import homerl.train.losses
-from homerl.envs.core.plugins import discover, in_order
+from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.train.losses.contract import Loss
 
 NOT_LOSSES = ("clipped", "contract", "registry")
 
 
 @cache
-def losses() -> Mapping[str, Loss[Any]]:
+def list_losses() -> Mapping[str, Loss[Any]]:
     """Every loss by name."""
-    return in_order(discover(homerl.train.losses, "LOSS", Loss, NOT_LOSSES))
+    return sort_plugins(discover(homerl.train.losses, "LOSS", Loss, NOT_LOSSES))

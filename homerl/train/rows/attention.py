@@ -26,23 +26,23 @@ from torch.nn import Module
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedConfig
 
-from homerl.train.rows.trees import Tree
+from homerl.train.rows.trees import PrefixTree
 
 NAME = "homerl_packed"  # as transformers knows this attention
 Device: TypeAlias = torch.device | str
 UNKNOWN = ("softcap", "s_aux", "position_bias", "dropout")  # arguments of other attention, which change its values
 # of queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
-Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "Segments", float, int | None], torch.Tensor]
+Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "AttentionSegments", float, int | None], torch.Tensor]
 
 
-def on_device(values: np.ndarray, device: Device) -> torch.Tensor:
+def copy_to_device(values: np.ndarray, device: Device) -> torch.Tensor:
     """The values as a tensor on a device. A GPU copies them from pinned memory, so that nobody waits for its other work."""
     tensor = torch.from_numpy(values)
     return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 @dataclass  # torch before 2.13 compiles anew for each value in the fields of a frozen one
-class Segments:
+class AttentionSegments:
     """The segments of a row, for attention.
 
     `lengths` are their numbers of queries, `paths` the segments whose keys they see. `key_rows` are the rows of the keys of
@@ -60,30 +60,32 @@ class Segments:
     recomputed: bool = False
 
 
-def segments_of(tree: Tree, device: Device, recomputed: bool = False) -> Segments:
+def make_attention_segments(tree: PrefixTree, device: Device, recomputed: bool = False) -> AttentionSegments:
     """The segments of a tree, with tensors on a device. `recomputed` tells whether checkpointing attends again."""
     lengths = [segment.end - segment.start for segment in tree.segments]
-    paths = tree.paths()
+    paths = tree.segment_paths()
     key_lengths = [sum(lengths[number] for number in path) for path in paths]
     ranges = [np.arange(segment.start, segment.end) for segment in tree.segments]
     key_rows = None
     if any(len(path) > 1 for path in paths):
-        key_rows = on_device(np.concatenate([ranges[number] for path in paths for number in path]), device)
+        key_rows = copy_to_device(np.concatenate([ranges[number] for path in paths for number in path]), device)
 
     def ends(sizes: list[int]) -> torch.Tensor:
-        return on_device(np.cumsum([0, *sizes], dtype=np.int32), device)
+        return copy_to_device(np.cumsum([0, *sizes], dtype=np.int32), device)
 
-    return Segments(lengths, paths, key_rows, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed)
+    return AttentionSegments(
+        lengths, paths, key_rows, ends(lengths), ends(key_lengths), max(lengths), max(key_lengths), recomputed
+    )
 
 
-def attend(
+def attend_packed_row(
     module: Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float,
-    segments: Segments,
+    segments: AttentionSegments,
     kernel: Kernel,
     sliding_window: int | None = None,
     **others: Any,
@@ -99,11 +101,16 @@ def attend(
     return kernel(queries, keys, values, segments, scaling, sliding_window).unsqueeze(0), None
 
 
-uncompiled = torch.compiler.disable(attend)  # it depends on the row, so that a compiled layer would not last
+uncompiled = torch.compiler.disable(attend_packed_row)  # it depends on the row, so that a compiled layer would not last
 
 
-def by_segment(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
+def attend_by_segment(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    segments: AttentionSegments,
+    scale: float,
+    window: int | None = None,
 ) -> torch.Tensor:
     """torch's scaled_dot_product_attention on each segment: for every device. Tensors of shape (T, heads, size)."""
     queries = query.transpose(0, 1).split(segments.lengths, dim=1)
@@ -128,8 +135,13 @@ def _lower_right(queries: int, known: int, device: Device, window: int | None) -
     return seen.triu(known - window + 1) if window else seen
 
 
-def by_torch(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float, window: int | None = None
+def attend_by_torch_varlen(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    segments: AttentionSegments,
+    scale: float,
+    window: int | None = None,
 ) -> torch.Tensor:
     """torch's own flash attention for rows of different lengths (CUDA)."""
     from torch.nn.attention.varlen import varlen_attn
@@ -140,15 +152,15 @@ def by_torch(
         options["enable_gqa"] = True
     elif shared > 1:  # torch 2.11
         key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
-    with looked_up(key.contiguous(), value.contiguous(), segments) as (keys, values):
+    with look_up_keys(key.contiguous(), value.contiguous(), segments) as (keys, values):
         return varlen_attn(query.contiguous(), keys, values, *_ends(segments), **options)
 
 
-def by_flash(
+def attend_by_flash(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    segments: Segments,
+    segments: AttentionSegments,
     scale: float,
     window: int | None = None,
     *,
@@ -158,7 +170,7 @@ def by_flash(
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
 
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
-    with looked_up(key, value, segments) as (keys, values):
+    with look_up_keys(key, value, segments) as (keys, values):
         sizes = {"window_size": (_back(window), 0)} if window else {}
         attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
@@ -169,12 +181,14 @@ def _back(window: int | None) -> int:
     return window - 1 if window else -1
 
 
-def _ends(segments: Segments) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+def _ends(segments: AttentionSegments) -> tuple[torch.Tensor, torch.Tensor, int, int]:
     return segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
 
 
 @contextmanager
-def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def look_up_keys(
+    key: torch.Tensor, value: torch.Tensor, segments: AttentionSegments
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The keys and values of all paths, of shape (sum of paths, heads, size).
 
     What is computed within the context looks them up again in its backward pass. Otherwise a prompt's keys would be kept
@@ -204,7 +218,7 @@ def looked_up(key: torch.Tensor, value: torch.Tensor, segments: Segments) -> Ite
         yield found[0], found[1]
 
 
-def kernel_of(attention: str, device_type: str, half: bool = True) -> tuple[str, Kernel]:
+def choose_attention_kernel(attention: str, device_type: str, half: bool = True) -> tuple[str, Kernel]:
     """The kernel for the recipe's `model.attention`, and its name for people. `half` tells of a 16-bit number format.
 
     `auto` takes on CUDA what is installed: flash-attn 3, flash-attn 2, else torch's own. These know 16-bit formats only, so
@@ -213,10 +227,10 @@ def kernel_of(attention: str, device_type: str, half: bool = True) -> tuple[str,
     if attention == "auto":
         attention = _installed() if device_type == "cuda" and half else "sdpa"
     if attention == "sdpa":
-        return "torch's scaled_dot_product_attention, segment by segment", by_segment
+        return "torch's scaled_dot_product_attention, segment by segment", attend_by_segment
     if attention == "varlen":
-        return "torch's varlen attention", by_torch
-    return attention, partial(by_flash, package=attention)
+        return "torch's varlen attention", attend_by_torch_varlen
+    return attention, partial(attend_by_flash, package=attention)
 
 
 @cache
@@ -231,7 +245,7 @@ def _installed() -> str:
 
 
 @contextmanager
-def packed_attention(*configs: PreTrainedConfig) -> Iterator[None]:
+def use_packed_attention(*configs: PreTrainedConfig) -> Iterator[None]:
     """Within the context, models of these configurations attend to packed rows. The backward pass belongs in it, since
     checkpointing attends again.
     """

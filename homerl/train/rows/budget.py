@@ -1,6 +1,6 @@
 """The budget of a pass, from the memory that weights, gradients, the optimizer and the engine leave.
 
-On a GPU the first passes of a run are smaller (`Headroom.cautious`); what they took makes the budget (`profiler.py`).
+On a GPU the first passes of a run are smaller (`Headroom.cautious_budget`); what they took makes the budget (`profiler.py`).
 
 Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements, but not
 in passes without gradients, which keep no activations; with `gradient_checkpointing: auto` a pass keeps its activations if
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from homerl.train.model import AUTO
 from homerl.train.optim_settings import OptimSettings
-from homerl.train.rows.passes import STEP, Budget
+from homerl.train.rows.passes import STEP, TokenBudget
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches
 SCORED = 65_536  # the same without gradients, on a GPU: fewer passes share more beginnings
@@ -33,27 +33,27 @@ class TokenBytes:
     layer: float = 0.0
 
     @property
-    def plain(self) -> float:
+    def plain_peak(self) -> float:
         """The most bytes at a time, if all activations are kept."""
         return self.kept + self.layer
 
     @property
-    def checkpointed(self) -> float:
+    def checkpointed_peak(self) -> float:
         """The most bytes at a time with checkpointing."""
         return self.recomputed + self.layer
 
     @property
-    def scored(self) -> float:
+    def scoring_peak(self) -> float:
         """The most bytes at a time without gradients: no more than a layer keeps with them."""
         return self.layer or self.recomputed
 
-    def times(self, factor: float) -> TokenBytes:
+    def multiplied_by(self, factor: float) -> TokenBytes:
         """So many times these bytes."""
         return TokenBytes(self.kept * factor, self.recomputed * factor, self.layer * factor)
 
 
 @dataclass(frozen=True)
-class Headroom:
+class MemoryHeadroom:
     """What a budget is made from: the recipe's settings, a token's bytes, the free bytes, and whether it is for a CPU."""
 
     settings: OptimSettings
@@ -61,30 +61,32 @@ class Headroom:
     free: float
     cpu: bool
 
-    def budget(self) -> Budget:
+    def make_budget(self) -> TokenBudget:
         """The budget of a pass."""
         asked, checkpointing = self.settings.tokens_per_step, self.settings.gradient_checkpointing
         largest = LARGEST_ON_CPU if self.cpu else LARGEST
         plain, most = (
             max(STEP, min(largest, int(SPARE * self.free / each) // STEP * STEP))
-            for each in (self.token.plain, self.token.checkpointed)
+            for each in (self.token.plain_peak, self.token.checkpointed_peak)
         )
-        scored = 0 if self.cpu else max(STEP, min(SCORED, int(SPARE * self.free / self.token.scored) // STEP * STEP))
+        scored = 0 if self.cpu else max(STEP, min(SCORED, int(SPARE * self.free / self.token.scoring_peak) // STEP * STEP))
         if asked != AUTO:
             plain, most = (asked if checkpointing is False else min(plain, asked)), asked
         if checkpointing == AUTO:
-            return Budget(plain, max(plain, most), scored=scored)
-        return Budget(0, most, scored=scored) if checkpointing else Budget(plain, plain, allowed=False, scored=scored)
+            return TokenBudget(plain, max(plain, most), scored=scored)
+        return (
+            TokenBudget(0, most, scored=scored) if checkpointing else TokenBudget(plain, plain, allowed=False, scored=scored)
+        )
 
     @property
-    def measures(self) -> bool:
+    def needs_measurement(self) -> bool:
         """Whether the budget is to follow from a measured pass."""
         return not self.cpu and self.settings.tokens_per_step == AUTO
 
-    def cautious(self) -> Budget:
+    def cautious_budget(self) -> TokenBudget:
         """The budget before a pass was measured: half of what the estimate allows."""
-        return self.budget().halved()
+        return self.make_budget().halved_budget()
 
-    def expected(self, tokens: int, recomputed: bool) -> float:
+    def expected_bytes(self, tokens: int, recomputed: bool) -> float:
         """The bytes that a pass of so many tokens is expected to take."""
-        return tokens * (self.token.checkpointed if recomputed else self.token.plain)
+        return tokens * (self.token.checkpointed_peak if recomputed else self.token.plain_peak)

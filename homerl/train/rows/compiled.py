@@ -30,7 +30,7 @@ class CompiledLayers:
         self.fused = [(layer, _alike(torch.compile(layer.forward, dynamic=True, backend=backend))) for layer in layers]
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def run_compiled(self) -> Iterator[None]:
         """Within the context the layers run compiled, also where checkpointing runs them again. Their hooks stay outside."""
         _set(self.fused)
         try:

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import CheckpointError
 COMPILERS = ("torch._functorch.", "torch._inductor.", "triton.")  # what they raise in a backward pass is not wrapped
 
 
-def uncompilable(error: Exception) -> bool:
+def is_compile_error(error: Exception) -> bool:
     """Whether torch.compile failed, forward or backward, a kernel of it, or checkpointing with it."""
     modules = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
     return isinstance(error, TorchDynamoException | CheckpointError) or any(name.startswith(COMPILERS) for name in modules)

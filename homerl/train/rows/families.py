@@ -28,7 +28,7 @@ LACKS = ("attn_logit_softcapping", "attention_chunk_size", "index_topk")
 SINKS = ("gpt_oss",)  # what attention falls to when no key is worth it
 
 
-def why_unpackable(config: Mapping[str, Any]) -> str | None:
+def find_packing_obstacle(config: Mapping[str, Any]) -> str | None:
     """Why the sequences of a model with this configuration cannot share a row; None if they can."""
     text = config.get("text_config") or config
     kinds = {*(text.get("layer_types") or ())} - PACKED

@@ -17,7 +17,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import gather
 
-from homerl.train.rows.budget import Headroom
+from homerl.train.rows.budget import MemoryHeadroom
 
 SECOND = 1  # index of the pass that is measured
 
@@ -25,23 +25,23 @@ SECOND = 1  # index of the pass that is measured
 class MemoryProfiler:
     """Measures one pass on each rank, and makes the budget of it. `waits` tells that none was measured yet."""
 
-    def __init__(self, accelerator: Accelerator, headroom: Headroom) -> None:
+    def __init__(self, accelerator: Accelerator, headroom: MemoryHeadroom) -> None:
         self.accelerator, self.headroom = accelerator, headroom
-        self.waits = headroom.measures and accelerator.device.type == "cuda"
+        self.waits = headroom.needs_measurement and accelerator.device.type == "cuda"
         self._factor = 0.0
-        self.budget = headroom.cautious() if self.waits else headroom.budget()
+        self.budget = headroom.cautious_budget() if self.waits else headroom.make_budget()
 
     @contextmanager
-    def watch(self, index: int, tokens: int, recomputed: bool) -> Iterator[None]:
+    def measure_pass(self, index: int, tokens: int, recomputed: bool) -> Iterator[None]:
         """Measure the pass that is made within the context, if it is an update's second."""
         if not (self.waits and index == SECOND and tokens):
             yield
             return
-        before = self.allocated()
+        before = self.allocated_bytes()
         yield
-        self._factor = (self.peak() - before) / self.headroom.expected(tokens, recomputed)
+        self._factor = (self.peak_bytes() - before) / self.headroom.expected_bytes(tokens, recomputed)
 
-    def settled(self) -> str | None:
+    def settle_budget(self) -> str | None:
         """After an update: what was measured and the budget, in words, if the budget follows from this update.
 
         The rank that took the most decides for all, and that with the least memory.
@@ -52,20 +52,20 @@ class MemoryProfiler:
         factor, free = gather(own).amax(0).tolist()
         if not factor:
             return None
-        estimated = self.headroom.token.plain
-        self.headroom = replace(self.headroom, token=self.headroom.token.times(factor), free=-free)
-        self.waits, self.budget = False, self.headroom.budget()
-        measured = self.headroom.token.plain
+        estimated = self.headroom.token.plain_peak
+        self.headroom = replace(self.headroom, token=self.headroom.token.multiplied_by(factor), free=-free)
+        self.waits, self.budget = False, self.headroom.make_budget()
+        measured = self.headroom.token.plain_peak
         return (
             f"activations of a token: {measured / 1e6:.3g} MB measured, {estimated / 1e6:.3g} MB estimated; "
             f"tokens of a pass from now on: {self.budget}"
         )
 
-    def allocated(self) -> int:
+    def allocated_bytes(self) -> int:
         """Bytes that are allocated now. The peak begins anew."""
         torch.cuda.reset_peak_memory_stats(self.accelerator.device)
         return int(torch.cuda.memory_allocated(self.accelerator.device))
 
-    def peak(self) -> int:
+    def peak_bytes(self) -> int:
         """The most bytes that were allocated since then."""
         return int(torch.cuda.max_memory_allocated(self.accelerator.device))

@@ -17,10 +17,10 @@ from accelerate.utils import gather
 from torch.nn import Module
 
 from homerl.envs.core.documents import InputError
-from homerl.models.policy.memory_errors import out_of_memory
+from homerl.models.policy.memory_errors import is_out_of_memory
 from homerl.train.rows.attention import Kernel
-from homerl.train.rows.rows import TokenSequence, empty_row, row_of, scores
-from homerl.train.rows.trees import sorted_order
+from homerl.train.rows.rows import TokenSequence, make_empty_row, pack_row, score_row
+from homerl.train.rows.trees import lexical_order
 
 Packed = Callable[[], AbstractContextManager[None]]
 MEMBERS = 2  # sequences that are compared
@@ -30,7 +30,7 @@ IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
 
 
 @torch.no_grad()
-def refuse_mixing(
+def refuse_mixed_sequences(
     model: Module,
     sequences: Sequence[TokenSequence],
     kernel: Kernel,
@@ -47,23 +47,23 @@ def refuse_mixing(
     """
     model.eval()
     gap = torch.zeros(1, device=accelerator.device)
-    some = neighbours([one for one in sequences if len(one.targets)])
+    some = choose_neighbours([one for one in sequences if len(one.targets)])
     try:
         with accelerator.autocast():
             gap += _gap(model, some, kernel, packed, accelerator.device)
     except RuntimeError as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         if in_shards:
             what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
             raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
     worst = gather(gap).max().item()
-    if not worst <= most(half, accelerator.device.type):  # nor is it a number where a model gives none
+    if not worst <= largest_rounding_gap(half, accelerator.device.type):  # nor is it a number where a model gives none
         what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
         raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
 
 
-def most(half: bool, device: str) -> float:
+def largest_rounding_gap(half: bool, device: str) -> float:
     """The most that rounding may change. A GPU may multiply matrices of float32 as TF32, with the digits of float16."""
     if half:
         return IN_16_BITS
@@ -74,15 +74,15 @@ def _gap(
     model: Module, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: torch.device
 ) -> torch.Tensor | float:
     """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
-    rows = [row_of([one], None, device) for one in some] + [empty_row(None, device)] * (MEMBERS - len(some))
+    rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
     with packed():
-        together = scores(model, row_of(some, kernel, device) if some else empty_row(kernel, device)).logps.float()
-    alone = torch.cat([scores(model, row).logps.float() for row in rows])
+        together = score_row(model, pack_row(some, kernel, device) if some else make_empty_row(kernel, device)).logps.float()
+    alone = torch.cat([score_row(model, row).logps.float() for row in rows])
     return (together - alone).abs().mean() if len(alone) else 0.0
 
 
-def neighbours(sequences: Sequence[TokenSequence]) -> list[TokenSequence]:
+def choose_neighbours(sequences: Sequence[TokenSequence]) -> list[TokenSequence]:
     """The shortest `MEMBERS` that follow each other in lexical order, so that they share a prompt where any do."""
-    ordered = [sequences[i] for i in sorted_order([one.ids for one in sequences])]
+    ordered = [sequences[i] for i in lexical_order([one.ids for one in sequences])]
     groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
     return min(groups, key=lambda group: sum(len(one.ids) for one in group))

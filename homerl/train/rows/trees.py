@@ -21,7 +21,7 @@ Branch = tuple[list[int], int, int]  # sequences, the place at which they part f
 
 
 @dataclass(frozen=True)
-class Segment:
+class RowSegment:
     """Places `start` to `end` of the row, which no sequence enters or leaves in between. `parent` is -1 at a root."""
 
     start: int
@@ -30,7 +30,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Tree:
+class PrefixTree:
     """A row of T places: token ids and positions, of shape (T,), and the segments that they form.
 
     `places[i][t]` is the place in the row of token t of sequence i, from which its token t+1 is predicted.
@@ -38,10 +38,10 @@ class Tree:
 
     ids: np.ndarray
     positions: np.ndarray
-    segments: tuple[Segment, ...]
+    segments: tuple[RowSegment, ...]
     places: tuple[np.ndarray, ...]
 
-    def paths(self) -> list[list[int]]:
+    def segment_paths(self) -> list[list[int]]:
         """The segments that each segment continues, from the root on, with itself last."""
         paths: list[list[int]] = []
         for number, segment in enumerate(self.segments):
@@ -49,22 +49,22 @@ class Tree:
         return paths
 
 
-def sorted_order(sequences: Sequence[Ids]) -> list[int]:
+def lexical_order(sequences: Sequence[Ids]) -> list[int]:
     """The indices of the sequences in lexical order, so that neighbours share the most."""
     return sorted(range(len(sequences)), key=lambda i: sequences[i].tolist())
 
 
-def shared_places(first: Ids, second: Ids) -> int:
+def count_shared_places(first: Ids, second: Ids) -> int:
     """The number of places that two sequences share."""
     length = min(len(first), len(second))
     differs = np.flatnonzero(first[:length] != second[:length])
     return max(0, (int(differs[0]) if len(differs) else length) - 1)
 
 
-def merged(sequences: Sequence[Ids]) -> Tree:
+def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
     """The tree of the sequences. Each has two tokens at least."""
-    order = sorted_order(sequences)
-    segments: list[Segment] = []
+    order = lexical_order(sequences)
+    segments: list[RowSegment] = []
     ids: list[np.ndarray] = []
     positions: list[np.ndarray] = []
     places: list[list[np.ndarray]] = [[] for _ in sequences]
@@ -72,16 +72,16 @@ def merged(sequences: Sequence[Ids]) -> Tree:
     while open_branches:
         members, depth, parent = open_branches.pop()
         first, last = sequences[members[0]], sequences[members[-1]]
-        end = shared_places(first, last)
+        end = count_shared_places(first, last)
         start = segments[-1].end if segments else 0
-        segments.append(Segment(start, start + end - depth, parent))
+        segments.append(RowSegment(start, start + end - depth, parent))
         ids.append(first[depth:end])
         positions.append(np.arange(depth, end))
         for i in members:
             places[i].append(np.arange(start, segments[-1].end))
         longer = [i for i in members if len(sequences[i]) - 1 > end]
         open_branches += _branches(longer, sequences, end, len(segments) - 1)
-    return Tree(
+    return PrefixTree(
         np.concatenate(ids), np.concatenate(positions), tuple(segments), tuple(np.concatenate(parts) for parts in places)
     )
 

@@ -31,20 +31,20 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import PreTrainedConfig
 
 from homerl.envs.core.documents import InputError
-from homerl.models.policy.memory_errors import out_of_memory
-from homerl.train.rows.attention import kernel_of, packed_attention
+from homerl.models.policy.memory_errors import is_out_of_memory
+from homerl.train.rows.attention import choose_attention_kernel, use_packed_attention
 from homerl.train.rows.compiled import CompiledLayers
-from homerl.train.rows.errors import uncompilable
-from homerl.train.rows.passes import STEP, Budget, one_each, split
+from homerl.train.rows.errors import is_compile_error
+from homerl.train.rows.passes import STEP, TokenBudget, one_pass_each, split_into_passes
 from homerl.train.rows.profiler import MemoryProfiler
-from homerl.train.rows.rows import Row, Scores, TokenSequence, empty_row, row_of, scores
-from homerl.train.rows.self_check import refuse_mixing
+from homerl.train.rows.rows import PackedRow, TargetScores, TokenSequence, make_empty_row, pack_row, score_row
+from homerl.train.rows.self_check import refuse_mixed_sequences
 from homerl.train.sizes import GB
 from homerl.train.workarounds import compact_head
 
 HALVINGS = 3
 LossAndSums = tuple[torch.Tensor, torch.Tensor]
-Objective = Callable[[list[int], Scores], LossAndSums]
+Objective = Callable[[list[int], TargetScores], LossAndSums]
 Check = Callable[[torch.Tensor], None]
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class PackedUpdates:
     def __init__(
         self,
         accelerator: Accelerator,
-        budget: Budget,
+        budget: TokenBudget,
         attention: str,
         half: bool = False,
         unpackable: str | None = None,
@@ -80,12 +80,12 @@ class PackedUpdates:
         compiled: CompiledLayers | None = None,
     ) -> None:
         self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
-        name, kernel = kernel_of(attention, accelerator.device.type, half)
+        name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
         self.forwarded = self.unique = self.passes = self.updates = self.halvings = self.trained = 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
-        compact_head.apply()
+        compact_head.score_labelled_positions()
         self.log = get_logger(__name__)
         attending = "the model's own" if unpackable else name
         self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
@@ -96,7 +96,7 @@ class PackedUpdates:
         if unpackable:
             self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {unpackable}")
 
-    def train(
+    def train_on_sequences(
         self,
         model: Module,
         sequences: Sequence[TokenSequence],
@@ -116,8 +116,10 @@ class PackedUpdates:
     ) -> LossAndSums:
         if self.kernel and not self.checked:
             module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-            packed = partial(packed_attention, *configs_of(model))  # layers as they are: compiling takes a while
-            refuse_mixing(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
+            packed = partial(
+                use_packed_attention, *list_attention_configs(model)
+            )  # layers as they are: compiling takes a while
+            refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
             self.checked = True
         model.train()
         while True:
@@ -127,7 +129,7 @@ class PackedUpdates:
                 return done
             self._make_room(model)
 
-    def take(self) -> dict[str, float]:
+    def take_packing_metrics(self) -> dict[str, float]:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
         updates = max(1, self.updates)
         means = {
@@ -140,7 +142,7 @@ class PackedUpdates:
         return means
 
     @torch.no_grad()
-    def scores(self, model: Module, sequences: Sequence[TokenSequence]) -> torch.Tensor:
+    def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> torch.Tensor:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
 
         Passes are larger than those of `train`, since no activations are kept. Nothing is dropped at random, as when the
@@ -151,7 +153,7 @@ class PackedUpdates:
 
         def make(one: MicroBatch) -> None:
             with self._attention(model), self.accelerator.autocast():
-                scored = scores(model, self._row(sequences, one)).logps.float()
+                scored = score_row(model, self._row(sequences, one)).logps.float()
             for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
                 found[i] = part
 
@@ -174,9 +176,9 @@ class PackedUpdates:
         try:
             return work()
         except Exception as error:
-            if not (self.compiled and uncompilable(error)):
+            if not (self.compiled and is_compile_error(error)):
                 raise
-            self.log.warning(f"layers run as they are from now on: {failure(error)}", main_process_only=False)
+            self.log.warning(f"layers run as they are from now on: {describe_compile_error(error)}", main_process_only=False)
         self.compiled = None
         self._clear(model)
         return work()
@@ -191,11 +193,11 @@ class PackedUpdates:
         def make(one: MicroBatch, last: bool) -> None:
             row = self._row(sequences, one)
             self._checkpoint(model, one.recomputed)
-            tokens = row.tokens if one.members else 0
-            measured = self.profiler.watch(len(done), tokens, one.recomputed) if self.profiler else nullcontext()
+            tokens = row.token_count if one.members else 0
+            measured = self.profiler.measure_pass(len(done), tokens, one.recomputed) if self.profiler else nullcontext()
             with measured, self._exchange(model, last) as called, self._attention(model):
                 with self.accelerator.autocast():
-                    scored = scores(called, row)
+                    scored = score_row(called, row)
                     loss, sums = objective(one.members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
                 if last:
@@ -219,12 +221,12 @@ class PackedUpdates:
 
     def _take_measure(self) -> None:
         """After an update: the budget that follows from what was measured, if it was."""
-        if self.profiler and (found := self.profiler.settled()):
+        if self.profiler and (found := self.profiler.settle_budget()):
             self.budget = self.profiler.budget
             self.log.warning(found)  # information is not shown
 
     def _passes(
-        self, sequences: Sequence[TokenSequence], budget: Budget, exchanges: bool = False
+        self, sequences: Sequence[TokenSequence], budget: TokenBudget, exchanges: bool = False
     ) -> tuple[list[MicroBatch], int]:
         """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
 
@@ -232,9 +234,9 @@ class PackedUpdates:
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
         ids = [sequences[i].ids for i in with_targets]
-        parts = split(ids, budget) if self.kernel else one_each(ids)
+        parts = split_into_passes(ids, budget) if self.kernel else one_pass_each(ids)
         passes = [
-            MicroBatch([with_targets[i] for i in members], budget.checkpoints(tokens))
+            MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))
             for members, tokens in zip(parts.passes, parts.tokens, strict=True)
         ]
         if self._in_shards:
@@ -255,18 +257,18 @@ class PackedUpdates:
         """Within the context the model attends to this trainer's rows, and its layers run compiled, if they are."""
         with ExitStack() as stack:
             if self.kernel:
-                stack.enter_context(packed_attention(*configs_of(model)))
+                stack.enter_context(use_packed_attention(*list_attention_configs(model)))
             if self.kernel and self.compiled:
-                stack.enter_context(self.compiled.running())
+                stack.enter_context(self.compiled.run_compiled())
             yield
 
-    def _row(self, sequences: Sequence[TokenSequence], one: MicroBatch) -> Row:
+    def _row(self, sequences: Sequence[TokenSequence], one: MicroBatch) -> PackedRow:
         device = self.accelerator.device
         if not one.members:
-            row = empty_row(self.kernel, device, one.recomputed)
+            row = make_empty_row(self.kernel, device, one.recomputed)
         else:
-            row = row_of([sequences[i] for i in one.members], self.kernel, device, self.step, one.recomputed)
-        self._smallest = len(one.members) == 1 and (one.recomputed or not self.budget.allowed), row.tokens
+            row = pack_row([sequences[i] for i in one.members], self.kernel, device, self.step, one.recomputed)
+        self._smallest = len(one.members) == 1 and (one.recomputed or not self.budget.allowed), row.token_count
         return row
 
     @property
@@ -317,9 +319,11 @@ class PackedUpdates:
         try:
             work()
         except Exception as error:
-            if not out_of_memory(error):
-                if exchanges and self.compiled and uncompilable(error):
-                    raise InputError(failure(error), "model.compile", "set it to false, and start again") from error
+            if not is_out_of_memory(error):
+                if exchanges and self.compiled and is_compile_error(error):
+                    raise InputError(
+                        describe_compile_error(error), "model.compile", "set it to false, and start again"
+                    ) from error
                 raise
             smallest, tokens = self._smallest
             if exchanges or smallest:
@@ -346,17 +350,17 @@ class PackedUpdates:
         self.halvings += 1
         if self.halvings > HALVINGS:
             what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"
-            raise InputError(what, "tokens_per_step", f"see what else needs the memory: {held_by(model)}")
-        self.budget = self.budget.halved(scoring)
+            raise InputError(what, "tokens_per_step", f"see what else needs the memory: {describe_held_memory(model)}")
+        self.budget = self.budget.halved_budget(scoring)
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
 
 
-def failure(error: Exception) -> str:
+def describe_compile_error(error: Exception) -> str:
     """One line of why torch.compile failed."""
     return f"torch.compile fails with {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def held_by(model: Module) -> str:
+def describe_held_memory(model: Module) -> str:
     """What holds the memory of this process between two passes, in GB."""
     sizes = {"weights": 0, "gradients": 0, "buffers": sum(part.nbytes for part in model.buffers())}
     for part in model.parameters():
@@ -369,7 +373,7 @@ def held_by(model: Module) -> str:
     return ", ".join(f"{name} {size / GB:.1f} GB" for name, size in sizes.items() if size)
 
 
-def configs_of(model: Module) -> list[PreTrainedConfig]:
+def list_attention_configs(model: Module) -> list[PreTrainedConfig]:
     """The configurations that a model's attention reads."""
     parts = (part for part in model.modules() if hasattr(part, "layer_idx") and hasattr(part, "config"))
     return list({id(part.config): part.config for part in parts}.values())

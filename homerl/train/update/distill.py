@@ -30,15 +30,15 @@ from transformers import PreTrainedTokenizerBase
 from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.play.faults import InfraError, RequestRefused
-from homerl.train.common import load_policy, packed_passes, with_kernels
-from homerl.train.memory import count_of, longest, teacher_model
+from homerl.train.common import add_liger_kernels, load_policy, make_packed_updates
+from homerl.train.memory import count_recipe_model, longest_sequence, teacher_model_settings
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.refusals import starts_empty
+from homerl.train.refusals import starts_without_weights
 from homerl.train.rows.rows import TokenSequence
 from homerl.train.rows.updates import PackedUpdates
-from homerl.train.update.policy import add_head, placed
+from homerl.train.update.policy import add_scoring_head, place_frozen_model
 from homerl.train.update.tensors import SampledTokens
-from homerl.train.watch.watchdog import Stalled
+from homerl.train.watch.watchdog import RunStalled
 
 if TYPE_CHECKING:
     from openai.types.completion_choice import Logprobs
@@ -52,11 +52,11 @@ SAME_FAMILY = "choose a teacher of the policy's own family, with the same tokeni
 class Teacher(Protocol):
     """Judges tokens. All ranks ask together, each for its own, since a teacher's weights may be in shards."""
 
-    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+    def score_targets(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """The log-probabilities of all targets, in the order of the sequences, of shape (targets,); NaN if unknown."""
 
 
-def teacher_of(recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> Teacher | None:
+def make_teacher(recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> Teacher | None:
     """The teacher of a recipe; None without `distill`. `tokenizer` and `updates` are the policy's.
 
     Raises `InputError` if the teacher has another tokenizer.
@@ -74,18 +74,22 @@ class LocalTeacher:
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> None:
         refuse_other_tokenizer(name, tokenizer)
-        model = with_kernels(load_policy(recipe.model, name, starts_empty(recipe)), recipe).eval().requires_grad_(False)
-        add_head(model, recipe.rlve)
-        larger = teacher_model(recipe.model, name)  # than the policy, perhaps
-        token = count_of(recipe, longest(recipe.rlve), larger).token
+        model = (
+            add_liger_kernels(load_policy(recipe.model, name, starts_without_weights(recipe)), recipe)
+            .eval()
+            .requires_grad_(False)
+        )
+        add_scoring_head(model, recipe.rlve)
+        larger = teacher_model_settings(recipe.model, name)  # than the policy, perhaps
+        token = count_recipe_model(recipe, longest_sequence(recipe.rlve), larger).token
         assert updates.profiler is not None, "the policy's have one"
-        budget = replace(updates.profiler.headroom, token=token).budget()
-        self.passes = packed_passes(model, recipe, updates.accelerator, budget)
-        self.model = placed(model, updates.accelerator)
+        budget = replace(updates.profiler.headroom, token=token).make_budget()
+        self.passes = make_packed_updates(model, recipe, updates.accelerator, budget)
+        self.model = place_frozen_model(model, updates.accelerator)
 
-    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+    def score_targets(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One pass without gradients over the sequences, packed as those of the policy."""
-        return np.asarray(self.passes.scores(self.model, sequences).cpu())
+        return np.asarray(self.passes.score_sequences(self.model, sequences).cpu())
 
 
 class ServedTeacher:
@@ -95,7 +99,7 @@ class ServedTeacher:
         self.url, self.endpoint = url, Endpoint([url], model, patience)
         asyncio.run(self._refuse_other_tokenizer(tokenizer))
 
-    def logps(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
+    def score_targets(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One request for each sequence that has targets."""
         return asyncio.run(self._every(sequences))
 
@@ -116,12 +120,14 @@ class ServedTeacher:
         """What the server says of each id of a prompt, and of one more token: `tokens` and `token_logprobs`."""
         more = {"return_token_ids": True, "return_tokens_as_token_ids": False}  # vLLM echoes ids only if it returns them
         try:
-            answer = await self.endpoint.complete(ids, echo=True, logprobs=0, max_tokens=1, temperature=1.0, extra_body=more)
+            answer = await self.endpoint.complete_tokens(
+                ids, echo=True, logprobs=0, max_tokens=1, temperature=1.0, extra_body=more
+            )
         except RequestRefused as error:
             remedy = "serve it with vLLM, as long a context as `max_episode_tokens`, and the policy's tokenizer"
             raise InputError(f"the teacher refuses what it is asked: {error}", "rlve.distill.url", remedy) from error
         except InfraError as error:
-            raise Stalled(f"the teacher at {self.url} gave no answer: {error}") from error
+            raise RunStalled(f"the teacher at {self.url} gave no answer: {error}") from error
         found = answer.choices[0].logprobs
         if found is None or len(found.token_logprobs or ()) < len(ids) or len(found.tokens or ()) < len(ids):
             what, remedy = f"{self.url} gives no log-probabilities of a prompt", "serve the teacher with vLLM"
@@ -150,14 +156,14 @@ def refuse_other_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase) -> Non
         raise InputError(what, "rlve.distill.model", SAME_FAMILY)
 
 
-def distilled(
+def add_teacher_advantages(
     tokens: SampledTokens, valid: Sequence[bool], teacher: np.ndarray, policy: np.ndarray, settings: DistillSettings
 ) -> tuple[SampledTokens, np.ndarray]:
     """The tokens with the advantages that the teacher makes of them; and the sum of gaps and the number of tokens, (2,).
 
     `teacher` and `policy` are log-probabilities of the sampled tokens, (tokens,). `valid` tells which rollouts count.
     """
-    taught = np.repeat(np.asarray(valid, dtype=bool), tokens.lengths) & np.isfinite(teacher) & np.isfinite(policy)
+    taught = np.repeat(np.asarray(valid, dtype=bool), tokens.rollout_lengths) & np.isfinite(teacher) & np.isfinite(policy)
     gaps = np.where(taught, teacher - policy, 0.0)
     bound = settings.bound or math.inf
     advantages = settings.reward * tokens.advantages + settings.weight * np.clip(gaps, -bound, bound)

@@ -15,41 +15,43 @@ from collections.abc import Callable
 
 from homerl.envs.core.documents import write_atomic
 from homerl.train.data.prefetch import Run
-from homerl.train.data.rollout import Player
-from homerl.train.data.supply import RankContext, episode_metrics, hash_seed, part_metrics, rollout_summary
+from homerl.train.data.rollout import RolloutPlayer
+from homerl.train.data.supply import RankContext, episode_metrics, hash_seed, summarise_rollout, world_metrics
 from homerl.train.recipe import RLVERecipe
-from homerl.worlds.registry import make_blueprint, with_behaviours
+from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed
 
 KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episode/tool_calls", "episode/sampled_tokens")
 
 
-class Evaluation:
+class HeldOutEvaluation:
     """Evaluates the policy in training: `due` tells when, `play` measures, and `keep` saves the best model."""
 
-    def __init__(self, recipe: RLVERecipe, player: Player, ranks: RankContext) -> None:
+    def __init__(self, recipe: RLVERecipe, player: RolloutPlayer, ranks: RankContext) -> None:
         self.recipe, self.settings, self.player, self.ranks = recipe, recipe.evaluation, player, ranks
         self.folder = recipe.out / "best"
         [self.best, *_] = ranks.gather([self._score()] if ranks.rank == 0 else [])  # other machines may lack the folder
 
-    def due(self, update: int) -> bool:
+    def is_evaluation_due(self, update: int) -> bool:
         """Whether the policy is evaluated at this update."""
         return self.settings.every is not None and update % self.settings.every == 0
 
-    def play(self, run: Run) -> dict[str, float]:
+    def play_held_out(self, run: Run) -> dict[str, float]:
         """Play the held-out blueprints and return the metrics over all ranks, named `eval/...`. `run` runs a coroutine."""
         blueprint_recipe = self.settings.recipe or self.recipe.blueprints.recipe
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
         mine = list(seeds)[self.ranks.rank :: self.ranks.world_size]
-        made = (make_blueprint(blueprint_recipe, "heldout", seed) for seed in mine)
-        blueprints = [with_behaviours(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made]
-        played = run(self.player.play_all(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
-        rows = self.ranks.gather([rollout_summary(*pair) for pair in zip(played, mine, strict=True)])
+        made = (make_blueprint_of_seed(blueprint_recipe, "heldout", seed) for seed in mine)
+        blueprints = [
+            blueprint_with_behaviours(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made
+        ]
+        played = run(self.player.play_concurrently(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
+        rows = self.ranks.gather([summarise_rollout(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]
         metrics = episode_metrics(counted) if counted else {}
-        kept = {name: metrics[name] for name in KEPT if metrics} | part_metrics(counted, blueprint_recipe)
+        kept = {name: metrics[name] for name in KEPT if metrics} | world_metrics(counted, blueprint_recipe)
         return {f"eval/{name}": value for name, value in kept.items()} | {"eval/counted": len(counted) / len(rows)}
 
-    def keep(self, update: int, metrics: dict[str, float], save: Callable[[str], None]) -> bool:
+    def keep_best_model(self, update: int, metrics: dict[str, float], save: Callable[[str], None]) -> bool:
         """Save the model if it has the highest success rate so far, and return whether it does. All ranks agree on this."""
         if metrics.get("eval/success", -1.0) <= self.best:
             return False

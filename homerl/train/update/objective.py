@@ -15,9 +15,9 @@ import torch
 
 from homerl.train.losses.clipped import by_token
 from homerl.train.losses.contract import Tokens, Totals, rollout_sums
-from homerl.train.losses.registry import losses
+from homerl.train.losses.registry import list_losses
 from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
-from homerl.train.rows.rows import Scores
+from homerl.train.rows.rows import TargetScores
 from homerl.train.update.tensors import SampledTokens
 
 SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "staleness", "too_old", "masked")
@@ -45,36 +45,36 @@ class RolloutObjective:
         reference_logps: torch.Tensor | None = None,
         dropout: bool = False,
     ) -> None:
-        self.tokens, self.settings, self.loss = tokens, settings, losses()[settings.loss]
-        self.exact = settings.exact and not dropout
+        self.tokens, self.settings, self.loss = tokens, settings, list_losses()[settings.loss]
+        self.exact = settings.is_exactly_on_policy and not dropout
 
         def tensor(values: np.ndarray | list[float]) -> torch.Tensor:
             return torch.as_tensor(values, dtype=torch.float32, device=device)
 
-        lengths = tokens.lengths
+        lengths = tokens.rollout_lengths
         totals = Totals(len(lengths), sum(lengths), global_tokens, world_size, settings.max_episode_tokens)
         weights = tensor([self.loss.weight(length, totals) for length in lengths])
-        self.weights = weights[rollout_of(lengths).to(device)]
+        self.weights = weights[number_token_rollouts(lengths).to(device)]
         self.entropy_weight = settings.entropy * by_token(totals)
         self.staleness = tensor(update - tokens.versions) if settings.async_rollouts else tensor(tokens.versions * 0)
         self.advantages = tensor(tokens.advantages) * (self.staleness <= settings.async_rollouts)
         self.sampler_logps, self.old_logps, self.reference_logps = tensor(tokens.logps), old_logps, reference_logps
 
-    def __call__(self, members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+    def __call__(self, members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of a pass, and the sums, of shape (SUMS,)."""
         settings = self.settings
-        device, lengths = self.weights.device, self.tokens.lengths
-        at = torch.as_tensor(self.tokens.of(members), device=device)
+        device, lengths = self.weights.device, self.tokens.rollout_lengths
+        at = torch.as_tensor(self.tokens.token_indices(members), device=device)
         logps, now = scored.logps.float(), scored.logps.detach().float()
         old = now if self.old_logps is None else self.old_logps[at]
-        rollout = rollout_of([lengths[i] for i in members]).to(device)
+        rollout = number_token_rollouts([lengths[i] for i in members]).to(device)
         ones = torch.ones_like(now)
-        ratios = ones if self.exact else sampler_ratios(old, self.sampler_logps[at], rollout, settings)
+        ratios = ones if self.exact else compute_importance_ratios(old, self.sampler_logps[at], rollout, settings)
         tokens = Tokens(logps, old, self.advantages[at] * ratios, rollout)
         found = self.loss.losses(tokens, settings)
         token_losses, kl = found.losses, torch.zeros_like(now)
         if self.reference_logps is not None:
-            kl = kl_divergences(tokens, self.reference_logps[at])
+            kl = compute_kl_divergences(tokens, self.reference_logps[at])
             token_losses = token_losses + settings.kl * kl * ratios
         assert scored.entropy is not None, "the policy's head gives it"
         loss = (token_losses * self.weights[at]).sum() - self.entropy_weight * scored.entropy.sum()
@@ -87,7 +87,7 @@ class RolloutObjective:
         )  # fmt: skip
         return loss, torch.stack([part.detach().float().sum() for part in parts])
 
-    def metrics(self, sums: list[float]) -> dict[str, float]:
+    def objective_metrics(self, sums: list[float]) -> dict[str, float]:
         """The metrics of an update, from the sums of all ranks. Means are NaN if no token is trained on."""
         total = dict(zip(SUMS, sums, strict=True))
         mean = {name: value / (total["tokens"] or math.nan) for name, value in total.items()}
@@ -111,12 +111,12 @@ class RolloutObjective:
         return metrics
 
 
-def rollout_of(lengths: Sequence[int]) -> torch.Tensor:
+def number_token_rollouts(lengths: Sequence[int]) -> torch.Tensor:
     """The number of each token's rollout, of shape (tokens,), from the numbers of their tokens."""
     return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
 
 
-def kl_divergences(tokens: Tokens, reference_logps: torch.Tensor) -> torch.Tensor:
+def compute_kl_divergences(tokens: Tokens, reference_logps: torch.Tensor) -> torch.Tensor:
     """The KL divergence from the reference at each token (Schulman's k3), of shape (tokens,).
 
     It is an expectation under the policy, whatever the loss: the ratio's gradient makes that of the divergence unbiased.
@@ -125,7 +125,7 @@ def kl_divergences(tokens: Tokens, reference_logps: torch.Tensor) -> torch.Tenso
     return (gap.exp() - gap - 1) * tokens.ratio
 
 
-def sampler_ratios(
+def compute_importance_ratios(
     trained: torch.Tensor, sampled: torch.Tensor, rollout: torch.Tensor, settings: LossSettings
 ) -> torch.Tensor:
     """π_trainer / π_sampler of each token, from `ratio_floor` to `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
@@ -135,10 +135,10 @@ def sampler_ratios(
     """
     gaps = torch.nan_to_num(trained - sampled, nan=0.0)
     ratios = gaps.exp().clamp(settings.ratio_floor, settings.ratio_cap)
-    return ratios if settings.ratio_mask is None else ratios * in_bounds(gaps, rollout, settings.ratio_mask)
+    return ratios if settings.ratio_mask is None else ratios * is_ratio_in_bounds(gaps, rollout, settings.ratio_mask)
 
 
-def in_bounds(gaps: torch.Tensor, rollout: torch.Tensor, mask: RatioMask) -> torch.Tensor:
+def is_ratio_in_bounds(gaps: torch.Tensor, rollout: torch.Tensor, mask: RatioMask) -> torch.Tensor:
     """Whether the ratio of each token's rollout is within the bounds, of shape (tokens,)."""
     total = rollout_sums(gaps, rollout)
     ratio = (total if mask.by == "product" else total / rollout_sums(torch.ones_like(gaps), rollout)).exp()

@@ -19,14 +19,16 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.adapted import peft_config
-from homerl.train.common import require
-from homerl.train.devices.shards import frozen, model_copy
+from homerl.train.adapted import make_lora_config
+from homerl.train.common import refuse_recipe_unless
+from homerl.train.devices.shards import copy_model, shard_frozen_model
 from homerl.train.recipe import LossSettings, RLVERecipe
-from homerl.train.refusals import parallel_mode, starts_empty
+from homerl.train.refusals import parallel_mode, starts_without_weights
 
 
-def adapted(model: PreTrainedModel, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel | PeftModel:
+def prepare_policy(
+    model: PreTrainedModel, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase
+) -> PreTrainedModel | PeftModel:
     """The model as it is trained: with the recipe's adapter, and with the tokenizer's padding.
 
     Raises `InputError` for an adapter of the head, which the fused head would not train.
@@ -38,12 +40,14 @@ def adapted(model: PreTrainedModel, recipe: RLVERecipe, tokenizer: PreTrainedTok
             torch.backends.cuda.matmul.allow_tf32 = True
         head = model.get_output_embeddings()
         head.forward = MethodType(_in_float32, head)
-    if (config := peft_config(recipe.model)) is None:
+    if (config := make_lora_config(recipe.model)) is None:
         return model
     # ZeRO-3 gathers weights of one number format together, so adapters have the base's
     policy = get_peft_model(model, config, autocast_adapter_dtype=parallel_mode(recipe) != "zero3")
     plain = not isinstance(policy.get_output_embeddings(), BaseTunerLayer)
-    require(plain, "an adapter of the model's head would not be trained", "model.lora.target_modules", "leave the head out")
+    refuse_recipe_unless(
+        plain, "an adapter of the model's head would not be trained", "model.lora.target_modules", "leave the head out"
+    )
     return policy
 
 
@@ -52,7 +56,7 @@ def _in_float32(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
     return linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
 
-def add_head(model: PreTrainedModel | PeftModel, settings: LossSettings, *outputs: str) -> None:
+def add_scoring_head(model: PreTrainedModel | PeftModel, settings: LossSettings, *outputs: str) -> None:
     """Give a model TRL's fused head, which scores targets without complete logits. A copy of the model would have the
     original's.
     """
@@ -60,30 +64,34 @@ def add_head(model: PreTrainedModel | PeftModel, settings: LossSettings, *output
     add_fused_lm_head(base, settings.temperature, settings.head == "float32", ("log_probs", *outputs))
 
 
-def placed(model: PreTrainedModel, accelerator: Accelerator) -> Module:
+def place_frozen_model(model: PreTrainedModel, accelerator: Accelerator) -> Module:
     """A model that is not trained, on the accelerator's device, in shards if the policy is."""
     if accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
-        return frozen(model, accelerator)
+        return shard_frozen_model(model, accelerator)
     return accelerator.prepare_model(model, evaluation_mode=True)
 
 
-class Reference:
+class ReferenceModel:
     """The model that training starts from: the policy without its adapter, or a copy of it that is not trained."""
 
     def __init__(self, recipe: RLVERecipe, model: PreTrainedModel) -> None:
         """Copy the model before it is changed, if the recipe needs a copy."""
         self.settings = recipe.rlve
-        self.model = model_copy(model, starts_empty(recipe)).eval() if recipe.rlve.kl and recipe.model.lora is None else None
+        self.model = (
+            copy_model(model, starts_without_weights(recipe)).eval()
+            if recipe.rlve.kl and recipe.model.lora is None
+            else None
+        )
 
-    def place(self, accelerator: Accelerator) -> None:
+    def place_on_device(self, accelerator: Accelerator) -> None:
         """Bring the copy to the device, in shards if the policy is."""
         if self.model is None:
             return
-        add_head(self.model, self.settings)
-        self.model = placed(self.model, accelerator)
+        add_scoring_head(self.model, self.settings)
+        self.model = place_frozen_model(self.model, accelerator)
 
     @contextmanager
-    def instead_of(self, policy: Module, accelerator: Accelerator) -> Iterator[Module]:
+    def use_reference(self, policy: Module, accelerator: Accelerator) -> Iterator[Module]:
         """The model to score with in the context: the copy, or the policy, which has no adapter there."""
         if self.model is not None:
             yield self.model

@@ -39,30 +39,46 @@ from transformers import (
 from transformers.trainer_callback import ExportableState
 
 from homerl.envs.core.documents import InputError
-from homerl.play.trajectory import to_row, uniform_rows, write_rows
-from homerl.train.common import common_arguments, fit, load_policy, load_tokenizer, packed_updates, reporters, with_kernels
-from homerl.train.data.curriculum import Curriculum, difficulties
+from homerl.play.trajectory import trajectory_to_row, uniform_rows, write_rows
+from homerl.train.common import (
+    add_liger_kernels,
+    load_chat_tokenizer,
+    load_policy,
+    make_trainer_updates,
+    metric_reporters,
+    shared_training_arguments,
+    train_and_save_model,
+)
+from homerl.train.data.curriculum import Curriculum, read_difficulties
 from homerl.train.data.prefetch import RolloutPrefetcher
-from homerl.train.data.prefixes import verified_in
-from homerl.train.data.rollout import Player, Rollout, blueprint_of
-from homerl.train.data.supply import Batch, RankContext, Supply, episode_metrics, hash_seed, part_metrics, reward_metrics
+from homerl.train.data.prefixes import index_verified_trajectories
+from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
+from homerl.train.data.supply import (
+    RankContext,
+    RolloutBatch,
+    RolloutSupply,
+    episode_metrics,
+    hash_seed,
+    reward_metrics,
+    world_metrics,
+)
 from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.engines.registry import engine_of
-from homerl.train.named import positions_of
+from homerl.train.engines.registry import chosen_engine
+from homerl.train.named import read_max_positions
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import in_shards, refuse_untrainable, starts_empty, world_size
-from homerl.train.update.distill import distilled, teacher_of
-from homerl.train.update.evaluation import Evaluation
+from homerl.train.refusals import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.update.distill import add_teacher_advantages, make_teacher
+from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective
-from homerl.train.update.policy import Reference, adapted, add_head
-from homerl.train.update.tensors import SampledTokens, sampled_tokens
+from homerl.train.update.policy import ReferenceModel, add_scoring_head, prepare_policy
+from homerl.train.update.tensors import SampledTokens, collect_sampled_tokens
 from homerl.train.watch.panels import PanelsCallback
-from homerl.train.watch.phases import Phases
+from homerl.train.watch.phases import PhaseTimer
 from homerl.train.watch.sentinel import Sentinel, UpdateSignal
 from homerl.train.watch.transcripts import log_transcripts
 from homerl.train.watch.watchdog import Watchdog
-from homerl.train.workarounds.whole_at_first import unsharded
-from homerl.worlds.users.make import user_factory
+from homerl.train.workarounds.whole_at_first import load_unsharded
+from homerl.worlds.users.make import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
@@ -71,28 +87,28 @@ def train_rlve(recipe: RLVERecipe) -> Path:
     """
     refuse_untrainable(recipe)
     source, settings = str(recipe.model.name), recipe.rlve
-    tokenizer = load_tokenizer(source, named=recipe.model.named)
-    with user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
-        engine = engine_of(settings).make(settings, tokenizer, recipe.seed, in_shards=in_shards(recipe))
-        player = Player(
+    tokenizer = load_chat_tokenizer(source, named=recipe.model.shows_tool_names_only)
+    with open_user_factory(recipe.user, recipe.out / "user_server.log") as make_user:
+        engine = chosen_engine(settings).make(settings, tokenizer, recipe.seed, in_shards=has_sharded_weights(recipe))
+        player = RolloutPlayer(
             engine,
             tokenizer,
             make_user,
             recipe.limits,
             recipe.rewards,
-            min(settings.max_episode_tokens, positions_of(source) or settings.max_episode_tokens),
+            min(settings.max_episode_tokens, read_max_positions(source) or settings.max_episode_tokens),
             settings.thoughts,
             settings.truncated == "masked",
         )
-        arguments = training_arguments(recipe)
-        with unsharded():
-            model = with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe)
+        arguments = make_rlve_arguments(recipe)
+        with load_unsharded():
+            model = add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe)
             trainer = RLVETrainer(recipe, player, model, tokenizer, arguments)
         with Watchdog(trainer.phases, dict(recipe.deadlines)):
-            return fit(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
+            return train_and_save_model(trainer, tokenizer, recipe.out, settings.seconds, settings.iterations)
 
 
-def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
+def make_rlve_arguments(recipe: RLVERecipe) -> TrainingArguments:
     """transformers' arguments: each of its steps is one optimizer update on all of a rank's rollouts, made `iterations`
     times.
 
@@ -107,7 +123,7 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
             "rlve.blueprints_per_update",
             "change it, rlve.group or the number of processes",
         )
-    shared = common_arguments(recipe, settings) | {
+    shared = shared_training_arguments(recipe, settings) | {
         "save_steps": (settings.save_steps or 1) * settings.iterations,  # a resumed run plays new rollouts
         "logging_steps": settings.log_steps * settings.iterations,
         "logging_first_step": settings.iterations == 1,  # else a line would have half an update
@@ -120,7 +136,7 @@ def training_arguments(recipe: RLVERecipe) -> TrainingArguments:
     return arguments
 
 
-class StateOf(TrainerCallback, ExportableState):
+class CheckpointedState(TrainerCallback, ExportableState):
     """Stores a part of the run in `trainer_state.json`, which is written last and is read by every rank."""
 
     def __init__(self, part: Curriculum | Sentinel) -> None:
@@ -128,20 +144,20 @@ class StateOf(TrainerCallback, ExportableState):
 
     def state(self) -> dict[str, Any]:
         """The part's state, for the checkpoint."""
-        return {"args": {}, "attributes": self.part.state()}
+        return {"args": {}, "attributes": self.part.checkpoint_state()}
 
     def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Restore the part of a resumed run."""
         saved = state.stateful_callbacks.get(type(self).__name__)
         if state.global_step and saved:
-            self.part.load(saved["attributes"])
+            self.part.restore_state(saved["attributes"])
 
 
-class CurriculumState(StateOf):
+class CurriculumState(CheckpointedState):
     """The curriculum's. Checkpoints keep it under the name of this class."""
 
 
-class SentinelState(StateOf):
+class SentinelState(CheckpointedState):
     """The sentinel's, in the same way."""
 
 
@@ -151,48 +167,51 @@ class RLVETrainer(ParallelTrainer):
     def __init__(
         self,
         recipe: RLVERecipe,
-        player: Player,
+        player: RolloutPlayer,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         arguments: TrainingArguments,
     ) -> None:
         self.recipe, self.player, self.steps = recipe, player, arguments.max_steps
-        self.batch: Batch | None = None
+        self.batch: RolloutBatch | None = None
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
         self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
-        self.reference = Reference(recipe, model)
+        self.reference = ReferenceModel(recipe, model)
         set_seed(recipe.seed)  # adapters begin at random
-        super().__init__(adapted(model, recipe, tokenizer), arguments, processing_class=tokenizer)
+        super().__init__(prepare_policy(model, recipe, tokenizer), arguments, processing_class=tokenizer)
         self._supply()
-        add_head(self.model, recipe.rlve, "entropy")  # after the sampler has made its copy, whose head is its own
-        self.reference.place(self.accelerator)
-        self.updates = packed_updates(self, recipe)
-        self.teacher = teacher_of(recipe, tokenizer, self.updates)
+        add_scoring_head(self.model, recipe.rlve, "entropy")  # after the sampler has made its copy, whose head is its own
+        self.reference.place_on_device(self.accelerator)
+        self.updates = make_trainer_updates(self, recipe)
+        self.teacher = make_teacher(recipe, tokenizer, self.updates)
 
     def _supply(self) -> None:
         """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
         recipe, state = self.recipe, self.accelerator
-        self.phases = Phases(
+        self.phases = PhaseTimer(
             recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting, ranks=state.num_processes
         )
         ranks = RankContext(state.process_index, state.num_processes, self._gather)
         curriculum = Curriculum(
-            recipe.rlve.curriculum, recipe.blueprints, recipe.seed, difficulties(recipe.rlve.curriculum, recipe.blueprints)
+            recipe.rlve.curriculum,
+            recipe.blueprints,
+            recipe.seed,
+            read_difficulties(recipe.rlve.curriculum, recipe.blueprints),
         )
-        blueprint = blueprint_of(recipe.blueprints.recipe, recipe.user.behaviours)
-        verified = verified_in(recipe.rlve.curriculum.prefix, recipe.blueprints, blueprint)
-        supply = Supply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
+        blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
+        verified = index_verified_trajectories(recipe.rlve.curriculum.prefix, recipe.blueprints, blueprint)
+        supply = RolloutSupply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
         self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.steps)
         self.player.engine.attach(self, self.phases)
-        self.evaluation = Evaluation(recipe, self.player, ranks)
+        self.evaluation = HeldOutEvaluation(recipe, self.player, ranks)
         self.add_callback(CurriculumState(curriculum))
         self.add_callback(SentinelState(self.sentinel))
-        self.add_callback(PanelsCallback(reporters(recipe), recipe.out))
+        self.add_callback(PanelsCallback(metric_reporters(recipe), recipe.out))
 
     @property
-    def rollouts(self) -> list[Rollout]:
+    def batch_rollouts(self) -> list[Rollout]:
         """This rank's rollouts of the update in training."""
-        return [rollout for rollout, _ in self.batch.mine()] if self.batch else []
+        return [rollout for rollout, _ in self.batch.own_rollouts()] if self.batch else []
 
     def get_train_dataloader(self) -> DataLoader:
         """The numbers of all steps, the same on every rank: what is trained on is played."""
@@ -203,8 +222,8 @@ class RLVETrainer(ParallelTrainer):
         (step,), settings, ranks, lora = inputs, self.recipe.rlve, self.accelerator, self.recipe.model.lora
         model.train()
         if self.batch is None or step % settings.iterations == 0:
-            self.batch = self.play(step)  # episodes of all ranks, with the credit of their steps
-            tokens = sampled_tokens(self.batch.mine())
+            self.batch = self.play_rollouts(step)  # episodes of all ranks, with the credit of their steps
+            tokens = collect_sampled_tokens(self.batch.own_rollouts())
             global_tokens = self._count(tokens)
             old_logps, reference_logps = self._score(tokens)
             tokens = self._distilled(tokens, old_logps)
@@ -220,33 +239,35 @@ class RLVETrainer(ParallelTrainer):
                 dropout=lora is not None and lora.dropout > 0,
             )
             self._report(self.batch)
-        loss, sums = self.updates.train(model, self.objective.tokens.sequences, self.objective, self.check_loss)  # by passes
-        self._record(self.objective.metrics(ranks.reduce(sums).tolist()))
+        loss, sums = self.updates.train_on_sequences(
+            model, self.objective.tokens.sequences, self.objective, self.check_loss
+        )  # by passes
+        self._record(self.objective.objective_metrics(ranks.reduce(sums).tolist()))
         return loss
 
-    def play(self, update: int) -> Batch:
+    def play_rollouts(self, update: int) -> RolloutBatch:
         """Play the blueprints that the curriculum chose, with the weights of the update."""
         phases, engine = self.phases, self.player.engine
         phases.update = update
 
         def sync() -> None:
-            with phases.phase("sync"):
+            with phases.enter_phase("sync"):
                 engine.sync(update)
             self.evaluate_policy()
             torch.manual_seed(hash_seed(self.recipe.seed, update, self.accelerator.process_index))
 
-        with phases.phase("rollout", "idle" if self.prefetcher.k else "rollout"), engine.awake():
-            batch = self.prefetcher.take(update, sync)
-        seconds = self.player.waiting.take()
+        with phases.enter_phase("rollout", "idle" if self.prefetcher.k else "rollout"), engine.awake():
+            batch = self.prefetcher.take_batch(update, sync)
+        seconds = self.player.waiting.take_wait_seconds()
         for share in ("user", "world", "reward") if not self.prefetcher.k else ():
-            phases.move("rollout", share, seconds[share])
-        phases.training(update)
+            phases.move_seconds("rollout", share, seconds[share])
+        phases.begin_training(update)
         return batch
 
     def _count(self, tokens: SampledTokens) -> int:
         """The number of sampled tokens of all ranks."""
-        sampled = sum(tokens.lengths)
-        read = sum(rollout.ledger.prompt_length for rollout in self.rollouts)
+        sampled = sum(tokens.rollout_lengths)
+        read = sum(rollout.ledger.prompt_length for rollout in self.batch_rollouts)
         counts = torch.tensor([sampled, read], device=self.accelerator.device)
         global_tokens, prompts = map(int, self.accelerator.reduce(counts).tolist())
         self.state.num_input_tokens_seen += global_tokens + prompts  # transformers keeps it in checkpoints
@@ -259,10 +280,10 @@ class RLVETrainer(ParallelTrainer):
         """
         settings, old_logps, reference_logps = self.recipe.rlve, None, None
         if settings.iterations > 1:
-            old_logps = self.updates.scores(self.model, tokens.sequences)
+            old_logps = self.updates.score_sequences(self.model, tokens.sequences)
         if settings.kl:
-            with self.reference.instead_of(self.model, self.accelerator) as reference:
-                reference_logps = self.updates.scores(reference, tokens.sequences)
+            with self.reference.use_reference(self.model, self.accelerator) as reference:
+                reference_logps = self.updates.score_sequences(reference, tokens.sequences)
         return old_logps, reference_logps
 
     def _distilled(self, tokens: SampledTokens, old_logps: torch.Tensor | None) -> SampledTokens:
@@ -273,44 +294,44 @@ class RLVETrainer(ParallelTrainer):
         settings = self.recipe.rlve
         if self.teacher is None or settings.distill is None:
             return tokens
-        valid = [rollout.trajectory.outcome.counts for rollout in self.rollouts]
-        teacher_logps = self.teacher.logps(tokens.sequences)
+        valid = [rollout.trajectory.outcome.is_counted for rollout in self.batch_rollouts]
+        teacher_logps = self.teacher.score_targets(tokens.sequences)
         if settings.exact:
             logps = tokens.logps
         else:
-            found = self.updates.scores(self.model, tokens.sequences) if old_logps is None else old_logps
+            found = self.updates.score_sequences(self.model, tokens.sequences) if old_logps is None else old_logps
             logps = found.cpu().numpy()
-        tokens, sums = distilled(tokens, valid, teacher_logps, logps, settings.distill)
+        tokens, sums = add_teacher_advantages(tokens, valid, teacher_logps, logps, settings.distill)
         gap, taught = self.accelerator.reduce(torch.tensor(sums, device=self.accelerator.device).float()).tolist()
         self._add_metrics({"distill/kl": -gap / max(1.0, taught)})
         return tokens
 
     def _evaluate_last(self) -> None:
         """Evaluate the final weights, if an evaluation is due."""
-        if self.evaluation.due(self.batches):
+        if self.evaluation.is_evaluation_due(self.trained_batches):
             self.player.engine.sync(self.state.global_step)
             with self.player.engine.awake():
                 self.evaluate_policy()
 
     @property
-    def batches(self) -> int:
+    def trained_batches(self) -> int:
         """The number of batches of rollouts that were trained on: the recipe's updates."""
         return int(self.state.global_step) // self.recipe.rlve.iterations
 
     def evaluate_policy(self) -> None:
         """Evaluate the policy if it is due: play the held-out blueprints, log the metrics, and keep the best model."""
-        if not self.evaluation.due(self.batches):
+        if not self.evaluation.is_evaluation_due(self.trained_batches):
             return
         torch.manual_seed(hash_seed(self.recipe.seed, -1, self.accelerator.process_index))
-        with self.phases.phase("rollout"):
-            metrics = self.evaluation.play(self.prefetcher.run)
+        with self.phases.enter_phase("rollout"):
+            metrics = self.evaluation.play_held_out(self.prefetcher.run)
         super().log(dict(metrics))  # at once: a mean over several policies would be none of them
-        with self.phases.phase("train"):
-            self.evaluation.keep(self.batches, metrics, self.save_model)
-        self.player.waiting.take()
+        with self.phases.enter_phase("train"):
+            self.evaluation.keep_best_model(self.trained_batches, metrics, self.save_model)
+        self.player.waiting.take_wait_seconds()
 
     def _gather(self, rows: list[Any]) -> list[Any]:
-        with self.phases.phase("collective", "idle", waits=True):
+        with self.phases.enter_phase("collective", "idle", waits=True):
             return list(gather_object(rows))
 
     def _record(self, metrics: Mapping[str, float]) -> None:
@@ -319,19 +340,19 @@ class RLVETrainer(ParallelTrainer):
             "sentinel/logp_gap": metrics["sentinel/logp_gap"],
             "sentinel/entropy": metrics["entropy"],
         }
-        self._add_metrics({**metrics, **self.updates.take()})
+        self._add_metrics({**metrics, **self.updates.take_packing_metrics()})
 
-    def _report(self, batch: Batch) -> None:
+    def _report(self, batch: RolloutBatch) -> None:
         """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
         group, rows = self.recipe.rlve.group, batch.rows
         played = [row["played"] for row in rows]
         returns = [sum(p.rewards) for p in played]
         compared = [one.counts for one in played]
         signal = UpdateSignal(batch.advantages, [row["trained"] for row in rows], returns, compared, group)
-        parts = part_metrics(rows, self.recipe.blueprints.recipe)
-        metrics = reward_metrics(rows) | signal.metrics() | episode_metrics(rows) | parts | batch.metrics
-        self._add_metrics(metrics | self.player.metrics())
-        self.sentinel.watch(metrics)
+        parts = world_metrics(rows, self.recipe.blueprints.recipe)
+        metrics = reward_metrics(rows) | signal.signal_metrics() | episode_metrics(rows) | parts | batch.metrics
+        self._add_metrics(metrics | self.player.play_metrics())
+        self.sentinel.check_update(metrics)
 
     def _add_metrics(self, metrics: Mapping[str, float]) -> None:
         """Keep metrics for the next log, which has their means."""
@@ -343,15 +364,15 @@ class RLVETrainer(ParallelTrainer):
         if "train_runtime" in logs:  # the end of training, while the reporters are still open
             self._evaluate_last()
         if "loss" in logs:
-            logs |= self.phases.take()
+            logs |= self.phases.take_time_shares()
         known = {name: [value for value in values if not math.isnan(value)] for name, values in self._metrics.items()}
         logs |= {name: fmean(values) for name, values in known.items() if values}
         self._metrics.clear()
         super().log(logs, start_time)
-        if self.accelerator.is_main_process and self.rollouts and "reward" in logs:
+        if self.accelerator.is_main_process and self.batch_rollouts and "reward" in logs:
             folder = self.recipe.out / "rollouts"
             folder.mkdir(parents=True, exist_ok=True)
-            trajectories = [rollout.trajectory for rollout in self.rollouts]
-            rows = uniform_rows(lambda: map(to_row, trajectories))
-            write_rows(folder / f"update_{self.batches:06d}.jsonl", rows)
+            trajectories = [rollout.trajectory for rollout in self.batch_rollouts]
+            rows = uniform_rows(lambda: map(trajectory_to_row, trajectories))
+            write_rows(folder / f"update_{self.trained_batches:06d}.jsonl", rows)
             log_transcripts(self.recipe, trajectories, self.state.global_step)

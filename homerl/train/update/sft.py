@@ -16,25 +16,31 @@ from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
 from homerl.envs.core.documents import InputError
-from homerl.train.adapted import peft_config
+from homerl.train.adapted import make_lora_config
 from homerl.train.common import (
-    common_arguments,
-    fit,
+    add_liger_kernels,
+    load_chat_tokenizer,
     load_policy,
-    load_tokenizer,
-    packed_updates,
-    prepare_scratch,
-    with_kernels,
+    make_scratch_model,
+    make_trainer_updates,
+    shared_training_arguments,
+    train_and_save_model,
 )
-from homerl.train.data.dialogues import data_file, load_dialogues, prompts_in, refuse_unfit, tokenized
-from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, homes_of
+from homerl.train.data.dialogues import (
+    list_system_prompts,
+    load_dialogues,
+    refuse_unfit_dialogues,
+    tokenize_dialogues,
+    trajectories_file,
+)
+from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, number_homes
 from homerl.train.devices.parallel import ParallelTrainer
 from homerl.train.recipe import SFTRecipe
-from homerl.train.refusals import refuse_untrainable, starts_empty, world_size
-from homerl.train.rows.rows import IGNORE_INDEX, Scores, TokenSequence
-from homerl.train.watch.phases import TRAIN, Phases
+from homerl.train.refusals import refuse_untrainable, starts_without_weights, world_size
+from homerl.train.rows.rows import IGNORE_INDEX, TargetScores, TokenSequence
+from homerl.train.watch.phases import TRAIN, PhaseTimer
 from homerl.train.watch.watchdog import Watchdog
-from homerl.train.workarounds.whole_at_first import unsharded
+from homerl.train.workarounds.whole_at_first import load_unsharded
 
 
 def train_sft(recipe: SFTRecipe) -> Path:
@@ -48,34 +54,36 @@ def train_sft(recipe: SFTRecipe) -> Path:
             remedy="change it, or the number of processes",
         )
     rows = load_dialogues(recipe.data)
-    source = prepare_scratch(recipe, rows)
-    tokenizer = load_tokenizer(source, named=recipe.model.named)
+    source = make_scratch_model(recipe, rows)
+    tokenizer = load_chat_tokenizer(source, named=recipe.model.shows_tool_names_only)
     arguments = SFTConfig(
-        **common_arguments(recipe, settings),
+        **shared_training_arguments(recipe, settings),
         per_device_train_batch_size=settings.dialogues_per_update // world_size(),
         num_train_epochs=settings.epochs,
         max_steps=settings.max_steps,
         packing=False,  # an update's passes are packed, not the data
         dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
     )
-    dialogues = tokenized(rows, tokenizer, settings.loss_on, recipe.data)  # after the arguments, which let ranks meet
-    refuse_unfit(dialogues, settings.max_length, str(data_file(recipe.data)))
+    dialogues = tokenize_dialogues(
+        rows, tokenizer, settings.loss_on, recipe.data
+    )  # after the arguments, which let ranks meet
+    refuse_unfit_dialogues(dialogues, settings.max_length, str(trajectories_file(recipe.data)))
     together = settings.dialogues_per_prompt
-    homes = homes_of(prompts_in(rows)) if together > 1 else ()
+    homes = number_homes(list_system_prompts(rows)) if together > 1 else ()
     lengths, each = list(dialogues["length"]), settings.dialogues_per_update
-    with unsharded():
+    with load_unsharded():
         trainer = PackedSFTTrainer(
             recipe,
             RankBatches(lengths, each, world_size(), recipe.seed, settings.in_order, homes, together),
-            model=with_kernels(load_policy(recipe.model, source, starts_empty(recipe)), recipe),
+            model=add_liger_kernels(load_policy(recipe.model, source, starts_without_weights(recipe)), recipe),
             args=arguments,
             train_dataset=dialogues.with_format("numpy"),
             processing_class=tokenizer,
-            peft_config=peft_config(recipe.model),
+            peft_config=make_lora_config(recipe.model),
         )
     trainer.muon = settings.muon
     with Watchdog(trainer.phases, dict(recipe.deadlines)):
-        return fit(trainer, tokenizer, out, settings.seconds)
+        return train_and_save_model(trainer, tokenizer, out, settings.seconds)
 
 
 class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
@@ -88,13 +96,13 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
     def __init__(self, recipe: SFTRecipe, rank_batches: RankBatches, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rank_batches = rank_batches
-        self.phases = Phases(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
-        self.updates = packed_updates(self, recipe)
+        self.phases = PhaseTimer(recipe.out / "ranks", self.accelerator.process_index, ranks=self.accelerator.num_processes)
+        self.updates = make_trainer_updates(self, recipe)
         self.seen: list[torch.Tensor] = []
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> Any:
         """Fetch data in the phase `train`."""
-        self.phases.training(self.state.global_step)
+        self.phases.begin_training(self.state.global_step)
         return super().get_batch_samples(*args, **kwargs)
 
     def get_train_dataloader(self) -> DataLoader:
@@ -106,18 +114,18 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
 
     def training_step(self, model: Module, inputs: list[dict[str, Any]], num_items_in_batch: Any = None) -> torch.Tensor:
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
-        with self.phases.phase("step", TRAIN, waits=True):
-            sequences = [token_sequence(dialogue) for dialogue in inputs]
+        with self.phases.enter_phase("step", TRAIN, waits=True):
+            sequences = [make_token_sequence(dialogue) for dialogue in inputs]
             tokens, targets = self._over_ranks(
                 [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
             )
             weight = self.accelerator.num_processes / max(1, targets)
 
-            def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+            def objective(members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
                 assert scored.entropy is not None and scored.top is not None, "TRL's head of SFT gives them"
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
-            loss, sums = self.updates.train(model, sequences, objective, self.check_loss)
+            loss, sums = self.updates.train_on_sequences(model, sequences, objective, self.check_loss)
         self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
@@ -132,16 +140,16 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the seconds since the last log, and the means over the tokens of the updates since then."""
         if "loss" in logs:
-            logs["time/seconds"] = self.phases.take()["time/seconds"]
+            logs["time/seconds"] = self.phases.take_time_shares()["time/seconds"]
             entropy, right = self.accelerator.reduce(torch.stack(self.seen).mean(0), reduction="mean").tolist()
             logs |= {"entropy": entropy, "mean_token_accuracy": right, "num_tokens": self.state.num_input_tokens_seen}
-            logs |= self.updates.take()
+            logs |= self.updates.take_packing_metrics()
             self.seen.clear()
         super().log(logs, start_time)
 
 
-def token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
+def make_token_sequence(dialogue: dict[str, Any]) -> TokenSequence:
     """The tokens of a dialogue up to the last that is learnt; those with a label, but the first, are its targets."""
     targets = np.flatnonzero(np.asarray(dialogue["labels"]) != IGNORE_INDEX)
     end = int(targets[-1]) + 1 if len(targets) else 0
-    return TokenSequence.of(dialogue["input_ids"][:end], targets[targets > 0])
+    return TokenSequence.from_ids(dialogue["input_ids"][:end], targets[targets > 0])

@@ -29,16 +29,16 @@ class SampledTokens:
     versions: np.ndarray
 
     @property
-    def lengths(self) -> list[int]:
+    def rollout_lengths(self) -> list[int]:
         """The number of sampled tokens of each rollout."""
         return [int(count) for count in np.diff(self.starts)]
 
-    def of(self, members: Sequence[int]) -> np.ndarray:
+    def token_indices(self, members: Sequence[int]) -> np.ndarray:
         """The indices in the arrays of the tokens of some rollouts."""
         return np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in members] or [np.zeros(0, int)])
 
 
-def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
+def collect_sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     """The sampled tokens of rollouts, with the credit of their steps.
 
     If the world failed after a sample, that last span has no step and so no credit. The expert's steps at
@@ -53,7 +53,7 @@ def sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
         for value, (start, end) in zip(values[own], ledger.spans[own], strict=False):
             credit[start:end] = value
         end = targets[-1] + 1 if len(targets) else 0
-        sequences.append(TokenSequence.of(ledger.ids[:end], targets))
+        sequences.append(TokenSequence.from_ids(ledger.ids[:end], targets))
         advantages.append(credit[targets])
         logps.append(np.asarray(ledger.logprobs)[targets])
         versions.append(np.asarray(ledger.versions)[targets])

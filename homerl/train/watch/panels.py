@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from homerl.train.credit.registry import modes
+from homerl.train.credit.registry import list_credit_modes
 from homerl.train.watch.phases import SHARES
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SECTIONS = {  # section -> names, or prefixes that end in a slash; the first mat
     ),
     "2 rewards by step": ("reward_by_step/",),
     "3 credit by step": (
-        "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in modes()),
+        "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in list_credit_modes()),
     ),
     "4 policy": (
         "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",
@@ -41,7 +41,7 @@ COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red",
 WIDTH = 60  # characters of the time bar
 
 
-def sections(logs: Mapping[str, Any]) -> dict[str, float]:
+def sort_into_sections(logs: Mapping[str, Any]) -> dict[str, float]:
     """The logged numbers as `<section>/<name>`. Metrics of no section are left where the trainer logs them."""
     by_section = {}
     for name, value in logs.items():
@@ -73,7 +73,7 @@ class PanelsCallback(TrainerCallback):
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
         for name in self.reporters:
-            getattr(self, f"_to_{name}")(sections(logs), state.global_step)
+            getattr(self, f"_to_{name}")(sort_into_sections(logs), state.global_step)
 
     def _to_wandb(self, by_section: dict[str, float], step: int) -> None:
         import wandb
@@ -98,17 +98,17 @@ class PanelsCallback(TrainerCallback):
         return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
 
 
-def terminal_panel(logs: Mapping[str, Any]) -> Group | None:
+def make_terminal_panel(logs: Mapping[str, Any]) -> Group | None:
     """The metrics for the terminal: success, learning, and where the time went. None if no rollouts were played."""
     if "success" not in logs:
         return None
     table = Table.grid(padding=(0, 2))
     for title, names in ROWS.items():
         cells = [f"{label} {logs[name]:.3g}" for label, name in names.items() if isinstance(logs.get(name), (int, float))]
-        cells += outcomes(logs) if title == "play" else []
+        cells += list_failed_outcomes(logs) if title == "play" else []
         table.add_row(Text(title, style="bold"), "   ".join(cells))
     if "time/seconds" in logs:  # the totals at the end of a run have none
-        table.add_row(Text("time", style="bold"), shares(logs))
+        table.add_row(Text("time", style="bold"), draw_time_shares(logs))
     return Group(table)
 
 
@@ -125,13 +125,13 @@ ROWS = {
 }
 
 
-def outcomes(logs: Mapping[str, Any]) -> list[str]:
+def list_failed_outcomes(logs: Mapping[str, Any]) -> list[str]:
     """The shares of failed episodes by outcome, for outcomes that occurred."""
     names = (name for name in logs if name.startswith("outcome/") and name != "outcome/success")
     return [f"{name.removeprefix('outcome/').replace('_', ' ')} {logs[name]:.0%}" for name in sorted(names) if logs[name]]
 
 
-def shares(logs: Mapping[str, Any]) -> Text:
+def draw_time_shares(logs: Mapping[str, Any]) -> Text:
     """A bar of the shares of time, with a legend of those that are one percent or more."""
     bar, legend = Text(), Text()
     for name in SHARES:

@@ -39,7 +39,7 @@ class RankPhase:
 
 
 @dataclass
-class Phases:
+class PhaseTimer:
     """The nested phases of one rank, and the seconds spent in each share. `detail` returns text on the current phase.
 
     `ranks` is the number of ranks, if it is known: an earlier start with more of them left their files.
@@ -59,7 +59,7 @@ class Phases:
         self._begin(START, START, False)
 
     @contextmanager
-    def phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:
+    def enter_phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:
         """Be in a phase within the context. Its time, without that of nested phases, counts to `share` (default: `name`)."""
         self._begin(name, share or name, waits)
         try:
@@ -71,20 +71,20 @@ class Phases:
             self.stack[-1] = replace(outer, since=self.clock()), kept
             self._tell()
 
-    def training(self, update: int) -> None:
+    def begin_training(self, update: int) -> None:
         """Note that the trainer's own work on an update begins: the work outside of all phases."""
         self._settle()
         self.update = update
         self.stack[0] = (RankPhase(self.rank, TRAIN, self.clock(), update), TRAIN)
         self._tell()
 
-    def move(self, source: str, target: str, seconds: float) -> None:
+    def move_seconds(self, source: str, target: str, seconds: float) -> None:
         """Move seconds from one share to another, for time that only the code inside a phase can divide."""
         moved = min(max(0.0, seconds), self.spent[source])
         self.spent[source] -= moved
         self.spent[target] += moved
 
-    def take(self) -> dict[str, float]:
+    def take_time_shares(self) -> dict[str, float]:
         """The shares of the time since the last call, as `time/<share>`, and the seconds; then start again from zero."""
         self._settle()
         total = sum(self.spent.values())
@@ -92,7 +92,7 @@ class Phases:
         self.spent.clear()
         return shares | {"time/seconds": total}
 
-    def others(self) -> list[RankPhase]:
+    def read_other_ranks(self) -> list[RankPhase]:
         """The phases of the other ranks, as read from their files."""
         phases = []
         for path in sorted(self.folder.glob("rank_*.json")):

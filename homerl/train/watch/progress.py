@@ -20,8 +20,8 @@ from rich.progress import Progress
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.terminal.progress import plain_lines, progress_bar
-from homerl.train.watch.panels import terminal_panel
+from homerl.host.terminal.progress import progress_bar, write_plain_lines
+from homerl.train.watch.panels import make_terminal_panel
 
 
 class ProgressCallback(TrainerCallback):
@@ -45,7 +45,7 @@ class ProgressCallback(TrainerCallback):
         self.live = Live(self.bar, console=self.bar.console, refresh_per_second=4)
         self.live.start()
         self.lines = ExitStack()
-        self.lines.enter_context(plain_lines(self.bar))
+        self.lines.enter_context(write_plain_lines(self.bar))
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Advance the bar."""
@@ -68,10 +68,10 @@ class ProgressCallback(TrainerCallback):
         self.held_out |= {name: value for name, value in logs.items() if name.startswith("eval/")}
         note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
         self.bar.update(self.task, note=note)
-        if (figures := terminal_panel(self.held_out | logs)) is not None:
+        if (figures := make_terminal_panel(self.held_out | logs)) is not None:
             self.live.update(Group(self.bar, figures))
 
-    def stop(self) -> None:
+    def release_terminal(self) -> None:
         """Release the terminal. It is called however training ended."""
         if self.bar:
             self.lines.close()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from homerl.host.terminal.endings import Stopped
+from homerl.host.terminal.endings import RunStopped
 from homerl.train.credit.common import TOLERANCE
 from homerl.train.recipe import SentinelSettings
 
@@ -23,7 +23,7 @@ MOST_GAP = 0.1  # nats a token, the mean difference of log-probabilities of samp
 LEAST_ENTROPY = 1e-4  # nats a token
 
 
-class SignalLost(Stopped):
+class SignalLost(RunStopped):
     """The run has stopped learning (exit code 3). The message names the cause and what to do."""
 
     by, code = "sentinel", 3
@@ -44,18 +44,18 @@ class UpdateSignal:
     valid: Sequence[bool]
     group: int
 
-    def compared(self) -> np.ndarray:
+    def compared_rollouts(self) -> np.ndarray:
         """A boolean for each rollout, of shape (groups, group): whether it is compared with another."""
         valid = np.array(self.valid, dtype=bool).reshape(-1, self.group)
         return np.asarray(valid & (valid.sum(axis=1, keepdims=True) > 1))
 
-    def metrics(self) -> dict[str, float]:
+    def signal_metrics(self) -> dict[str, float]:
         """The shares of zero advantages (1 where all tokens are masked), the advantage mass and the tokens by step index,
         and the spread of returns.
         """
         tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
         mass = defaultdict[int, float](float)
-        compared = self.compared()
+        compared = self.compared_rollouts()
         for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
             for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
                 tokens[index] += length
@@ -76,7 +76,7 @@ class UpdateSignal:
 
     def group_std(self) -> float:
         """The mean standard deviation of returns within a group."""
-        compared = self.compared()
+        compared = self.compared_rollouts()
         returns = np.where(compared, np.array(self.returns).reshape(-1, self.group), np.nan)[compared.any(axis=1)]
         return float(np.nanstd(returns, axis=1).mean()) if len(returns) else 0.0
 
@@ -93,15 +93,15 @@ class Sentinel:
     streaks: dict[str, int] = field(default_factory=dict)
     update_metrics: dict[str, float] = field(default_factory=dict)
 
-    def state(self) -> dict[str, Any]:
+    def checkpoint_state(self) -> dict[str, Any]:
         """What a resumed run needs, as plain data."""
         return {"held": self.streaks, "trained": self.update_metrics}
 
-    def load(self, state: Mapping[str, Any]) -> None:
+    def restore_state(self, state: Mapping[str, Any]) -> None:
         """Take the state of a checkpoint."""
         self.streaks, self.update_metrics = dict(state["held"]), dict(state["trained"])
 
-    def watch(self, rollout_metrics: Mapping[str, float]) -> None:
+    def check_update(self, rollout_metrics: Mapping[str, float]) -> None:
         """Raise `SignalLost` if a cause has held for `patience` updates in a row."""
         metrics, patience = {**rollout_metrics, **self.update_metrics}, self.settings.patience
         zero, dropped = (metrics.get(f"sentinel/{key}", 0.0) for key in ("zero_advantage", "dropped_groups"))
@@ -122,7 +122,7 @@ class Sentinel:
                 raise SignalLost(f"{cause}; it held for {patience} updates, so the run stops here")
 
 
-def refuse_not_finite(loss: float) -> None:
+def refuse_infinite_loss(loss: float) -> None:
     """Raise `SignalLost` for a loss that is not finite, before a step of it makes all weights so."""
     if not np.isfinite(loss):
         raise SignalLost(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from homerl.play.trajectory import Trajectory
-from homerl.train.common import reporters
+from homerl.train.common import metric_reporters
 from homerl.train.recipe import RLVERecipe
 
 SHOWN = 8
@@ -14,7 +14,7 @@ COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialo
 
 def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], update: int) -> None:
     """Log the first few trajectories of an update, if the recipe allows it and a W&B run is open."""
-    if "wandb" not in reporters(recipe) or not recipe.wandb.transcripts:
+    if "wandb" not in metric_reporters(recipe) or not recipe.wandb.transcripts:
         return
     import wandb
 
@@ -29,12 +29,12 @@ def log_transcripts(recipe: RLVERecipe, trajectories: Sequence[Trajectory], upda
             str(trajectory.outcome),
             sum(rewards),
             " ".join(f"{r:+.2f}" for r in rewards),
-            transcript(trajectory),
+            format_transcript(trajectory),
         )
     wandb.log({"transcripts": table}, commit=False)
 
 
-def transcript(trajectory: Trajectory) -> str:
+def format_transcript(trajectory: Trajectory) -> str:
     """The dialogue after the system message, as one line for each message."""
     lines = []
     for message in trajectory.messages[1:]:

@@ -31,7 +31,7 @@ class WaitTimes:
     _since: float = 0.0
 
     @contextmanager
-    def on(self, whom: str) -> Iterator[None]:
+    def measure_wait(self, whom: str) -> Iterator[None]:
         """One episode waits for `whom` within the context."""
         self._settle()
         self.open[whom] += 1
@@ -41,7 +41,7 @@ class WaitTimes:
             self._settle()
             self.open[whom] -= 1
 
-    def take(self) -> dict[str, float]:
+    def take_wait_seconds(self) -> dict[str, float]:
         """The seconds by cause since the last call; then start again from zero."""
         self._settle()
         seconds = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
@@ -68,15 +68,15 @@ class EpisodeTimer:
         self.waiting, self.since = waiting, waiting.clock()
 
     @contextmanager
-    def on(self, whom: str) -> Iterator[None]:
+    def measure_wait(self, whom: str) -> Iterator[None]:
         """The episode waits for `whom` within the context."""
-        self.worked()
+        self.count_own_work()
         try:
-            with self.waiting.on(whom):
+            with self.waiting.measure_wait(whom):
                 yield
         finally:
             self.since = self.waiting.clock()
 
-    def worked(self) -> None:
+    def count_own_work(self) -> None:
         """Count the time since the last wait as own work."""
         self.waiting.own += self.waiting.clock() - self.since

@@ -10,16 +10,16 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 
-from homerl.host.processes.exit_codes import tell
+from homerl.host.processes.exit_codes import write_exit_code
 from homerl.host.terminal.console import print_error
-from homerl.host.terminal.endings import Stopped
-from homerl.train.watch.phases import Phases, RankPhase
+from homerl.host.terminal.endings import RunStopped
+from homerl.train.watch.phases import PhaseTimer, RankPhase
 
 STALLED = 4  # the exit code
 POLL = 0.5
 
 
-class Stalled(Stopped):
+class RunStalled(RunStopped):
     """The run waited too long for something outside of it (exit code 4). The message says what."""
 
     by, code, by_all = "watchdog", STALLED, True
@@ -29,7 +29,11 @@ class Watchdog:
     """Watches one rank. `deadlines` are seconds by phase; a phase without one may take any time."""
 
     def __init__(
-        self, phases: Phases, deadlines: Mapping[str, float], stop: Callable[[str], None] | None = None, poll: float = POLL
+        self,
+        phases: PhaseTimer,
+        deadlines: Mapping[str, float],
+        stop: Callable[[str], None] | None = None,
+        poll: float = POLL,
     ) -> None:
         self.phases, self.deadlines, self.poll = phases, deadlines, poll
         self.stop = stop or _stop
@@ -42,7 +46,7 @@ class Watchdog:
     def __exit__(self, *error: object) -> None:
         self._over.set()
 
-    def complaint(self) -> str | None:
+    def deadline_report(self) -> str | None:
         """The report, if the current phase has exceeded its deadline; else None."""
         now = self.phases.clock()
         doing, _ = self.phases.stack[-1]
@@ -53,13 +57,13 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._over.wait(self.poll):
-            if text := self.complaint():
+            if text := self.deadline_report():
                 self.stop(text)
                 return
 
 
-def _in_words(doing: RankPhase, deadline: float, now: float, phases: Phases) -> str:
-    others = phases.others()
+def _in_words(doing: RankPhase, deadline: float, now: float, phases: PhaseTimer) -> str:
+    others = phases.read_other_ranks()
     late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
     text = f"{_of_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
     if doing.waits and late:
@@ -74,5 +78,5 @@ def _of_rank(doing: RankPhase, now: float) -> str:
 
 def _stop(text: str) -> None:
     print_error(f"the watchdog stopped the run: {text}")
-    tell(STALLED)
+    write_exit_code(STALLED)
     os._exit(STALLED)

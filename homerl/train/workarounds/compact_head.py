@@ -11,7 +11,7 @@ Upstream: no upstream issue known. To reproduce: count the floating-point operat
 from __future__ import annotations
 
 
-def apply() -> None:
+def score_labelled_positions() -> None:
     """Select the labelled positions on every device. The kernels themselves still use Triton only where it is."""
     import trl.trainer.utils
 

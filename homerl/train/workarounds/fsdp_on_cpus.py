@@ -11,7 +11,7 @@ To reproduce: two processes, `Accelerator(cpu=True, fsdp_plugin=...)`, and `dist
 from __future__ import annotations
 
 
-def apply() -> None:
+def allow_fsdp_on_cpus() -> None:
     """Present several CPU processes as GPUs to accelerate. Call it before the `Accelerator` is created."""
     from accelerate import DistributedType, PartialState
 

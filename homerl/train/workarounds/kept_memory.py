@@ -14,7 +14,7 @@ import ctypes
 import platform
 
 
-def give_back() -> None:
+def return_freed_memory() -> None:
     """Return freed memory to the system, where the C library is glibc."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

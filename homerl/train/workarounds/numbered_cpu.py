@@ -15,7 +15,7 @@ from typing import Any
 
 
 @cache
-def apply() -> None:
+def register_numbered_cpu() -> None:
     """Teach torch that a numbered CPU is the CPU. It takes effect once in a process."""
     import torch
 

@@ -10,7 +10,7 @@ that the kernel releases.
 from __future__ import annotations
 
 
-def apply() -> None:
+def disable_deepspeed_shm() -> None:
     """Make DeepSpeed use no collectives of its own. Call it before its processes connect."""
     import deepspeed.ops
 

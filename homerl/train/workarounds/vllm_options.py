@@ -13,7 +13,7 @@ from typing import Any
 
 
 @contextmanager
-def with_options(options: Mapping[str, Any]) -> Iterator[None]:
+def add_vllm_options(options: Mapping[str, Any]) -> Iterator[None]:
     """Within the context TRL makes vLLM with these options besides its own."""
     from trl.generation import vllm_generation
 

@@ -14,7 +14,7 @@ from typing import Any
 
 
 @contextmanager
-def awake(generation: Any) -> Iterator[None]:
+def wake_vllm(generation: Any) -> Iterator[None]:
     """Wake vLLM's cache, and its weights if they were freed since the last sync; free all of it afterwards."""
     if generation._llm_weights_sleeping:
         generation.sync_weights()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def unsharded() -> Iterator[None]:
+def load_unsharded() -> Iterator[None]:
     """Load models unsharded within the context, though ZeRO-3 is configured."""
     from transformers.integrations import deepspeed as integration
 
@@ -27,7 +27,7 @@ def unsharded() -> Iterator[None]:
         integration._hf_deepspeed_config_weak_ref = held
 
 
-def forget() -> None:
+def forget_zero3_config() -> None:
     """Load models unsharded from now on, and let each rank generate by itself."""
     from transformers.integrations import deepspeed as integration
 

@@ -10,7 +10,7 @@ import os
 import socket
 
 
-def apply() -> None:
+def set_launcher_environment() -> None:
     """Set the environment variables of a launcher, if there was none."""
     if "LOCAL_RANK" in os.environ:
         return

@@ -16,12 +16,12 @@ from datetime import timedelta
 from homerl.train.workarounds import shm_build
 
 
-def apply(timeout: timedelta) -> None:
+def connect_zero_on_cpus(timeout: timedelta) -> None:
     """Connect DeepSpeed's processes on a CPU. Call it before the training arguments are created."""
     from accelerate import PartialState
     from accelerate.state import AcceleratorState
 
-    shm_build.apply()
+    shm_build.disable_deepspeed_shm()
     AcceleratorState._reset_state(reset_partial_state=True)
     given = os.environ.get("ACCELERATE_USE_DEEPSPEED", "false")
     os.environ["ACCELERATE_USE_DEEPSPEED"] = "true"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from homerl.worlds.users.llm import SharedEndpoint
 
 
-class Users:
+class UserFactory:
     """A factory of users: `users(seed)` makes one. Without a `shared` endpoint they are scripted."""
 
     def __init__(self, shared: SharedEndpoint | None = None) -> None:
@@ -35,7 +35,7 @@ class Users:
 
         return LLMUser(self.shared, seed)
 
-    def usage(self) -> dict[str, Any]:
+    def usage_totals(self) -> dict[str, Any]:
         """Requests, tokens, retries and faults of the endpoint, utterances, and user errors by reason; empty if scripted."""
         if self.shared is None:
             return {}
@@ -44,35 +44,35 @@ class Users:
             "errors": dict(self.shared.errors),
         }
 
-    def metrics(self) -> dict[str, float]:
+    def usage_metrics(self) -> dict[str, float]:
         """The usage as flat numbers named `user/...`, for a run's monitor."""
-        return {f"user/{key}": float(value) for key, value in _flat(self.usage())}
+        return {f"user/{key}": float(value) for key, value in _flat(self.usage_totals())}
 
 
-def llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> Users:
+def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
     """Users behind endpoints that answer; raises `InputError` if the key's variable is not set."""
-    check_key(settings)
+    refuse_missing_key(settings)
     from homerl.worlds.users.llm import SharedEndpoint
 
-    return Users(SharedEndpoint(settings, urls, model))
+    return UserFactory(SharedEndpoint(settings, urls, model))
 
 
-def check_key(settings: EndpointSettings) -> None:
+def refuse_missing_key(settings: EndpointSettings) -> None:
     """Raise `InputError` if the settings name a key whose variable is not set."""
     if settings.key != NO_KEY and settings.key not in os.environ:
         raise InputError(f"the environment variable {settings.key} is not set", "key", "export it")
 
 
 @contextmanager
-def user_factory(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[Users]:
+def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[UserFactory]:
     """Yield the users of a recipe; a model that the recipe serves runs until the context ends."""
     if settings.kind == "scripted":
-        yield Users()
+        yield UserFactory()
         return
-    from homerl.models.endpoint.serve import served
+    from homerl.models.endpoint.serve import serve_endpoint
 
-    with served(settings, log) as (urls, model):
-        yield llm_users(settings, urls, model)
+    with serve_endpoint(settings, log) as (urls, model):
+        yield make_llm_users(settings, urls, model)
 
 
 def _flat(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:

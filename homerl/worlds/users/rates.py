@@ -17,7 +17,7 @@ from homerl.worlds.users.signs import detect_behaviours
 
 
 @dataclass(frozen=True)
-class Rate:
+class BehaviourRate:
     """The share of `n` utterances that show a behaviour, in [0, 1], with its 95 % interval."""
 
     share: float
@@ -26,18 +26,20 @@ class Rate:
     n: int
 
 
-def rates(utterances: Sequence[frozenset[Behaviour]]) -> dict[str, Rate]:
+def behaviour_rates(utterances: Sequence[frozenset[Behaviour]]) -> dict[str, BehaviourRate]:
     """The rate of each behaviour, from what each utterance shows; empty without utterances."""
     if not utterances:
         return {}
-    found: dict[str, Rate] = {}
+    found: dict[str, BehaviourRate] = {}
     for name in BEHAVIOURS:
         shows = np.array([name in behaviours for behaviours in utterances], dtype=float)
-        found[name] = Rate(float(shows.mean()), *share_interval(shows), len(shows))
+        found[name] = BehaviourRate(float(shows.mean()), *share_interval(shows), len(shows))
     return found
 
 
-def rates_in(dialogues: Sequence[SpokenDialogue]) -> dict[str, Rate]:
+def dialogue_behaviour_rates(dialogues: Sequence[SpokenDialogue]) -> dict[str, BehaviourRate]:
     """The rate of each behaviour in dialogues."""
     texts = (([(said.role, said.content or "") for said in one.messages], one.language) for one in dialogues)
-    return rates([behaviours for messages, language in texts for behaviours in detect_behaviours(messages, language)])
+    return behaviour_rates(
+        [behaviours for messages, language in texts for behaviours in detect_behaviours(messages, language)]
+    )

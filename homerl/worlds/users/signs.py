@@ -19,8 +19,8 @@ import re
 from collections.abc import Sequence
 
 from homerl.play.course import Behaviour
-from homerl.play.messages import words_of
-from homerl.play.words.manner import BehaviourSigns, manner
+from homerl.play.messages import spoken_words_of
+from homerl.play.words.manner import BehaviourSigns, load_manner
 
 Messages = Sequence[tuple[str, str]]  # (role, text), roles `user` and `assistant`
 WORD = re.compile(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+")  # a Chinese character counts as a word
@@ -29,7 +29,7 @@ SAME = 0.5  # share of the words of a question that it has in common with the on
 
 def detect_behaviours(messages: Messages, language: str) -> list[frozenset[Behaviour]]:
     """The behaviours of each utterance of the user, in order."""
-    signs = manner(language).signs
+    signs = load_manner(language).signs
     spoken = [(role, text) for role, text in messages if role in ("user", "assistant") and text.strip()]
     return [_of(spoken, at, signs) for at, (role, _) in enumerate(spoken) if role == "user"]
 
@@ -54,7 +54,7 @@ def _asks(spoken: Messages, at: int) -> bool:
     """Whether the message at this index is a question of the assistant; an offer of help is none."""
     if not 0 <= at < len(spoken) or spoken[at][0] != "assistant":
         return False
-    return words_of({"role": "assistant", "content": spoken[at][1]}).question
+    return spoken_words_of({"role": "assistant", "content": spoken[at][1]}).question
 
 
 def _similar(one: str, other: str) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.generic import Note, identifier
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.generic import ImportNote, to_identifier
 from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
-from homerl.envs.assistant.listing.report import notes_table, report
+from homerl.envs.assistant.listing.report import build_import_report, import_notes_table
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -20,11 +20,11 @@ from tests.envs.assistant.listing.replay import listing
 
 
 @pytest.fixture(scope="module")
-def imported() -> Imported:
+def imported() -> ImportedHome:
     return import_home(listing())
 
 
-def alone(entity: str, state: str, attributes: dict[str, Any], *services: str) -> Imported:
+def alone(entity: str, state: str, attributes: dict[str, Any], *services: str) -> ImportedHome:
     """The home with one more entity, and no other."""
     sources = listing().sources | {
         STATES: [{"entity_id": entity, "state": state, "attributes": attributes}],
@@ -35,19 +35,19 @@ def alone(entity: str, state: str, attributes: dict[str, Any], *services: str) -
     return import_home(Listing(version="1", sources=sources))
 
 
-def test_a_light_has_what_the_entity_has(imported: Imported) -> None:
+def test_a_light_has_what_the_entity_has(imported: ImportedHome) -> None:
     plan = imported.home.plan
-    lights = {did: device.spec for did, device in plan.by_did.items() if did.startswith("light.")}
+    lights = {did: device.spec for did, device in plan.devices_by_did.items() if did.startswith("light.")}
     bed = {attribute.name: attribute for attribute in lights["light.bed_light"].attributes}
     assert set(bed["effect"].options or ()) == {"rainbow", "off"} and bed["color_temp_kelvin"].range == (2000, 6535)
     assert "effect" not in {attribute.name for attribute in lights["light.kitchen_lights"].attributes}
 
 
-def test_ranges_and_units_are_the_entitys(imported: Imported) -> None:
-    spec = imported.home.plan.by_did["water_heater.demo_water_heater"].spec
+def test_ranges_and_units_are_the_entitys(imported: ImportedHome) -> None:
+    spec = imported.home.plan.devices_by_did["water_heater.demo_water_heater"].spec
     temperature = spec.attribute_index["temperature"][1]
     assert temperature.range == (43.3, 60) and temperature.unit == "celsius"
-    number = imported.home.plan.by_did["input_number.target_humidity"].spec.attribute_index["state"][1]
+    number = imported.home.plan.devices_by_did["input_number.target_humidity"].spec.attribute_index["state"][1]
     assert number.range == (30, 70) and number.unit == "percentage"
 
 
@@ -59,63 +59,63 @@ def test_a_number_of_a_helper_is_not_rounded_to_its_step() -> None:
     rows = [between if one is row else one for one in home.sources[STATES]]
     made = import_home(home.model_copy(update={"sources": home.sources | {STATES: rows}}), everything=True)
     twin = made.home
-    assert twin.get(name, "state") == 45.37 and not [note for note in made.notes if note.entity == name]
+    assert twin.read_value(name, "state") == 45.37 and not [note for note in made.notes if note.entity == name]
     twin.call(name, "set_value", (), {"value": 51.234})
-    assert twin.get(name, "state") == 51.234
+    assert twin.read_value(name, "state") == 51.234
     twin.call(name, "increment")
-    assert twin.get(name, "state") == 51.234 + 0.25
+    assert twin.read_value(name, "state") == 51.234 + 0.25
 
 
-def test_a_helper_keeps_to_its_own_bounds(imported: Imported) -> None:
+def test_a_helper_keeps_to_its_own_bounds(imported: ImportedHome) -> None:
     home = imported.home.fork()
     for _ in range(9):
         home.call("input_number.target_humidity", "increment")
-    assert home.get("input_number.target_humidity", "state") == 70
+    assert home.read_value("input_number.target_humidity", "state") == 70
     home.call("input_select.house_mode", "select_last")
-    assert home.get("input_select.house_mode", "state") == "Night"
+    assert home.read_value("input_select.house_mode", "state") == "Night"
 
 
-def test_entities_that_are_alike_share_a_product(imported: Imported) -> None:
-    by_did = imported.home.plan.by_did
+def test_entities_that_are_alike_share_a_product(imported: ImportedHome) -> None:
+    by_did = imported.home.plan.devices_by_did
     assert by_did["lock.front_door"].spec is by_did["lock.kitchen_door"].spec
     assert by_did["light.bed_light"].spec.spid != by_did["light.kitchen_lights"].spec.spid
 
 
-def test_what_has_no_area_is_in_no_room(imported: Imported) -> None:
-    assert imported.home.plan.by_did["lock.front_door"].room.type == "home"
+def test_what_has_no_area_is_in_no_room(imported: ImportedHome) -> None:
+    assert imported.home.plan.devices_by_did["lock.front_door"].room.type == "home"
 
 
-def test_names_beside_the_own_are_kept(imported: Imported) -> None:
+def test_names_beside_the_own_are_kept(imported: ImportedHome) -> None:
     origin = imported.home.plan.origin
     assert origin is not None and origin.version == listing().version
     assert origin.devices["light.ceiling_lights"].aliases == ("Big light", "Chandelier")
     assert origin.rooms == {"living_room": ("Lounge",)}
 
 
-def test_a_home_file_keeps_it_all(imported: Imported, tmp_path: Path) -> None:
+def test_a_home_file_keeps_it_all(imported: ImportedHome, tmp_path: Path) -> None:
     save_home(imported.home, tmp_path / "home.json")
     again = load_home(tmp_path / "home.json")
     assert again.state_key() == imported.home.state_key() and again.plan.origin == imported.home.plan.origin
     assert home_from_json(home_to_json(imported.home)).state_key() == imported.home.state_key()
 
 
-def test_an_origin_of_another_version_is_refused(imported: Imported) -> None:
+def test_an_origin_of_another_version_is_refused(imported: ImportedHome) -> None:
     data = home_to_json(imported.home)
     data["origin"]["format"] = 9
     with pytest.raises(InputError, match="origin format 9"):
         home_from_json(data)
 
 
-def test_an_import_is_the_same_each_time(imported: Imported) -> None:
+def test_an_import_is_the_same_each_time(imported: ImportedHome) -> None:
     assert home_to_json(import_home(listing()).home) == home_to_json(imported.home)
 
 
 def test_no_secret_is_in_the_home() -> None:
     made = import_home(listing(), everything=True)
-    text = json.dumps([home_to_json(made.home), report(made)])
+    text = json.dumps([home_to_json(made.home), build_import_report(made)])
     for secret in ("access_token", "entity_picture", "api/camera_proxy", "latitude", "user_id", "Hello world, secret"):
         assert secret not in text
-    assert made.home.get("text.password", "state") == ""
+    assert made.home.read_value("text.password", "state") == ""
 
 
 def test_everything_can_be_imported() -> None:
@@ -131,9 +131,9 @@ def test_nothing_exposed_is_told() -> None:
 
 def test_a_domain_that_no_product_knows_is_made_from_what_it_shows() -> None:
     made = alone("pump.well", "off", {"pressure level": 2.5, "nested": {"a": 1}, "empty": None, "class": "x"})
-    spec = made.home.plan.by_did["pump.well"].spec
+    spec = made.home.plan.devices_by_did["pump.well"].spec
     assert {"state", "pressure_level", "x_class"} <= spec.attribute_index.keys()
-    assert made.home.get("pump.well", "pressure_level") == 2.5
+    assert made.home.read_value("pump.well", "pressure_level") == 2.5
     assert {note.part for note in made.notes} >= {"attribute nested", "attribute empty"}
     origin = made.home.plan.origin
     assert origin is not None and origin.devices["pump.well"].attributes["pressure_level"] == "pressure level"
@@ -148,26 +148,26 @@ def test_a_light_that_cannot_be_reached_is_imported_whole() -> None:
     attributes = {"supported_color_modes": ["color_temp"], "min_color_temp_kelvin": 2200, "max_color_temp_kelvin": 4000}
     services = ("light.turn_on", "light.turn_off", "light.toggle")
     home = alone("light.far", "unavailable", attributes, *services).home
-    assert home.get("light.far", "state") == "unavailable"
-    assert {"brightness", "color_temp_kelvin"} <= home.plan.by_did["light.far"].spec.attribute_index.keys()
+    assert home.read_value("light.far", "state") == "unavailable"
+    assert {"brightness", "color_temp_kelvin"} <= home.plan.devices_by_did["light.far"].spec.attribute_index.keys()
 
 
 def test_a_fridge_does_not_measure_the_room() -> None:
     made = alone("sensor.fridge", "4.5", {"device_class": "temperature", "unit_of_measurement": "°C"})
     made.home.advance(7200)
-    assert made.home.get("sensor.fridge", "state") == 4.5
+    assert made.home.read_value("sensor.fridge", "state") == 4.5
 
 
 @pytest.mark.parametrize(("theirs", "ours"), [("a b", "a_b"), ("2nd", "x_2nd"), ("class", "x_class"), ("", "x"), ("é", "x")])
 def test_names_are_made_for_code(theirs: str, ours: str) -> None:
-    assert identifier(theirs) == ours
+    assert to_identifier(theirs) == ours
 
 
-def test_the_report_counts_and_lists(imported: Imported) -> None:
-    told = report(imported)
+def test_the_report_counts_and_lists(imported: ImportedHome) -> None:
+    told = build_import_report(imported)
     assert told["rooms"] == 13 and told["devices"]["light"] == 6
     assert len(told["not_understood"]) + len(told["minor"]) == len(imported.notes)
-    assert 0 < notes_table(imported).row_count <= 22
+    assert 0 < import_notes_table(imported).row_count <= 22
 
 
 ARMS, DISARMS = "alarm_control_panel.alarm_arm_home", "alarm_control_panel.alarm_disarm"
@@ -186,7 +186,7 @@ def test_an_alarm_panel_takes_the_code_that_the_real_one_judges(
 ) -> None:
     panel = "alarm_control_panel.house"
     home = alone(panel, "armed_away", attributes, ARMS, DISARMS).home
-    assert home.get(panel, "code_arm_required") is attributes["code_arm_required"]
+    assert home.read_value(panel, "code_arm_required") is attributes["code_arm_required"]
     for full, needed in ((DISARMS, disarming), (ARMS, arming)):
         service = full.partition(".")[2]
         home.fork().call(panel, service, (), {"code": "5678"})
@@ -199,17 +199,19 @@ def test_an_alarm_panel_takes_the_code_that_the_real_one_judges(
 
 
 def test_what_matters_is_told_first_and_what_is_minor_in_one_row() -> None:
-    lamps = [Note(f"light.l{number}", "attribute color_mode", "it has no value now", minor=True) for number in range(380)]
+    lamps = [
+        ImportNote(f"light.l{number}", "attribute color_mode", "it has no value now", minor=True) for number in range(380)
+    ]
     other = [
-        Note("camera.door", "service camera.record", "what it changes is not known"),
-        Note("automation.night", "automation", "it waits"),
-        Note("light.bed", "attribute last_triggered", "it has no value now", minor=True),
-        Note("siren.roof", "attributes and services", "only its state is told here"),
+        ImportNote("camera.door", "service camera.record", "what it changes is not known"),
+        ImportNote("automation.night", "automation", "it waits"),
+        ImportNote("light.bed", "attribute last_triggered", "it has no value now", minor=True),
+        ImportNote("siren.roof", "attributes and services", "only its state is told here"),
     ]
     imported = replace(import_home(listing()), notes=(*lamps, *other))
-    shown = notes_table(imported)
+    shown = import_notes_table(imported)
     what, why, which = ([*column.cells] for column in shown.columns)
     assert what == ["attributes and services", "automation", "service camera.record", "minor"]
     assert why[-1].startswith("381 details") and which[-1] == "color_mode 380, last_triggered 1"
-    told = report(imported)
+    told = build_import_report(imported)
     assert [note["part"] for note in told["not_understood"]] == what[:3] and len(told["minor"]) == 381

@@ -8,17 +8,19 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.exposure import selected
-from homerl.envs.assistant.listing.fixtures import load, save
+from homerl.envs.assistant.listing.exposure import select_entities
+from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, ENTRIES, STATES
-from homerl.envs.assistant.listing.report import write_report
-from homerl.envs.assistant.privacy import stripped, without_secrets
+from homerl.envs.assistant.listing.report import write_import_report
+from homerl.envs.assistant.privacy import hide_secret_values, strip_private_listing
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from tests.envs.assistant.listing.replay import listing
 
 
 def test_no_token_place_or_account_is_left() -> None:
-    text = stripped(listing(), [one.entity_id for one in selected(listing(), everything=True)]).model_dump_json()
+    text = strip_private_listing(
+        listing(), [one.entity_id for one in select_entities(listing(), everything=True)]
+    ).model_dump_json()
     for secret in (
         "access_token",
         "entity_picture",
@@ -36,32 +38,32 @@ def test_the_code_of_a_lock_is_not_kept(tmp_path: Path) -> None:
     said = {"lock": {"default_code": "4711"}, "conversation": {"should_expose": True, "pin": "4711"}}
     entries = listing().sources[ENTRIES] | {"lock.front_door": {"entity_id": "lock.front_door", "options": said}}
     imported = import_home(listing().model_copy(update={"sources": listing().sources | {ENTRIES: entries}}))
-    kept = save(imported.listing, tmp_path)
-    write_report(imported, tmp_path / "report.json")
-    assert "4711" not in kept.read_text() and "lock.front_door" in imported.home.plan.by_did
+    kept = save_listing(imported.listing, tmp_path)
+    write_import_report(imported, tmp_path / "report.json")
+    assert "4711" not in kept.read_text() and "lock.front_door" in imported.home.plan.devices_by_did
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
-    assert import_home(load(tmp_path)).home.plan.by_did.keys() == imported.home.plan.by_did.keys()
+    assert import_home(load_listing(tmp_path)).home.plan.devices_by_did.keys() == imported.home.plan.devices_by_did.keys()
 
 
 def test_only_the_chosen_entities_are_left() -> None:
-    kept = stripped(listing(), ["light.bed_light"])
+    kept = strip_private_listing(listing(), ["light.bed_light"])
     assert [state["entity_id"] for state in kept.sources[STATES]] == ["light.bed_light"]
     assert "climate.ecobee" not in json.dumps({name: kept.sources[name] for name in kept.sources if name != "get_services"})
 
 
 def test_stripping_twice_is_stripping_once() -> None:
-    once = stripped(listing(), [one.entity_id for one in selected(listing())])
-    assert stripped(once, [one.entity_id for one in selected(once, everything=True)]) == once
+    once = strip_private_listing(listing(), [one.entity_id for one in select_entities(listing())])
+    assert strip_private_listing(once, [one.entity_id for one in select_entities(once, everything=True)]) == once
 
 
 def test_a_person_is_at_home_or_away() -> None:
-    assert without_secrets("person.anna", "The secret club", {"latitude": 1, "source": "gps"})[0] == "not_home"
-    assert without_secrets("person.anna", "home", {"latitude": 1})[1] == {}
+    assert hide_secret_values("person.anna", "The secret club", {"latitude": 1, "source": "gps"})[0] == "not_home"
+    assert hide_secret_values("person.anna", "home", {"latitude": 1})[1] == {}
 
 
 def test_a_password_is_not_kept() -> None:
-    assert without_secrets("text.password", "hunter2", {"mode": "password"})[0] == ""
-    assert without_secrets("text.text", "hello", {"mode": "text"})[0] == "hello"
+    assert hide_secret_values("text.password", "hunter2", {"mode": "password"})[0] == ""
+    assert hide_secret_values("text.text", "hello", {"mode": "text"})[0] == "hello"
 
 
 ADDRESS = {"Location": [52.51, 13.37], "Thoroughfare": "Main Street", "Postal Code": "10117", "friendly_name": "Phone"}
@@ -74,8 +76,8 @@ def test_what_an_automation_writes_into_a_text_is_not_kept_where_texts_are_passw
     automation = {"id": "1", "triggers": [{"trigger": "time", "at": "07:00:00"}], "actions": [action]}
     sources = listing().sources | {AUTOMATIONS: {"automation.wifi": automation}}
     imported = import_home(listing().model_copy(update={"sources": sources}), everything=True)
-    assert text in imported.home.plan.by_did
-    assert "hunter2" not in save(imported.listing, tmp_path).read_text() + json.dumps(home_to_json(imported.home))
+    assert text in imported.home.plan.devices_by_did
+    assert "hunter2" not in save_listing(imported.listing, tmp_path).read_text() + json.dumps(home_to_json(imported.home))
 
 
 @pytest.mark.parametrize(
@@ -88,14 +90,14 @@ def test_what_an_automation_writes_into_a_text_is_not_kept_where_texts_are_passw
     ],
 )
 def test_an_address_is_not_kept(entity: str, state: str, attributes: dict[str, object]) -> None:
-    told, kept = without_secrets(entity, state, attributes)
+    told, kept = hide_secret_values(entity, state, attributes)
     text = json.dumps([told, kept])
     assert told == "unknown" and not any(secret in text for secret in ("Main", "52.5", "13.3", "10117"))
-    assert without_secrets(entity, told, kept) == (told, kept)
+    assert hide_secret_values(entity, told, kept) == (told, kept)
 
 
 def test_a_reading_beside_a_place_is_kept() -> None:
-    assert without_secrets("sensor.air", "41.5", {"latitude": 52.5, "unit_of_measurement": "µg/m³"}) == (
+    assert hide_secret_values("sensor.air", "41.5", {"latitude": 52.5, "unit_of_measurement": "µg/m³"}) == (
         "41.5",
         {"unit_of_measurement": "µg/m³"},
     )
@@ -103,10 +105,10 @@ def test_a_reading_beside_a_place_is_kept() -> None:
 
 @pytest.mark.parametrize("name", ["Access_Token", "IP address", "SSID", "Postal Code", "Webhook_ID", "Latitude", "Address"])
 def test_names_of_secrets_are_known_however_they_are_written(name: str) -> None:
-    assert without_secrets("switch.router", "on", {name: "x", "icon": "y"}) == ("on", {"icon": "y"})
+    assert hide_secret_values("switch.router", "on", {name: "x", "icon": "y"}) == ("on", {"icon": "y"})
 
 
 def test_when_something_takes_place_is_not_kept() -> None:
     event = {"message": "Doctor", "start_time": "2026-01-01 10:00:00", "end_time": "2026-01-01 11:00:00", "all_day": False}
-    assert without_secrets("calendar.anna", "on", event | {"friendly_name": "Anna"}) == ("on", {"friendly_name": "Anna"})
-    assert without_secrets("sensor.washer", "run", {"start_time": "10:00"})[1] == {"start_time": "10:00"}
+    assert hide_secret_values("calendar.anna", "on", event | {"friendly_name": "Anna"}) == ("on", {"friendly_name": "Anna"})
+    assert hide_secret_values("sensor.washer", "run", {"start_time": "10:00"})[1] == {"start_time": "10:00"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from homerl.envs.core.documents import Document, InputError, read_json, read_yaml, validate, write_atomic
+from homerl.envs.core.documents import Document, InputError, read_json, read_yaml, validate_document, write_atomic
 
 
 class Scratch(BaseModel, extra="forbid"):
@@ -50,7 +50,7 @@ class Recipe(BaseModel, extra="forbid"):
 
 def refused(text: str) -> InputError:
     with pytest.raises(InputError) as caught:
-        validate(Recipe, read_yaml(f"{text}\n"))
+        validate_document(Recipe, read_yaml(f"{text}\n"))
     assert len(str(caught.value).splitlines()) <= 3
     return caught.value
 
@@ -77,7 +77,7 @@ def test_lines_of_keys_and_items() -> None:
     assert document.lines[("attributes", 0, "range")] == 5
     assert document.lines[("attributes", 0, "range", 1)] == 6
     assert document.lines[("attributes", 1, "name")] == 8
-    assert document.where(("attributes", 0, "nowhere", 3)) == "<text>:4"
+    assert document.locate_key(("attributes", 0, "nowhere", 3)) == "<text>:4"
 
 
 def test_sources(tmp_path: Path) -> None:
@@ -169,8 +169,8 @@ def test_messages_name_place_and_remedy(text: str, message: str) -> None:
 
 def test_validate_takes_any_type_and_other_data() -> None:
     document = read_yaml("- layers: 2\n- layers: 3\n")
-    assert [item.layers for item in validate(list[Scratch], document)] == [2, 3]
-    assert validate(Scratch, document, document.data[1]).layers == 3
+    assert [item.layers for item in validate_document(list[Scratch], document)] == [2, 3]
+    assert validate_document(Scratch, document, document.data[1]).layers == 3
 
 
 def test_errors_survive_a_worker_process() -> None:
@@ -238,5 +238,5 @@ def test_write_atomic(tmp_path: Path) -> None:
 
 def test_the_remedy_for_a_wrong_type_in_a_file_speaks_of_the_file() -> None:
     with pytest.raises(InputError) as refused:
-        validate(dict[str, str], Document("a.yaml", {"spid": 5}, {("spid",): 3}))
+        validate_document(dict[str, str], Document("a.yaml", {"spid": 5}, {("spid",): 3}))
     assert str(refused.value) == 'a.yaml:3: spid is 5\nit should be text: write it in quotes, as "5"'

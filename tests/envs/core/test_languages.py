@@ -7,13 +7,13 @@ import pytest
 from forked import homerl
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.languages import Part, added_languages
+from homerl.envs.core.languages import LanguagePart, added_languages
 
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def part(tmp_path, monkeypatch) -> Part:
+def part(tmp_path, monkeypatch) -> LanguagePart:
     """Words that homerl has in English and Chinese, and a folder `mine` with those in German and a French without any."""
     for path in (
         "words/en.yaml",
@@ -26,7 +26,7 @@ def part(tmp_path, monkeypatch) -> Part:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     monkeypatch.setenv("HOMERL_LANGUAGES", str(tmp_path / "mine"))
-    return Part(tmp_path / "words", "words.yaml")
+    return LanguagePart(tmp_path / "words", "words.yaml")
 
 
 def test_a_part_is_homerls_or_that_of_an_added_language(part, tmp_path):
@@ -38,7 +38,10 @@ def test_a_part_is_homerls_or_that_of_an_added_language(part, tmp_path):
 def test_a_folder_is_a_part_too(part, tmp_path):
     for path in ("worlds/en", "mine/de/lamp"):
         (tmp_path / path).mkdir(parents=True)
-    assert Part(tmp_path / "worlds", "lamp").paths() == {"de": tmp_path / "mine/de/lamp", "en": tmp_path / "worlds/en"}
+    assert LanguagePart(tmp_path / "worlds", "lamp").paths_by_language() == {
+        "de": tmp_path / "mine/de/lamp",
+        "en": tmp_path / "worlds/en",
+    }
 
 
 def test_an_added_language_may_complete_one_of_homerls(part, tmp_path):

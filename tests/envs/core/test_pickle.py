@@ -111,7 +111,7 @@ def test_a_copy_of_a_world_has_its_key_before_and_after_a_step():
 @pytest.mark.parametrize("devices", [35, 135])
 def test_a_pickle_is_smaller_than_a_home_file_and_its_products_compile_once(devices):
     home = make_home(3, HomeRecipe(devices=(devices, devices)))
-    assert home.plan.wiring and home.plan.services  # what is worked out does not travel
+    assert home.plan.time_wiring and home.plan.compiled_services  # what is worked out does not travel
     assert len(pickle.dumps(home)) < len(json.dumps(home_to_json(home, whole=True)))
     assert len(pickle.dumps([home, *(home.fork() for _ in range(9))])) < 2 * len(pickle.dumps(home)), "forks share the plan"
     first, second = again(home), again(home.fork())

@@ -10,7 +10,7 @@ import pytest
 from forked import homerl
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.plugins import VARIABLES, added_folders, discover, folder_variables, late
+from homerl.envs.core.plugins import VARIABLES, added_plugin_folders, discover, late, plugin_folder_variables
 
 ROOT = Path(__file__).parents[3]
 CONTRACT = """
@@ -94,8 +94,8 @@ def test_a_folder_that_does_not_exist_is_refused_with_the_variable(package, tmp_
 def test_folders_are_absolute_for_processes_elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOMERL_CREDIT", os.pathsep.join(["mine", "", "/theirs"]))
-    assert added_folders("credit") == [str(tmp_path / "mine"), "/theirs"]
-    assert folder_variables()["HOMERL_CREDIT"] == f"{tmp_path / 'mine'}{os.pathsep}/theirs"
+    assert added_plugin_folders("credit") == [str(tmp_path / "mine"), "/theirs"]
+    assert plugin_folder_variables()["HOMERL_CREDIT"] == f"{tmp_path / 'mine'}{os.pathsep}/theirs"
 
 
 COMMANDS = dict.fromkeys(VARIABLES.values(), ("check", "recipes/smoke.yaml")) | {"HOMERL_WORLDS": ("--help",)}

@@ -22,7 +22,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from homerl.app.cli import main
 from homerl.envs.homeenv.maker.make import HomeSampler
-from homerl.envs.homeenv.serve_env import HomeServer, Session
+from homerl.envs.homeenv.serve_env import ClientSession, HomeServer
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import save_home
 
@@ -51,7 +51,7 @@ def over_stdio(home_file, *arguments):
 
 def in_process(*tasks, mode="auto"):
     """A client of a server in this process."""
-    return Client(HomeServer(HomeEnv(HomeSampler.sample_test(), tasks)).server(), mode=mode)
+    return Client(HomeServer(HomeEnv(HomeSampler.sample_test(), tasks)).build_mcp_server(), mode=mode)
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def test_many_sessions_at_once_keep_their_own_homes():
             return await said(client, "pyexec", code="print(device('1001').brightness)")
 
     async def all_live():
-        async with hosted(HomeServer(HomeEnv(HomeSampler.sample_test())).server()) as url:
+        async with hosted(HomeServer(HomeEnv(HomeSampler.sample_test())).build_mcp_server()) as url:
             return await asyncio.gather(*(live(url, level) for level in range(10, 20)))
 
     assert asyncio.run(all_live()) == [str(level + 2) for level in range(10, 20)]
@@ -229,7 +229,7 @@ async def shrinks_to(size, sessions):
 def test_a_session_that_ends_leaves_nothing_behind():
     async def live():
         served = HomeServer(HomeEnv(HomeSampler.sample_test()))
-        async with hosted(served.server()) as url:
+        async with hosted(served.build_mcp_server()) as url:
             async with Client(url) as one:
                 await said(one, "pyexec", code="device('1001').turn_off()")
                 async with Client(url) as two:
@@ -238,20 +238,20 @@ def test_a_session_that_ends_leaves_nothing_behind():
                 assert await shrinks_to(1, served.sessions)
                 assert await said(one, "pyexec", code="print(device('1001').state)") == "off"
             assert await shrinks_to(0, served.sessions)
-        assert served.env.engine.home.get("1001", "state") == "on", "the home that is served is never lived in"
+        assert served.env.engine.home.read_value("1001", "state") == "on", "the home that is served is never lived in"
 
     asyncio.run(live())
 
 
 def test_a_call_that_is_cancelled_has_ended_before_the_next_begins():
     async def live():
-        session = Session(HomeEnv(HomeSampler.sample_test()))
-        await session.call("pyexec", {"code": "print('the sandbox is warm')"})
+        session = ClientSession(HomeEnv(HomeSampler.sample_test()))
+        await session.run_tool_call("pyexec", {"code": "print('the sandbox is warm')"})
         code = "n = 0\nwhile n < 200000: n += 1\ndevice('1001').turn_off()"
         with anyio.move_on_after(0.01) as scope:
-            await session.call("pyexec", {"code": code})
-        assert scope.cancel_called and session.env.engine.home.get("1001", "state") == "off"
-        assert (await session.call("pyexec", {"code": "print(1)"})).content[0].text == "1"
+            await session.run_tool_call("pyexec", {"code": code})
+        assert scope.cancel_called and session.env.engine.home.read_value("1001", "state") == "off"
+        assert (await session.run_tool_call("pyexec", {"code": "print(1)"})).content[0].text == "1"
 
     anyio.run(live)
 

@@ -17,7 +17,7 @@ from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
-from homerl.envs.personalhome.sim.appliances import kinds
+from homerl.envs.personalhome.sim.appliances import appliance_kinds
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.state import HouseholdState
 
@@ -95,14 +95,14 @@ EVENTS = [
 
 def home() -> dict[str, Any]:
     """The home as plain data: a kitchen and a hall with two appliances and two sensors."""
-    oven, speaker = Entity.load(StringIO(OWN))[0], kinds()["speaker"]
-    motion, leak = Catalogue.shipped()["101801"], Catalogue.shipped()["103101"]
+    oven, speaker = Entity.load(StringIO(OWN))[0], appliance_kinds()["speaker"]
+    motion, leak = Catalogue.load_shipped()["101801"], Catalogue.load_shipped()["103101"]
     placed = {"oven": (oven, "kitchen"), "speaker": (speaker, "hall")}
     placed |= {"hall_motion": (motion, "hall"), "kitchen_leak": (leak, "kitchen")}
     devices = [Device(name, NAMES.get(name, name), ROOMS[room], spec) for name, (spec, room) in placed.items()]
     state = STATES | dict.fromkeys((OUTDOORS, "kitchen_1", "hall_1"), AIR)
     clock = int(NOW.replace(tzinfo=UTC).timestamp())
-    return home_to_json(Home.build(ROOMS.values(), devices, state, clock))
+    return home_to_json(Home.build_home(ROOMS.values(), devices, state, clock))
 
 
 @lru_cache(maxsize=1)

@@ -9,12 +9,19 @@ from personal_homes import home_of
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.maker.furnish import shipped_priors
-from homerl.envs.homeenv.sim.devices.lint import check_folder
+from homerl.envs.homeenv.sim.devices.lint import lint_device_files
 from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.types import NUMBERS
-from homerl.envs.personalhome.sim.appliances import FOLDER, catalogue, is_sensor, kinds, rooms_of, sensors
-from homerl.envs.personalhome.sim.usual import FILE, read_usual, usual_state
+from homerl.envs.personalhome.sim.appliances import (
+    FOLDER,
+    appliance_kinds,
+    is_sensor,
+    load_appliance_catalogue,
+    rooms_for_kind,
+    sensor_kinds,
+)
+from homerl.envs.personalhome.sim.usual import FILE, read_usual_values, usual_state
 
 # PersonalHomeBench Table 16: the number of methods of each kind.
 PRINTED = {
@@ -25,36 +32,36 @@ PRINTED = {
     "video-doorbell": 3, "washer-dryer": 5, "water-purifier": 4,
 }  # fmt: skip
 OURS = {"stove", "kitchen_hood", "smart_display", "kettle", "fan", "air_conditioner", "plug", "pet_feeder", "smoke_alarm"}
-METHODS = [(kind, service.name) for kind, spec in kinds().items() for service in spec.services]
+METHODS = [(kind, service.name) for kind, spec in appliance_kinds().items() for service in spec.services]
 
 
 def test_the_catalogue_has_no_slips_and_takes_no_spid_of_the_shipped_one():
-    report = check_folder(FOLDER, shipped_priors().categories, Catalogue.shipped())
-    assert len(report.specs) == len(catalogue()) == 48
+    report = lint_device_files(FOLDER, shipped_priors().categories, Catalogue.load_shipped())
+    assert len(report.specs) == len(load_appliance_catalogue()) == 48
     # The thermostat and the air conditioner are not wired to the air of a room: a household's air does not depend on them.
     assert len(report.findings) == 2
     assert all(found.warning and "warms or cools the room" in found.what for found in report.findings)
 
 
 def test_it_has_the_printed_kinds_with_all_their_methods_and_passes_forty():
-    counted = {kind: len(spec.services) for kind, spec in kinds().items()}
+    counted = {kind: len(spec.services) for kind, spec in appliance_kinds().items()}
     assert PRINTED.items() <= counted.items() and sum(PRINTED.values()) == 128
     assert counted.keys() - PRINTED.keys() == OURS and len(counted) == 40
-    assert list(kinds())[:31] == sorted(PRINTED, key=str.lower)
+    assert list(appliance_kinds())[:31] == sorted(PRINTED, key=str.lower)
 
 
 def test_products_are_named_by_their_kinds_and_sensors_take_no_orders():
-    for spec in catalogue().values():
+    for spec in load_appliance_catalogue().values():
         assert spec.name == spec.category.replace("-", "_")
-        assert is_sensor(spec) == (spec.category in sensors()) == (not spec.services)
-        assert rooms_of(spec.category) and spec.attributes
-    assert set(rooms_of("sprinklers")) == {"balcony", "garage"}
+        assert is_sensor(spec) == (spec.category in sensor_kinds()) == (not spec.services)
+        assert rooms_for_kind(spec.category) and spec.attributes
+    assert set(rooms_for_kind("sprinklers")) == {"balcony", "garage"}
 
 
 @pytest.mark.parametrize(("kind", "method"), METHODS)
 def test_every_method_can_be_called_and_can_be_refused(kind, method):
     """It is called in ordinary, random and lowest states with legal arguments; a refusal leaves the home as it was."""
-    spec = kinds()[kind]
+    spec = appliance_kinds()[kind]
     service = spec.service_index[method]
     rng, calls, refusals = random.Random(f"{kind} {method}"), 0, 0
     bounded = [a for a in service.service.arguments if a.options or a.range or a.items]
@@ -63,11 +70,11 @@ def test_every_method_can_be_called_and_can_be_refused(kind, method):
         for path, (_, attribute) in spec.attribute_index.items() if seed % 3 else ():
             lowest = seed % 3 == 1 and attribute.type in NUMBERS and attribute.range
             value = (
-                attribute.check(int(attribute.range[0]) if attribute.type == "int" else attribute.range[0])
+                attribute.check_value(int(attribute.range[0]) if attribute.type == "int" else attribute.range[0])
                 if lowest
-                else attribute.sample(rng)
+                else attribute.sample_value(rng)
             )
-            home.set(home.plan.slot_of(f"den_{spec.name}", path), value)
+            home.write_slot(home.plan.slot_of(f"den_{spec.name}", path), value)
         before = home.state_key()
         try:
             answer = home.call(f"den_{spec.name}", method, some_arguments(service, rng, 0))
@@ -82,11 +89,11 @@ def test_every_method_can_be_called_and_can_be_refused(kind, method):
 
 
 def test_every_method_works_in_an_ordinary_home_or_names_what_it_lacks():
-    home, worked = home_of(list(kinds()), 4), 0
+    home, worked = home_of(list(appliance_kinds()), 4), 0
     for kind, method in METHODS:
-        service = kinds()[kind].service_index[method]
+        service = appliance_kinds()[kind].service_index[method]
         try:
-            home.fork().call(f"den_{kinds()[kind].name}", method, kwargs=_legal(service))
+            home.fork().call(f"den_{appliance_kinds()[kind].name}", method, kwargs=_legal(service))
             worked += 1
         except Refused as refused:
             assert refused.rule == "precondition" and f"{method} needs" in refused.message, (kind, method)
@@ -104,7 +111,7 @@ def test_a_leak_is_found_and_shut_off():
     slot = home.plan.slot_of("den_dishwasher", "leak")
     home.call("den_dishwasher", "start_smart_cycle")
     assert home.call("den_dishwasher", "run_leak_diagnostic") == {"leak": False, "inlet_open": True, "alert_sent": False}
-    home.set(slot, True)
+    home.write_slot(slot, True)
     assert home.call("den_dishwasher", "run_leak_diagnostic") == {"leak": True, "inlet_open": False, "alert_sent": True}
     with pytest.raises(Refused, match="now .*leak is true"):
         home.call("den_dishwasher", "start_smart_cycle")
@@ -112,7 +119,7 @@ def test_a_leak_is_found_and_shut_off():
 
 def test_questions_for_an_assistant_are_answered_from_the_device_alone():
     home = home_of(["refrigerator", "tv", "speaker"])
-    home.set(home.plan.slot_of("den_refrigerator", "contents"), ("milk", "chicken", "vegetables"))
+    home.write_slot(home.plan.slot_of("den_refrigerator", "contents"), ("milk", "chicken", "vegetables"))
     ask = {"request": "something warm"}
     assert home.call("den_refrigerator", "recommend_recipe", kwargs=ask)["recipe"] == "chicken_soup"
     ask["diet"] = "vegetarian"
@@ -126,20 +133,22 @@ def test_questions_for_an_assistant_are_answered_from_the_device_alone():
 
 
 def test_an_ordinary_state_is_complete_possible_and_of_its_seed():
-    for spec in catalogue().values():
+    for spec in load_appliance_catalogue().values():
         state = usual_state(spec, random.Random("one"))
         assert list(state) == [attribute.name for attribute in spec.attributes]
-        assert all(attribute.check(state[attribute.name], "it") == state[attribute.name] for attribute in spec.attributes)
+        assert all(
+            attribute.check_value(state[attribute.name], "it") == state[attribute.name] for attribute in spec.attributes
+        )
         assert state == usual_state(spec, random.Random("one"))
         drawn = [attribute.name for attribute in spec.attributes if attribute.type in ("bool", "str", "list", "tuple")]
-        listed = read_usual(read_yaml(FILE))[spec.category]
+        listed = read_usual_values(read_yaml(FILE))[spec.category]
         assert set(drawn) <= listed.keys(), f"{spec.name}: random letters and alarms are no ordinary state"
 
 
 def test_in_an_ordinary_home_nothing_burns_leaks_or_stands_open_and_nobody_was_told_anything():
     harm = {"leak", "smoke", "wet", "door_ajar", "sounding", "burner_power", "opened", "last_notification", "leak_alert"}
     for seed in range(20):
-        home = home_of([*kinds(), *sensors()], seed)
+        home = home_of([*appliance_kinds(), *sensor_kinds()], seed)
         found = [
             (device.did, name)
             for device in home.plan.devices
@@ -163,5 +172,5 @@ def test_a_wrong_file_of_ordinary_states_is_refused_with_the_place(kind, put, sa
     document = read_yaml(FILE)
     data = {name: value for name, value in document.data.items() if name != kind} | ({} if put is None else {kind: put})
     with pytest.raises(InputError) as error:
-        read_usual(Document(document.path, data, document.lines))
+        read_usual_values(Document(document.path, data, document.lines))
     assert says in error.value.what and "usual.yaml" in error.value.where and error.value.remedy

@@ -5,45 +5,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.personalhome.sim.appliances import kinds
-from homerl.envs.personalhome.sim.features import FILE, feature_ranking, features, read_features, wanted_keys
-from homerl.envs.personalhome.sim.situations import situations
+from homerl.envs.personalhome.sim.appliances import appliance_kinds
+from homerl.envs.personalhome.sim.features import FILE, feature_need_keys, load_features, rank_features, read_features
+from homerl.envs.personalhome.sim.situations import load_situations
 
-KEYS = st.sampled_from(sorted(wanted_keys()))
+KEYS = st.sampled_from(sorted(feature_need_keys()))
 
 
 def test_every_method_has_a_feature_with_titles_of_its_own():
-    methods = [f"{kind}.{service.name}" for kind, spec in kinds().items() for service in spec.services]
-    assert list(features()) == methods
+    methods = [f"{kind}.{service.name}" for kind, spec in appliance_kinds().items() for service in spec.services]
+    assert list(load_features()) == methods
     for language in ("en", "zh"):
-        titles = [getattr(feature.title, language) for feature in features().values()]
+        titles = [getattr(feature.title, language) for feature in load_features().values()]
         assert len(set(titles)) == len(titles) and all(titles)
-    assert all(feature.name == key for key, feature in features().items())
+    assert all(feature.name == key for key, feature in load_features().items())
 
 
 def test_each_situation_wants_a_feature_of_each_appliance_that_it_needs_and_of_its_plan():
-    for situation in situations().values():
-        wanted = {feature.kind for feature in features().values() if situation.key in feature.wanted_when}
+    for situation in load_situations().values():
+        wanted = {feature.kind for feature in load_features().values() if situation.key in feature.wanted_when}
         planned = {step.appliance for step in situation.plan} - {"speaker", "tv"}
         assert planned <= wanted, situation.key
 
 
 @given(st.dictionaries(KEYS, st.floats(0, 10), max_size=6), KEYS, st.floats(1, 10))
 def test_a_need_raises_the_features_that_are_wanted_for_it_and_no_others(needs, key, weight):
-    before = {feature.name: score for feature, score in feature_ranking(needs)}
-    after = {feature.name: score for feature, score in feature_ranking({**needs, key: needs.get(key, 0) + weight})}
+    before = {feature.name: score for feature, score in rank_features(needs)}
+    after = {feature.name: score for feature, score in rank_features({**needs, key: needs.get(key, 0) + weight})}
     raised = {name for name in before if after[name] > before[name]}
-    assert raised == {name for name, feature in features().items() if key in feature.wanted_when}
+    assert raised == {name for name, feature in load_features().items() if key in feature.wanted_when}
     assert all(after[name] == before[name] for name in before.keys() - raised)
 
 
 def test_the_ranking_holds_every_feature_once_and_falls():
-    ranked = feature_ranking({"smoke": 8, "forgetful": 4})
-    assert sorted(feature.name for feature, _ in ranked) == sorted(features())
+    ranked = rank_features({"smoke": 8, "forgetful": 4})
+    assert sorted(feature.name for feature, _ in ranked) == sorted(load_features())
     scores = [score for _, score in ranked]
     assert scores == sorted(scores, reverse=True)
     assert [feature.name for feature, score in ranked if score == 12] == ["speaker.notify", "stove.turn_off"]
-    assert [feature.name for feature, _ in feature_ranking({})] == list(features())
+    assert [feature.name for feature, _ in rank_features({})] == list(load_features())
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.lexicon import Half
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.sim.appliances import catalogue, is_sensor, rooms_of
+from homerl.envs.personalhome.sim.appliances import is_sensor, load_appliance_catalogue, rooms_for_kind
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
-from homerl.envs.personalhome.sim.generate.checks import Told, clash, fact_problem, problems
-from homerl.envs.personalhome.sim.generate.life import life_of
+from homerl.envs.personalhome.sim.generate.checks import DatedFact, fact_problem, find_fact_clash, household_problems
+from homerl.envs.personalhome.sim.generate.life import household_life
 from homerl.envs.personalhome.sim.household import Fact, Household
-from homerl.envs.personalhome.sim.situations import situations
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.sim.situations import load_situations
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+from homerl.envs.personalhome.sim.words import load_fact_words
 
 SEEDS = 150
 MANDATORY = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}
@@ -58,19 +58,19 @@ def test_a_seed_gives_the_same_bytes_in_every_process() -> None:
 @given(st.integers(-(2**40), 2**40), st.sampled_from(["en", "zh"]), st.sampled_from(["train", "heldout"]))
 def test_a_household_breaks_no_rule_and_is_written_and_read_without_loss(seed: int, language: str, half: Half) -> None:
     household = make_household(seed, HouseholdRecipe(language=language, lexicon=half))
-    assert [*problems(household, home_from_json(household.home))] == []
+    assert [*household_problems(household, home_from_json(household.home))] == []
     assert Household.model_validate_json(household.model_dump_json()) == household
 
 
 def test_what_the_paper_has_in_every_home_is_there() -> None:
     sizes = Counter()
     for household in many():
-        specs = [(catalogue()[device["spid"]], device) for device in household.home["devices"]]
+        specs = [(load_appliance_catalogue()[device["spid"]], device) for device in household.home["devices"]]
         kinds = [spec.category for spec, _ in specs if not is_sensor(spec)]
         sizes[len(kinds)] += 1
         types = {room["id"]: room["type"] for room in household.home["rooms"]}
         assert {*kinds} >= MANDATORY
-        assert all(types[device["room"]] in rooms_of(spec.category) for spec, device in specs)
+        assert all(types[device["room"]] in rooms_for_kind(spec.category) for spec, device in specs)
         assert len({(spec.category, device["room"]) for spec, device in specs}) == len(specs)
         assert 12 <= len(household.memories) <= 40 and 2 <= len(household.context.events) <= 8
         assert 1 <= len(household.context.situations) <= 3
@@ -82,12 +82,12 @@ def test_situations_show_in_the_events_and_in_the_devices() -> None:
         home = home_from_json(household.home)
         told = {(event.fact.kind, event.fact.what) for event in household.context.events}
         for key in household.context.situations:
-            known = situations()[key]
+            known = load_situations()[key]
             assert told >= {(sign.kind, sign.what) for sign in known.events}
             for kind, values in known.start_values.items():
-                for device in home.devices(category=kind):
+                for device in home.find_devices(category=kind):
                     assert home.state_of(device.did).items() >= values.items(), key
-        urgency = [situations()[key].urgency for key in household.context.situations]
+        urgency = [load_situations()[key].urgency for key in household.context.situations]
         assert urgency == sorted(urgency, reverse=True)
 
 
@@ -106,7 +106,7 @@ def test_texts_name_their_people_and_nothing_is_left_unsaid(language: str) -> No
         for memory in household.memories:
             assert all(names.get(subject, subject) in memory.memory for subject in memory.subjects if subject in names)
             day, hour = memory.time.weekday(), memory.time.hour
-            assert memory.additional_information == words_for(language).moment(day, hour)
+            assert memory.additional_information == load_fact_words(language).moment_text(day, hour)
         for member in household.members:
             assert bool(member.lifestyle) == bool(member.traits or member.habits)
             assert bool(member.preference) == bool(member.tastes)
@@ -122,14 +122,14 @@ def test_the_halves_share_no_name() -> None:
 
 
 def test_every_situation_can_be_wanted_and_so_can_categories_and_domains() -> None:
-    for key in situations():
+    for key in load_situations():
         assert key in make_household(1, HouseholdRecipe(wanted=key)).context.situations
-    for category in vocabulary().situations:
+    for category in load_vocabulary().situations:
         shown = make_household(2, HouseholdRecipe(wanted=category)).context.situations
-        assert category in {situations()[key].category for key in shown}
-    for domain in vocabulary().domains:
+        assert category in {load_situations()[key].category for key in shown}
+    for domain in load_vocabulary().domains:
         shown = make_household(3, HouseholdRecipe(wanted=domain)).context.situations
-        assert domain in {situations()[key].domain for key in shown}
+        assert domain in {load_situations()[key].domain for key in shown}
 
 
 def test_a_wish_that_nothing_grants_is_refused() -> None:
@@ -188,7 +188,7 @@ def _adopted(home: Household) -> bool:
 
 def broken(**change: object) -> set[str]:
     household, home = family()
-    return {*problems(household.model_copy(update=change), home)}
+    return {*household_problems(household.model_copy(update=change), home)}
 
 
 def test_ages_against_roles_are_found() -> None:
@@ -218,12 +218,12 @@ def test_memories_and_events_out_of_time_are_found() -> None:
 
 def test_facts_that_cannot_be_are_found() -> None:
     household, home = family()
-    life, now = life_of(household, home), household.now - timedelta(days=30)
+    life, now = household_life(household, home), household.now - timedelta(days=30)
     who, device = household.members[0].member_id, home.plan.devices[0]
     young = min(household.members, key=lambda member: member.age(now.date()))
 
     def problem(**fields: object) -> str | None:
-        return fact_problem(Told(Fact(**fields), now), life)
+        return fact_problem(DatedFact(Fact(**fields), now), life)
 
     assert problem(kind="learned", who="nobody", what="chess") == "unknown_name"
     assert problem(kind="learned", who=who) == "wrong_fields"
@@ -242,9 +242,15 @@ def test_facts_that_cannot_be_are_found() -> None:
 def test_who_is_away_does_nothing_at_home() -> None:
     household, _ = family()
     who, now = household.members[0].member_id, household.now
-    trip = Told(Fact(kind="travelled", who=who, what="lake", value=3, unit="day"), now - timedelta(days=20))
+    trip = DatedFact(Fact(kind="travelled", who=who, what="lake", value=3, unit="day"), now - timedelta(days=20))
     meal = Fact(kind="cooked", who=who, appliance="microwave", room="kitchen", what="popcorn", value=1, unit="serving")
-    assert clash(trip, Told(meal, now - timedelta(days=18))) == clash(Told(meal, now - timedelta(days=18)), trip) == "away"
-    assert clash(trip, Told(meal, now - timedelta(days=16))) is None
-    fault = Told(Fact(kind="broke", appliance="microwave", room="kitchen", what="overheating"), now - timedelta(days=10))
-    assert clash(fault, Told(meal, now - timedelta(days=9))) == "out_of_order"
+    assert (
+        find_fact_clash(trip, DatedFact(meal, now - timedelta(days=18)))
+        == find_fact_clash(DatedFact(meal, now - timedelta(days=18)), trip)
+        == "away"
+    )
+    assert find_fact_clash(trip, DatedFact(meal, now - timedelta(days=16))) is None
+    fault = DatedFact(
+        Fact(kind="broke", appliance="microwave", room="kitchen", what="overheating"), now - timedelta(days=10)
+    )
+    assert find_fact_clash(fault, DatedFact(meal, now - timedelta(days=9))) == "out_of_order"

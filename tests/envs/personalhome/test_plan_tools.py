@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call
-from homerl.envs.personalhome.sim.checking import schema_of
+from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool
+from homerl.envs.personalhome.sim.checking import household_tool_schema
 from homerl.envs.personalhome.sim.state import HouseholdState, Note
 
 
 def written(state: HouseholdState, name: str, arguments: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """The result of a call, and the records and slots that it changed."""
     before = state.fork()
-    result = call(state, name, arguments)
+    result = call_household_tool(state, name, arguments)
     assert state.state_key() != before.state_key()
-    return result, tuple(name for name in state.changes(before) if not name.startswith("seen."))
+    return result, tuple(name for name in state.changes_since(before) if not name.startswith("seen."))
 
 
 def rule(state: HouseholdState, name: str, arguments: dict[str, Any]) -> str:
     key = state.state_key()
     with pytest.raises(Refused) as caught:
-        call(state, name, arguments)
+        call_household_tool(state, name, arguments)
     assert state.state_key() == key
     return caught.value.rule
 
@@ -32,7 +32,7 @@ def rule(state: HouseholdState, name: str, arguments: dict[str, Any]) -> str:
 @pytest.mark.parametrize("name", [tool.name for tool in TOOLS.values() if tool.in_plans])
 def test_a_tool_of_plans_is_no_tool_of_one_who_looks_around(state: HouseholdState, name: str) -> None:
     with pytest.raises(Refused) as caught:
-        call(state, name, {}, in_plans=False)
+        call_household_tool(state, name, {}, in_plans=False)
     assert caught.value.rule == "unknown_tool"
 
 
@@ -41,20 +41,22 @@ def test_only_the_given_fields_of_a_member_change(state: HouseholdState) -> None
     row, changed = written(state, "update_user_information", {"user": user})
     assert (row["age"], row["hobbies"], row["occupation"], row["name"]) == (40, ["chess"], "nurse", "Anna Berg")
     assert changed == ("member.h1_1",)
-    assert call(state, "get_household_member_info", {"member_ids": ["h1_1"]}) == [row]
-    assert state.household.member("h1_1").occupation == "teacher"
+    assert call_household_tool(state, "get_household_member_info", {"member_ids": ["h1_1"]}) == [row]
+    assert state.household.member_by_id("h1_1").occupation == "teacher"
 
 
 @pytest.mark.parametrize("age", [0, 1, 40, 120])
 @pytest.mark.parametrize("member_id", ["h1_1", "h1_2"])
 def test_a_birthday_follows_from_the_age(state: HouseholdState, member_id: str, age: int) -> None:
-    assert call(state, "update_user_information", {"user": {"member_id": member_id, "age": age}})["age"] == age
+    assert (
+        call_household_tool(state, "update_user_information", {"user": {"member_id": member_id, "age": age}})["age"] == age
+    )
 
 
 def test_a_member_who_is_renamed_keeps_the_memories(state: HouseholdState) -> None:
-    call(state, "update_user_information", {"user": {"member_id": "h1_1", "name": "Anna Lind"}})
+    call_household_tool(state, "update_user_information", {"user": {"member_id": "h1_1", "name": "Anna Lind"}})
     arguments = {"member_id": "h1_1", "search_string": "", "num_memories": 9}
-    assert len(call(state, "get_member_memories", arguments)) == 2
+    assert len(call_household_tool(state, "get_member_memories", arguments)) == 2
 
 
 def test_what_is_known_of_a_member_has_bounds(state: HouseholdState) -> None:
@@ -66,7 +68,7 @@ def test_what_is_known_of_a_member_has_bounds(state: HouseholdState) -> None:
 def test_a_pet_is_rewritten_and_an_unknown_one_refused(state: HouseholdState) -> None:
     row, changed = written(state, "update_pet_information", {"household_id": "h1", "pet": {"name": "Milo", "age": 5}})
     assert row == {"name": "Milo", "animal": "cat", "age": 5} and changed == ("pet.Milo",)
-    assert call(state, "get_household_profile", {})["pets"] == [row]
+    assert call_household_tool(state, "get_household_profile", {})["pets"] == [row]
     assert rule(state, "update_pet_information", {"household_id": "h1", "pet": {"name": "Rex"}}) == "unknown_pet"
     assert rule(state, "update_pet_information", {"household_id": "h2", "pet": {"name": "Milo"}}) == "unknown_household"
 
@@ -79,7 +81,9 @@ def test_a_new_memory_is_of_now_and_can_be_found(state: HouseholdState) -> None:
     result, changed = written(state, "update_memories", remember())
     assert result is None and changed == ("memory.5",)
     assert state.records.memories[5] == Note("Anna burned her hand.", ("h1_1",), "", state.now)
-    found = call(state, "get_member_memories", {"member_id": "h1_1", "search_string": "burn", "num_memories": 3})
+    found = call_household_tool(
+        state, "get_member_memories", {"member_id": "h1_1", "search_string": "burn", "num_memories": 3}
+    )
     assert [row["memory"] for row in found] == ["Anna burned her hand."] and state.shown == ("memory:5",)
 
 
@@ -104,8 +108,8 @@ def status(name: str = "kitchen_leak", location: str = "kitchen", **readings: An
 def test_a_status_is_written_beside_what_the_sensor_measures(state: HouseholdState) -> None:
     row, changed = written(state, "update_sensor_status", status(leak=True))
     assert row["state"] == {"leak": True, "battery": 40} and changed == ("status.kitchen_leak.leak",)
-    assert call(state, "get_sensors", {"sensor_names": ["kitchen_leak"]})["kitchen_leak"] == row
-    assert state.home.get("kitchen_leak", "leak") is False
+    assert call_household_tool(state, "get_sensors", {"sensor_names": ["kitchen_leak"]})["kitchen_leak"] == row
+    assert state.home.read_value("kitchen_leak", "leak") is False
 
 
 def test_a_status_is_of_a_known_sensor_in_its_room(state: HouseholdState) -> None:
@@ -133,7 +137,7 @@ PREHEAT = {"appliance": "oven", "feature": "preheat_oven", "args": {"temperature
 def test_a_routine_is_made_and_not_run(state: HouseholdState) -> None:
     assert written(state, "create_routine", routine(PREHEAT, PREHEAT)) == ("routine_1", ("routine.1",))
     assert written(state, "create_routine", routine(PREHEAT))[0] == "routine_2"
-    assert state.home.get("oven", "power") == "off"
+    assert state.home.read_value("oven", "power") == "off"
     assert state.records.routines[0].functions[0] == ("oven", "preheat_oven", '{"temperature": 200}')
 
 
@@ -146,5 +150,5 @@ def test_a_routine_chains_features_that_exist(state: HouseholdState) -> None:
 
 def test_schemas_name_all_that_is_required() -> None:
     for tool in TOOLS.values():
-        parameters = schema_of(tool)["function"]["parameters"]
+        parameters = household_tool_schema(tool)["function"]["parameters"]
         assert set(parameters["required"]) <= set(parameters["properties"]), tool.name

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.generate.events import READINGS
-from homerl.envs.personalhome.sim.generate.priors import priors
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+from homerl.envs.personalhome.sim.words import load_fact_words
 
 
 def test_each_group_of_keys_has_its_priors() -> None:
-    known, usual = vocabulary(), priors()
+    known, usual = load_vocabulary(), load_household_priors()
     groups = {
         "occupations": usual.occupations, "hobbies": usual.hobbies, "traits": usual.traits, "tastes": usual.tastes,
         "life_events": usual.life_events, "activities": usual.activities, "dishes": usual.dishes, "things": usual.prices,
         "places": usual.trips, "ailments": usual.illness, "skills": usual.skills, "pet_care": usual.pet_care,
         "pet_acts": usual.pet_acts, "faults": usual.faults, "repairs": usual.repairs, "situations": usual.situations,
     }  # fmt: skip
-    assert {group: {*entries} for group, entries in groups.items()} == {group: {*known.keys(group)} for group in groups}
+    assert {group: {*entries} for group, entries in groups.items()} == {
+        group: {*known.group_keys(group)} for group in groups
+    }
 
 
 def test_every_kind_of_device_that_is_named_exists() -> None:
-    usual = priors()
+    usual = load_household_priors()
     equipment = usual.appliances
-    assert {*equipment.weights} | {*equipment.mandatory} == {*kinds()}
-    assert {*equipment.sensor_weights} == {*sensors()}
+    assert {*equipment.weights} | {*equipment.mandatory} == {*appliance_kinds()}
+    assert {*equipment.sensor_weights} == {*sensor_kinds()}
     named = [entry.kinds for entry in (*usual.activities.values(), *usual.dishes.values())]
-    assert {kind for group in (*named, *usual.faults.values(), usual.adjustments) for kind in group} <= {*kinds()}
-    assert {*usual.signs.values()} | {*usual.gauges.values()} <= {*sensors()}
+    assert {kind for group in (*named, *usual.faults.values(), usual.adjustments) for kind in group} <= {*appliance_kinds()}
+    assert {*usual.signs.values()} | {*usual.gauges.values()} <= {*sensor_kinds()}
     for quantity, kind in usual.gauges.items():
         attribute, unit = READINGS[quantity]
-        assert attribute in sensors()[kind].attribute_index and unit in words_for().units
+        assert attribute in sensor_kinds()[kind].attribute_index and unit in load_fact_words().units
 
 
 def test_every_fault_can_be_repaired_and_every_liking_exists() -> None:
-    usual, known = priors(), vocabulary()
+    usual, known = load_household_priors(), load_vocabulary()
     assert {fault for faults in usual.repairs.values() for fault in faults} == {*known.faults}
     likings = {*known.tastes, *known.traits, *known.hobbies}
     assert {liking for kind in usual.appliances.weights.values() for liking in kind.because} <= likings

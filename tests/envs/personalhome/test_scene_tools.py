@@ -15,10 +15,10 @@ from scene_household import scene_household
 
 from homerl.envs.core.world import check_world
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call, offered
+from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool, list_offered_tools
 from homerl.envs.personalhome.sim.env import PersonalHome
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.script import playable, write_transcript
+from homerl.envs.personalhome.sim.scene.script import playable_situations, write_transcript
 from homerl.envs.personalhome.sim.state import HouseholdState
 from homerl.envs.personalhome.sim.tools import scene
 from tests.envs.personalhome.conftest import small_household
@@ -30,7 +30,7 @@ NAMES = {tool.name for tool in scene.TOOLS}
 def filmed() -> Household:
     """The small household, with a video of others."""
     others = scene_household(1)
-    return small_household().model_copy(update={"transcript": write_transcript(others, playable(others)[0], 0)})
+    return small_household().model_copy(update={"transcript": write_transcript(others, playable_situations(others)[0], 0)})
 
 
 @pytest.fixture
@@ -57,18 +57,20 @@ def right() -> dict[str, dict[str, Any]]:
 
 
 def test_scene_tools_are_offered_only_with_a_transcript(state: HouseholdState) -> None:
-    with_scene, without = ({tool.name for tool in offered(one)} for one in (state, HouseholdState(small_household())))
+    with_scene, without = (
+        {tool.name for tool in list_offered_tools(one)} for one in (state, HouseholdState(small_household()))
+    )
     assert with_scene - without == NAMES == {*right()} and without <= with_scene
     assert len(NAMES) == 11 and len(TOOLS) == 34  # 28 of the paper, and 6 of plans
     for name, arguments in right().items():
         with pytest.raises(Refused) as caught:
-            call(HouseholdState(small_household()), name, arguments)
+            call_household_tool(HouseholdState(small_household()), name, arguments)
         assert caught.value.rule == "unknown_tool"
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_scene_tool_shows_facts_of_the_transcript(state: HouseholdState, name: str) -> None:
-    result, facts = call(state, name, right()[name]), {fact.id for fact in filmed().transcript.facts}
+    result, facts = call_household_tool(state, name, right()[name]), {fact.id for fact in filmed().transcript.facts}
     assert result and json.loads(json.dumps(result)) == result
     assert state.seen == {*state.shown} and all(id.startswith("scene:") for id in state.shown)
     assert {id.removeprefix("scene:").removesuffix(".time") for id in state.shown} <= facts
@@ -92,13 +94,13 @@ def test_a_scene_tool_shows_facts_of_the_transcript(state: HouseholdState, name:
 def test_a_scene_tool_refuses(state: HouseholdState, name: str, arguments: dict[str, Any], rule: str) -> None:
     key = state.state_key()
     with pytest.raises(Refused) as caught:
-        call(state, name, arguments)
+        call_household_tool(state, name, arguments)
     assert caught.value.rule == rule and state.state_key() == key
 
 
 def test_the_rank_of_an_experiment_is_used() -> None:
     state = HouseholdState(filmed(), rank=lambda query, texts: [0])
-    assert len(call(state, "extract_event_captions", {"query": "anything"})) == 1
+    assert len(call_household_tool(state, "extract_event_captions", {"query": "anything"})) == 1
 
 
 def test_a_household_with_a_clip_shows_its_frames() -> None:
@@ -106,7 +108,7 @@ def test_a_household_with_a_clip_shows_its_frames() -> None:
     assert household.transcript is not None
     clip = household.transcript.model_copy(update={"video_path": "h1.mp4"})
     state = HouseholdState(household.model_copy(update={"transcript": clip}))
-    assert call(state, "extract_frames", {"start": 0, "end": 0})["frames"] == [
+    assert call_household_tool(state, "extract_frames", {"start": 0, "end": 0})["frames"] == [
         {"ts": "00:00.000", "image": "frame:h1@0.000"}
     ]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.sim.search import bm25, search_terms
+from homerl.envs.personalhome.sim.search import rank_by_bm25, search_terms
 from tests.envs.personalhome.conftest import printed
 
 TEXTS = ("Anna bakes a pie", "Tom brewed coffee", "the cat slept", "coffee with Anna, more coffee", "Tom brewed coffee")
@@ -33,28 +33,28 @@ def test_words_that_say_nothing_are_left_out() -> None:
 
 def test_chinese_gives_characters_and_pairs() -> None:
     assert search_terms("煮咖啡 for TV") == ["煮", "咖", "啡", "煮咖", "咖啡", "tv"]
-    assert bm25("谁喝咖啡", ["汤姆喝红茶", "安娜煮咖啡", "猫睡觉"]) == [1, 0]
+    assert rank_by_bm25("谁喝咖啡", ["汤姆喝红茶", "安娜煮咖啡", "猫睡觉"]) == [1, 0]
 
 
 def test_the_best_text_comes_first_and_the_earlier_of_equals() -> None:
-    assert bm25("coffee", TEXTS) == [3, 1, 4]
-    assert bm25("brewed coffee", TEXTS)[:2] == [1, 4]
-    assert bm25("zebra", TEXTS) == bm25("the", TEXTS) == bm25("coffee", []) == []
+    assert rank_by_bm25("coffee", TEXTS) == [3, 1, 4]
+    assert rank_by_bm25("brewed coffee", TEXTS)[:2] == [1, 4]
+    assert rank_by_bm25("zebra", TEXTS) == rank_by_bm25("the", TEXTS) == rank_by_bm25("coffee", []) == []
 
 
 def test_texts_without_words_are_never_found() -> None:
-    assert bm25("coffee", ["", "?", "coffee"]) == [2]
-    assert bm25("coffee", ["", "the"]) == []
+    assert rank_by_bm25("coffee", ["", "?", "coffee"]) == [2]
+    assert rank_by_bm25("coffee", ["", "the"]) == []
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=20), st.lists(st.text(max_size=12), max_size=6))
 def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
-    found = bm25(query, texts)
+    found = rank_by_bm25(query, texts)
     assert len(set(found)) == len(found) and all(set(search_terms(query)) & set(search_terms(texts[at])) for at in found)
     assert set(found) == {at for at, text in enumerate(texts) if set(search_terms(query)) & set(search_terms(text))}
 
 
 def test_the_order_is_the_same_in_every_process() -> None:
     code = f"from homerl.envs.personalhome.sim.search import bm25; print(bm25('anna brewed coffee', {TEXTS!r}))"
-    assert printed(code) == {str(bm25("anna brewed coffee", TEXTS))}
+    assert printed(code) == {str(rank_by_bm25("anna brewed coffee", TEXTS))}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.shown import shown
+from homerl.envs.personalhome.sim.shown import household_shown
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.sim.words import load_fact_words
 
 KEYS = {
     "household_id", "household_size", "occupancy_type", "layout", "pets", "members", "appliances", "sensors", "memories",
@@ -29,7 +29,7 @@ DEVICE = {"name", "type", "location", "state"}
 @pytest.mark.parametrize("seed", range(8))
 def test_the_schema_of_the_paper_is_shown(language: str, seed: int) -> None:
     home = make_household(seed, HouseholdRecipe(language=language))
-    plain = shown(home)
+    plain = household_shown(home)
     assert json.loads(json.dumps(plain)) == plain
     assert plain.keys() == KEYS and plain["household_size"] == len(home.members)
     assert plain["time"] == home.now.isoformat(timespec="minutes")
@@ -51,30 +51,32 @@ def test_the_schema_of_the_paper_is_shown(language: str, seed: int) -> None:
 def rows_of_tools(household: Household) -> dict[str, Any]:
     """The household as its tools tell it, put together as `shown` does."""
     state = HouseholdState(household)
-    profile = call(state, "get_household_profile", {})
+    profile = call_household_tool(state, "get_household_profile", {})
     ids = profile["member_ids"]
-    lives = [call(state, "get_household_member_major_events", {"member_id": id}) for id in ids]
-    appliances = [row["appliance"] for row in call(state, "get_owned_appliances", {})]
-    sensors = [row["sensor"] for row in call(state, "get_owned_sensors", {})]
-    found = call(state, "get_household_memories", {"search_string": "", "num_memories": 50})
-    by_device = call(state, "get_appliance_and_sensor_events", {})
+    lives = [call_household_tool(state, "get_household_member_major_events", {"member_id": id}) for id in ids]
+    appliances = [row["appliance"] for row in call_household_tool(state, "get_owned_appliances", {})]
+    sensors = [row["sensor"] for row in call_household_tool(state, "get_owned_sensors", {})]
+    found = call_household_tool(state, "get_household_memories", {"search_string": "", "num_memories": 50})
+    by_device = call_household_tool(state, "get_appliance_and_sensor_events", {})
     return {
         **profile,
         "members": [
             info | life
-            for info, life in zip(call(state, "get_household_member_info", {"member_ids": ids}), lives, strict=True)
+            for info, life in zip(
+                call_household_tool(state, "get_household_member_info", {"member_ids": ids}), lives, strict=True
+            )
         ],
-        "appliances": list(call(state, "get_appliances", {"appliance_names": appliances}).values()),
-        "sensors": list(call(state, "get_sensors", {"sensor_names": sensors}).values()) if sensors else [],
+        "appliances": list(call_household_tool(state, "get_appliances", {"appliance_names": appliances}).values()),
+        "sensors": list(call_household_tool(state, "get_sensors", {"sensor_names": sensors}).values()) if sensors else [],
         "memories": sorted(found, key=lambda memory: memory["time"]),
-        "context": {"events": by_device, "weather": call(state, "get_weather", {})},
+        "context": {"events": by_device, "weather": call_household_tool(state, "get_weather", {})},
     }
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("seed", range(8))
 def test_tools_and_the_whole_say_the_same(language: str, seed: int) -> None:
-    plain = shown(make_household(seed, HouseholdRecipe(language=language)))
+    plain = household_shown(make_household(seed, HouseholdRecipe(language=language)))
     plain["context"]["events"] = [one for one in plain["context"]["events"] if one["sensors"] or one["appliances"]]
     assert rows_of_tools(make_household(seed, HouseholdRecipe(language=language))) == plain
 
@@ -84,15 +86,15 @@ def test_what_tools_list_is_part_of_what_they_read(state: HouseholdState) -> Non
         ("get_owned_appliances", "get_appliances", "appliance"),
         ("get_owned_sensors", "get_sensors", "sensor"),
     ):
-        rows = call(state, owned, {})
-        states = call(state, read, {f"{key}_names": [row[key] for row in rows]})
+        rows = call_household_tool(state, owned, {})
+        states = call_household_tool(state, read, {f"{key}_names": [row[key] for row in rows]})
         assert rows == [{name: value for name, value in row.items() if name != "state"} for row in states.values()]
 
 
 def test_nothing_typed_is_shown() -> None:
     hidden = ('"fact"', '"habits"', '"tastes"', '"traits"', '"situations"', '"birthday"')
     for seed in range(10):
-        text = json.dumps(shown(make_household(seed)))
+        text = json.dumps(household_shown(make_household(seed)))
         assert not [key for key in (*hidden, "software_engineer", "brewing_coffee") if key in text]
 
 
@@ -106,8 +108,8 @@ def test_chinese_is_shown_in_chinese(seed: int) -> None:
 
 
 def test_what_a_tool_writes_in_words_stays(household: Household) -> None:
-    state, words = HouseholdState(household.model_copy(update={"language": "zh"})), words_for("zh")
-    for occupation, told in (("nurse", words.word("occupations", "nurse")), ("潜水员", "潜水员")):
+    state, words = HouseholdState(household.model_copy(update={"language": "zh"})), load_fact_words("zh")
+    for occupation, told in (("nurse", words.key_word("occupations", "nurse")), ("潜水员", "潜水员")):
         user = {"member_id": "h1_1", "occupation": occupation, "hobbies": ["chess", "冲浪"]}
-        row = call(state, "update_user_information", {"user": user})
-        assert row["occupation"] == told and row["hobbies"] == [words.word("hobbies", "chess"), "冲浪"]
+        row = call_household_tool(state, "update_user_information", {"user": user})
+        assert row["occupation"] == told and row["hobbies"] == [words.key_word("hobbies", "chess"), "冲浪"]

@@ -12,22 +12,22 @@ from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.sim.devices import cost
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import ExpressionError
-from homerl.envs.personalhome.sim.appliances import kinds, sensors
+from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.predicates import compile_predicate
-from homerl.envs.personalhome.sim.reference import after, reference_calls, together
+from homerl.envs.personalhome.sim.reference import apply_calls_to_home, can_happen_together, settling_calls
 from homerl.envs.personalhome.sim.situations import (
     FILE,
     NOTIFIERS,
-    Condition,
-    Step,
+    SettlingCondition,
+    SituationPlanStep,
+    condition_verdicts,
+    is_situation_settled,
+    load_situations,
     read_situations,
-    settled,
-    situations,
-    verdicts,
 )
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
-ALL = list(situations().values())
+ALL = list(load_situations().values())
 EACH = pytest.mark.parametrize("situation", ALL, ids=[situation.key for situation in ALL])
 HERE = ROOMS[0].id
 
@@ -38,19 +38,19 @@ def small_home(situation, seed=0):
 
 
 def test_every_situation_is_described_and_urgency_falls_in_the_order_of_the_vocabulary():
-    assert [situation.key for situation in ALL] == [key for keys in vocabulary().situations.values() for key in keys]
+    assert [situation.key for situation in ALL] == [key for keys in load_vocabulary().situations.values() for key in keys]
     assert len(ALL) == 37 and len({situation.urgency for situation in ALL}) == 37
     categories = [category for category, _ in itertools.groupby(ALL, lambda situation: situation.category)]
     assert categories == ["ACCIDENT_RESPONSE", "ANOMALY", "WELL_BEING", "ROUTINE"]
     assert [situation.urgency for situation in ALL] == sorted((situation.urgency for situation in ALL), reverse=True)
-    assert {situation.domain for situation in ALL} == vocabulary().domains.keys()
+    assert {situation.domain for situation in ALL} == load_vocabulary().domains.keys()
 
 
 @EACH
 def test_nothing_that_counts_is_true_at_the_start(situation):
     for seed in range(5):
-        for home in (small_home(situation, seed), home_of([*kinds(), *sensors()], seed, [situation])):
-            assert not any(verdicts(situation, home, HERE)) and not any(verdicts(situation, home))
+        for home in (small_home(situation, seed), home_of([*appliance_kinds(), *sensor_kinds()], seed, [situation])):
+            assert not any(condition_verdicts(situation, home, HERE)) and not any(condition_verdicts(situation, home))
 
 
 @EACH
@@ -58,30 +58,30 @@ def test_the_plan_settles_it_in_few_steps_and_none_can_be_left_out(situation):
     assert 1 <= len(situation.plan) <= 5
     for seed in range(3):
         home = small_home(situation, seed)
-        calls = reference_calls(situation, home, HERE)
-        assert settled(situation, after(home, calls), HERE)
+        calls = settling_calls(situation, home, HERE)
+        assert is_situation_settled(situation, apply_calls_to_home(home, calls), HERE)
         for left_out in range(len(calls)):
             less = [call for at, call in enumerate(calls) if at != left_out]
-            assert not settled(situation, _as_far_as_it_goes(home, less), HERE), calls[left_out]
+            assert not is_situation_settled(situation, _as_far_as_it_goes(home, less), HERE), calls[left_out]
 
 
 @pytest.mark.parametrize("situation", [s for s in ALL if len(s.plan) > 1], ids=lambda situation: situation.key)
 def test_no_single_call_settles_what_takes_several_steps(situation):
     """Any service of the home, with many draws of legal arguments."""
     home, rng = small_home(situation), random.Random(situation.key)
-    for (did, path), (service, _) in home.plan.services.items():
+    for (did, path), (service, _) in home.plan.compiled_services.items():
         for _ in range(15):
             after_it = home.fork()
             with contextlib.suppress(Refused):
                 after_it.call(did, path, some_arguments(service, rng, 0))
-            assert not settled(situation, after_it, HERE), path
+            assert not is_situation_settled(situation, after_it, HERE), path
 
 
 @EACH
 def test_the_plan_settles_it_among_all_kinds_in_two_rooms(situation):
-    home = home_of([*kinds(), *sensors()], 1, [situation])
+    home = home_of([*appliance_kinds(), *sensor_kinds()], 1, [situation])
     for room in situation.rooms(home):
-        assert settled(situation, after(home, reference_calls(situation, home, room)), room)
+        assert is_situation_settled(situation, apply_calls_to_home(home, settling_calls(situation, home, room)), room)
     assert situation.rooms(home) == tuple(room.id for room in ROOMS)
 
 
@@ -92,15 +92,15 @@ def test_words_alone_settle_nothing(situation):
     )
     for kind, feature in zip(NOTIFIERS, ("notify", "visual_notification", "show_message"), strict=True):
         home.call(f"{HERE}_{kind}", feature, ["look here"])
-    assert not settled(situation, home, HERE)
-    assert all(home.get(f"{HERE}_{kind}", "last_notification") == "look here" for kind in NOTIFIERS)
+    assert not is_situation_settled(situation, home, HERE)
+    assert all(home.read_value(f"{HERE}_{kind}", "last_notification") == "look here" for kind in NOTIFIERS)
 
 
 def _as_far_as_it_goes(home, calls):
     """The home after the calls, without those that are refused."""
     for call in calls:
         try:
-            home = after(home, [call])
+            home = apply_calls_to_home(home, [call])
         except Refused:
             continue
     return home
@@ -111,17 +111,18 @@ def test_a_condition_counts_the_devices_of_the_room_of_all_rooms_or_of_any():
     for room, brightness in zip(ROOMS, (10, 90), strict=True):
         home.call(f"{room.id}_lighting", "set_brightness", [brightness])
     dim = {
-        which: Condition(kind="lighting", holds="self.brightness <= 20", which=which) for which in ("all", "here", "some")
+        which: SettlingCondition(kind="lighting", holds="self.brightness <= 20", which=which)
+        for which in ("all", "here", "some")
     }
     assert [dim[which].holds_in(home, "den") for which in dim] == [False, True, True]
     assert [dim[which].holds_in(home, "attic") for which in dim] == [False, False, True]
-    assert not Condition(kind="stove", holds="self.burner_power == 0").holds_in(home, None), (
+    assert not SettlingCondition(kind="stove", holds="self.burner_power == 0").holds_in(home, None), (
         "no stove, nothing to be true of"
     )
 
 
 def test_situations_go_together_unless_one_undoes_the_other():
-    known = situations()
+    known = load_situations()
     pairs = {
         ("smoke", "dirty_floor"): True,
         ("migraine", "door_unlocked_at_night"): True,
@@ -130,8 +131,8 @@ def test_situations_go_together_unless_one_undoes_the_other():
         ("smoke", "stove_left_on"): False,  # the stove is switched off once
     }
     for keys, fit in pairs.items():
-        home = home_of(list(kinds()), 0, [known[key] for key in keys])
-        assert together(dict.fromkeys(keys, HERE), known, home) is fit, keys
+        home = home_of(list(appliance_kinds()), 0, [known[key] for key in keys])
+        assert can_happen_together(dict.fromkeys(keys, HERE), known, home) is fit, keys
 
 
 @pytest.mark.parametrize(
@@ -165,14 +166,14 @@ def test_a_wrong_file_is_refused_with_the_place(path, put, says):
 
 
 def test_a_step_of_a_plan_can_be_called():
-    assert Step(appliance="stove", feature="turn_off").args == {}
+    assert SituationPlanStep(appliance="stove", feature="turn_off").args == {}
     with pytest.raises(ValueError, match="no kind of the catalogue"):
-        Step(appliance="dragon", feature="roar")
+        SituationPlanStep(appliance="dragon", feature="roar")
 
 
 def test_a_condition_of_an_appliance_has_a_bound_of_its_cost(monkeypatch):
     monkeypatch.setattr(cost, "MOST_STEPS", 2000)  # that of all is reached by megabytes of text
-    spec = next(iter(kinds().values()))
+    spec = next(iter(appliance_kinds().values()))
     path = next(path for path, (_, attribute) in spec.attribute_index.items() if attribute.type in ("bool", "enum"))
     compile_predicate(spec, f"self.{path} == self.{path}")
     listed = f"[{', '.join([f'self.{path}'] * 20)}]"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.appliances import kinds
-from homerl.envs.personalhome.sim.calls import TOOLS, call
-from homerl.envs.personalhome.sim.features import features
+from homerl.envs.personalhome.sim.appliances import appliance_kinds
+from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool
+from homerl.envs.personalhome.sim.features import load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.rules import RULES
 from homerl.envs.personalhome.sim.state import HouseholdState
@@ -20,8 +20,8 @@ def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:
     """The refusal of a call, which must have changed nothing."""
     before, key = state.fork(), state.state_key()
     with pytest.raises(Refused) as caught:
-        call(state, name, arguments)
-    assert state.state_key() == key and not state.changes(before)
+        call_household_tool(state, name, arguments)
+    assert state.state_key() == key and not state.changes_since(before)
     assert caught.value.rule in RULES and len(caught.value.message) < 1200
     return caught.value
 
@@ -42,7 +42,7 @@ def test_there_are_the_tools_of_the_paper() -> None:
 
 
 def test_the_profile_shows_the_household_and_its_pets(state: HouseholdState) -> None:
-    profile = call(state, "get_household_profile", {})
+    profile = call_household_tool(state, "get_household_profile", {})
     assert profile == {
         "household_id": "h1",
         "household_size": 2,
@@ -56,16 +56,16 @@ def test_the_profile_shows_the_household_and_its_pets(state: HouseholdState) -> 
 
 
 def test_members_are_shown_in_the_order_asked_with_the_age_of_today(state: HouseholdState) -> None:
-    rows = call(state, "get_household_member_info", {"member_ids": ["h1_2", "h1_1", "h1_2"]})
+    rows = call_household_tool(state, "get_household_member_info", {"member_ids": ["h1_2", "h1_1", "h1_2"]})
     assert [(row["name"], row["age"]) for row in rows] == [("Tom Berg", 41), ("Anna Berg", 37)]  # her birthday is tomorrow
     assert "major_events" not in rows[0] and "tastes" not in rows[0]
     assert state.shown == ("member:h1_2", "member:h1_1")
 
 
 def test_a_life_has_dates_or_is_empty(state: HouseholdState) -> None:
-    events = call(state, "get_household_member_major_events", {"member_id": "h1_1"})["major_events"]
+    events = call_household_tool(state, "get_household_member_major_events", {"member_id": "h1_1"})["major_events"]
     assert events == [{"date": "2015-06-20", "description": "Anna married Tom."}] and state.shown == ("life:h1_1",)
-    assert call(state, "get_household_member_major_events", {"member_id": "h1_2"})["major_events"] == []
+    assert call_household_tool(state, "get_household_member_major_events", {"member_id": "h1_2"})["major_events"] == []
 
 
 def test_an_unknown_member_is_refused_with_the_known_ones(state: HouseholdState) -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_member_is_refused_with_the_known_ones(state: HouseholdState)
 
 
 def search(state: HouseholdState, query: str, most: int = 9, **member: str) -> tuple[str, ...]:
-    call(
+    call_household_tool(
         state,
         f"get_{'member' if member else 'household'}_memories",
         {"search_string": query, "num_memories": most, **member},
@@ -114,7 +114,7 @@ def test_subjects_may_be_names(household: Household) -> None:
 
 
 def test_a_memory_is_shown_without_its_typed_fact(state: HouseholdState) -> None:
-    rows = call(state, "get_household_memories", {"search_string": "vet", "num_memories": 5})
+    rows = call_household_tool(state, "get_household_memories", {"search_string": "vet", "num_memories": 5})
     assert rows == [
         {"memory": "Milo went to the vet.", "subjects": ["Milo"], "additional_information": "", "time": "2026-03-01T09:00"}
     ]
@@ -129,24 +129,24 @@ def test_another_rank_may_order_memories(household: Household) -> None:
 
 
 def test_appliances_and_sensors_are_listed_apart(state: HouseholdState) -> None:
-    assert call(state, "get_owned_appliances", {}) == [
+    assert call_household_tool(state, "get_owned_appliances", {}) == [
         {"appliance": "oven", "name": "oven", "type": "oven", "location": "kitchen"},
         {"appliance": "speaker", "name": "wall speaker", "type": "speaker", "location": "entrance hall"},
     ]
     assert state.shown == ("appliance:oven", "appliance:speaker")
-    assert [row["sensor"] for row in call(state, "get_owned_sensors", {})] == ["hall_motion", "kitchen_leak"]
+    assert [row["sensor"] for row in call_household_tool(state, "get_owned_sensors", {})] == ["hall_motion", "kitchen_leak"]
     assert state.shown == ("sensor:hall_motion", "sensor:kitchen_leak")
 
 
 def test_states_are_shown_by_name_and_by_room(state: HouseholdState) -> None:
-    oven = call(state, "get_appliances", {"appliance_names": ["oven"]})["oven"]
+    oven = call_household_tool(state, "get_appliances", {"appliance_names": ["oven"]})["oven"]
     assert oven["location"] == "kitchen" and oven["state"]["temperature"] == 180 and oven["state"]["days"] == []
     assert state.shown == ("appliance:oven", "state:oven")
-    assert call(state, "get_appliances_by_location", {"locations": ["Kitchen"]}) == [oven]
-    assert call(state, "get_appliances_by_location", {"locations": ["kitchen_1"]}) == [oven]
-    leak = call(state, "get_sensors", {"sensor_names": ["kitchen_leak"]})["kitchen_leak"]
+    assert call_household_tool(state, "get_appliances_by_location", {"locations": ["Kitchen"]}) == [oven]
+    assert call_household_tool(state, "get_appliances_by_location", {"locations": ["kitchen_1"]}) == [oven]
+    leak = call_household_tool(state, "get_sensors", {"sensor_names": ["kitchen_leak"]})["kitchen_leak"]
     assert leak["state"] == {"leak": False, "battery": 40} and state.shown == ("sensor:kitchen_leak", "state:kitchen_leak")
-    assert call(state, "get_sensors_by_location", {"locations": ["kitchen"]}) == [leak]
+    assert call_household_tool(state, "get_sensors_by_location", {"locations": ["kitchen"]}) == [leak]
 
 
 def test_unknown_devices_and_rooms_are_refused_with_the_known_ones(state: HouseholdState) -> None:
@@ -164,23 +164,23 @@ def test_unknown_devices_and_rooms_are_refused_with_the_known_ones(state: Househ
 
 
 def test_features_say_their_parameters_and_what_they_require(state: HouseholdState) -> None:
-    preheat, probe = call(state, "get_appliance_features", {"appliance_names": ["oven"]})["oven"]
+    preheat, probe = call_household_tool(state, "get_appliance_features", {"appliance_names": ["oven"]})["oven"]
     assert preheat["parameters"] == {"temperature": {"type": "int 50..250 celsius", "required": False, "default": 180}}
-    assert (preheat["title"], probe["feature_method"]) == (features()["oven.preheat_oven"].title.en, "read_probe_temp")
+    assert (preheat["title"], probe["feature_method"]) == (load_features()["oven.preheat_oven"].title.en, "read_probe_temp")
     assert probe["requires"] == 'power == "on"'
     assert state.shown == ("features:oven",)
 
 
 def test_features_have_titles_in_the_language_of_the_household(household: Household) -> None:
     state = HouseholdState(household.model_copy(update={"language": "zh"}))
-    rows = call(state, "get_appliance_features", {"appliance_names": ["speaker"]})["speaker"]
-    assert [row["title"] for row in rows] == [features()[f"speaker.{row['feature_method']}"].title.zh for row in rows]
+    rows = call_household_tool(state, "get_appliance_features", {"appliance_names": ["speaker"]})["speaker"]
+    assert [row["title"] for row in rows] == [load_features()[f"speaker.{row['feature_method']}"].title.zh for row in rows]
 
 
 def test_what_asks_the_assistant_has_a_question_and_a_result() -> None:
     asking = [
         (spec.service_index[method].service, ASKED[method])
-        for spec in kinds().values()
+        for spec in appliance_kinds().values()
         for method in ASKED
         if method in spec.service_index
     ]
@@ -190,7 +190,7 @@ def test_what_asks_the_assistant_has_a_question_and_a_result() -> None:
 
 
 def run(state: HouseholdState, method: str, **kwargs: Any) -> Any:
-    return call(
+    return call_household_tool(
         state, "run_appliance_feature", {"appliance_name": "oven", "feature_method": method, "feature_kwargs": kwargs}
     )
 
@@ -198,13 +198,13 @@ def run(state: HouseholdState, method: str, **kwargs: Any) -> Any:
 def test_a_feature_changes_the_home_and_returns_its_result(state: HouseholdState) -> None:
     before = state.fork()
     assert run(state, "preheat_oven", temperature=200) is None
-    assert state.changes(before) == ("oven.power", "oven.temperature", "seen.result:oven.preheat_oven")
+    assert state.changes_since(before) == ("oven.power", "oven.temperature", "seen.result:oven.preheat_oven")
     assert run(state, "read_probe_temp") == {"probe": 20.0, "done": False}
 
 
 def ask(state: HouseholdState, query: str) -> Any:
     arguments = {"appliance_name": "speaker", "feature_method": "complex_query", "feature_kwargs": {"query": query}}
-    return call(state, "run_appliance_feature", arguments)
+    return call_household_tool(state, "run_appliance_feature", arguments)
 
 
 def test_an_appliance_that_is_asked_answers_from_what_the_household_remembers(state: HouseholdState) -> None:
@@ -241,7 +241,9 @@ def test_a_feature_needs_its_arguments(state: HouseholdState) -> None:
 
 
 def test_a_state_is_set_as_a_whole_or_not_at_all(state: HouseholdState) -> None:
-    row = call(state, "update_appliance", {"appliance_name": "oven", "state": {"power": "on", "days": ["mon"]}})
+    row = call_household_tool(
+        state, "update_appliance", {"appliance_name": "oven", "state": {"power": "on", "days": ["mon"]}}
+    )
     assert (row["state"]["power"], row["state"]["days"]) == ("on", ["mon"])
     for wrong, rule in (
         ({"power": "off", "probe": 70.0}, "read_only"),
@@ -257,16 +259,16 @@ def test_a_state_is_set_as_a_whole_or_not_at_all(state: HouseholdState) -> None:
 
 
 def test_the_timeline_holds_the_events_of_devices(state: HouseholdState) -> None:
-    rows = call(state, "get_appliance_and_sensor_events", {})
+    rows = call_household_tool(state, "get_appliance_and_sensor_events", {})
     assert [row["description"] for row in rows] == ["Anna used the oven.", "Motion in the hall."]
     assert rows[0]["appliances"] == ["oven"] and rows[0]["time"] == "2026-03-14T07:00" and "fact" not in rows[0]
     assert state.shown == ("event:1", "event:2")
 
 
 def test_events_are_told_in_words(state: HouseholdState) -> None:
-    compact = call(state, "get_contextual_event_descriptions", {"compact": True})
+    compact = call_household_tool(state, "get_contextual_event_descriptions", {"compact": True})
     assert compact.splitlines()[0] == "2026-03-14T08:20 Motion in the hall."
-    text = call(state, "get_contextual_event_descriptions", {"sort_by_time": True, "indent": "> "})
+    text = call_household_tool(state, "get_contextual_event_descriptions", {"sort_by_time": True, "indent": "> "})
     assert text.splitlines()[:3] == ["2026-03-13T21:10", "> Tom left home.", "2026-03-14T07:00"]
     assert "> appliances: oven" in text and state.shown == ("event:0", "event:1", "event:2")
 
@@ -274,12 +276,12 @@ def test_events_are_told_in_words(state: HouseholdState) -> None:
 def test_a_household_without_events_has_nothing_to_tell(household: Household) -> None:
     quiet = household.model_copy(update={"context": household.context.model_copy(update={"events": ()})})
     state = HouseholdState(quiet)
-    assert call(state, "get_appliance_and_sensor_events", {}) == []
-    assert call(state, "get_contextual_event_descriptions", {}) == "" and not state.seen
+    assert call_household_tool(state, "get_appliance_and_sensor_events", {}) == []
+    assert call_household_tool(state, "get_contextual_event_descriptions", {}) == "" and not state.seen
 
 
 def test_the_weather_is_shown(state: HouseholdState) -> None:
-    weather = call(state, "get_weather", {})
+    weather = call_household_tool(state, "get_weather", {})
     assert weather == {
         "outdoor": {"rain": "0 mm/h", "snow": "0 mm/h", "sunny": 0.5, "temperature": "9 °C", "wind": "3 m/s"},
         "indoor": {"dust": "8 µg/m³", "humidity": "45%", "odor": 1.0, "temperature": "21 °C"},

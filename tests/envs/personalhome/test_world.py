@@ -14,7 +14,7 @@ from mutations import JUNK
 
 from homerl.envs.core.world import check_world
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call, offered
+from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool, list_offered_tools
 from homerl.envs.personalhome.sim.env import PersonalHome
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.rules import RULES
@@ -58,7 +58,7 @@ SPOILT = [{"name": name, **arguments} for name, arguments in ALL]
 
 
 def goals(state: HouseholdState) -> list[bool]:
-    return ["memory:4" in state.seen, state.home.get("oven", "power") == "on"]
+    return ["memory:4" in state.seen, state.home.read_value("oven", "power") == "on"]
 
 
 def world(**settings: Any) -> PersonalHome:
@@ -67,7 +67,7 @@ def world(**settings: Any) -> PersonalHome:
 
 def test_there_is_a_right_call_of_every_tool_but_the_scene_tools() -> None:
     assert [schema["function"]["name"] for schema in world().tools] == [*CALLS]
-    assert [tool.name for tool in offered(HouseholdState(small_household()), in_plans=True)] == [*CALLS, *PLANS]
+    assert [tool.name for tool in list_offered_tools(HouseholdState(small_household()), in_plans=True)] == [*CALLS, *PLANS]
 
 
 def test_the_world_keeps_the_contract() -> None:
@@ -121,7 +121,7 @@ def test_any_call_succeeds_with_plain_data_or_changes_nothing(seed: int) -> None
         before, twin = state.fork(), state.fork()
         first, second = (outcome(one, dict(action)) for one in (state, twin))
         assert first == second and state.state_key() == twin.state_key()
-        assert bool(state.changes(before)) == (state.state_key() != before.state_key())
+        assert bool(state.changes_since(before)) == (state.state_key() != before.state_key())
         if isinstance(first, str) and first.startswith("refused"):
             assert state.state_key() == before.state_key()
 
@@ -129,7 +129,7 @@ def test_any_call_succeeds_with_plain_data_or_changes_nothing(seed: int) -> None
 def outcome(state: HouseholdState, action: dict[str, Any]) -> Any:
     """The result of a call as JSON holds it, or the refusal."""
     try:
-        result = call(state, action.pop("name"), action)
+        result = call_household_tool(state, action.pop("name"), action)
     except Refused as refusal:
         assert refusal.rule in RULES
         return f"refused: {refusal}"
@@ -173,9 +173,9 @@ def test_what_was_read_is_told_at_once_and_kept() -> None:
 def test_a_fork_is_independent(name: str, arguments: dict[str, Any]) -> None:
     parent = HouseholdState(small_household())
     child, key = parent.fork(), parent.state_key()
-    call(child, name, arguments)
+    call_household_tool(child, name, arguments)
     assert parent.state_key() == key != child.state_key() and not parent.seen
-    call(parent, name, arguments)
+    call_household_tool(parent, name, arguments)
     assert parent.state_key() == child.state_key()
     assert parent.household is child.household is small_household()
 
@@ -184,7 +184,7 @@ def after(calls: Iterable[tuple[str, dict[str, Any]]]) -> str:
     """The state key after some calls."""
     state = HouseholdState(small_household())
     for name, arguments in calls:
-        call(state, name, arguments)
+        call_household_tool(state, name, arguments)
     return state.state_key()
 
 

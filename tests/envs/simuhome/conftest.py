@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from homerl.envs.simuhome.sim import load, passage, service
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.results import OperationError
 
 ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ each_sample = pytest.mark.parametrize(
 )
 
 
-def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> Home:
+def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> MatterHome:
     """One room before its first pass; devices are d0, d1, ..."""
     state = {"temperature": 2600, "humidity": 5000, "illuminance": 200, "pm10": 50} | state
     given = [
@@ -37,20 +37,20 @@ def build(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: fl
     return load.build_home({"base_time": BASE_TIME, "rooms": {"room": {"state": state, "devices": given}}}, strict)
 
 
-def start(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> Home:
+def start(*devices: tuple[str, dict[str, Any]], strict: bool = True, **state: float) -> MatterHome:
     home = build(*devices, strict=strict, **state)
-    passage.advance(home, 0)
+    passage.advance_home(home, 0)
     return home
 
 
-def go(home: Home, passes: int) -> None:
-    passage.advance(home, home.tick + passes)
+def go(home: MatterHome, passes: int) -> None:
+    passage.advance_home(home, home.tick + passes)
 
 
 class Hand:
     """Works one device: calls return data, or the HTTP status of the refusal."""
 
-    def __init__(self, home: Home, device: str = "d0", endpoint: int = 1) -> None:
+    def __init__(self, home: MatterHome, device: str = "d0", endpoint: int = 1) -> None:
         self.home, self.device, self.endpoint = home, device, endpoint
 
     def do(self, cluster: str, command: str, endpoint: Any = None, **args: Any) -> Any:
@@ -67,10 +67,10 @@ class Hand:
             return act(self.home, *args)
         except OperationError as failure:
             assert self.home.state_key() == key, "a refused call changed something"
-            return failure.status
+            return failure.http_status
 
     def get(self, cluster: str, attribute: str) -> Any:
-        return self.home.view(self.device, cluster)[attribute]
+        return self.home.cluster_view(self.device, cluster)[attribute]
 
 
 ON = {"1.OnOff.OnOff": True}

@@ -11,7 +11,7 @@ from typing import Any
 
 from homerl.envs.simuhome.sim import workflows
 from homerl.envs.simuhome.sim.config import VARIABLES
-from homerl.envs.simuhome.sim.home import ClusterView, Device, Home
+from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
 
 DT = 0.1
 CYCLES = {"dishwasher": (1, 5, 2, 1), "laundry_washer": (1, 4, 2, 1), "laundry_dryer": (2, 6, 2)}
@@ -30,7 +30,7 @@ def number(value: Any) -> bool:
 class Ticking:
     """A home and what the reference keeps beside its attributes."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: MatterHome) -> None:
         self.home = home
         self.fractions: dict[tuple[str, str], float] = {}
         self.signatures: dict[tuple[str, str], dict[str, Any]] = {}
@@ -41,15 +41,15 @@ class Ticking:
             workflows.run_due(self.home, live=True)
             self.home.tick += 1
             for room in self.home.plan.rooms:
-                for device in self.home.plan.by_room[room]:
+                for device in self.home.plan.devices_by_room[room]:
                     self._device(device)
                 for variable in VARIABLES:
                     self._variable(room, variable)
 
     # Devices
 
-    def _device(self, device: Device) -> None:
-        for endpoint, cluster in device.type.places:
+    def _device(self, device: MatterDevice) -> None:
+        for endpoint, cluster in device.type.cluster_places:
             act = getattr(self, f"_{cluster.name}", None)
             if act:
                 act(ClusterView(self.home, device, endpoint, cluster.name))
@@ -59,7 +59,7 @@ class Ticking:
         key = (view.device.id, view.cluster)
         fraction = 0.0 if view["#passes"] == 0 else self.fractions.get(key, 0.0)
         view["#passes"] = 1
-        fraction += DT if view.cluster == "Identify" and view.strict else self.home.interval
+        fraction += DT if view.cluster == "Identify" and view.is_strict else self.home.interval
         self.fractions[key] = fraction - int(fraction)
         return int(fraction)
 
@@ -77,7 +77,7 @@ class Ticking:
         self._phase(view, left)
 
     def _phase(self, view: ClusterView, left: float) -> None:
-        kind, strict = view.device.type.name, view.strict
+        kind, strict = view.device.type.name, view.is_strict
         shares, total = CYCLES[kind], view["#cycle"]
         if (kind == "dishwasher" or not strict) and (total == 0 or left > total):
             total = view["#cycle"] = left
@@ -101,7 +101,7 @@ class Ticking:
         view["CountdownTime"] -= self._seconds(view)
         if view["CountdownTime"] > 0:
             return
-        mode, phases = view.sibling("RVCRunMode"), view["PhaseList"] or []
+        mode, phases = view.sibling_view("RVCRunMode"), view["PhaseList"] or []
         following = (view["CurrentPhase"] + 1) if number(view["CurrentPhase"]) else len(phases)
         view["#passes"] = 0
         if following >= len(phases):
@@ -135,7 +135,7 @@ class Ticking:
             view["#motion"] = (start, target, ticks, gone + 1)
 
     def _LevelControl(self, view: ClusterView) -> None:
-        power = view.sibling("OnOff")
+        power = view.sibling_view("OnOff")
         if view["#transition"] is not None:
             start, target, ticks, gone, coupled, *changed = view["#transition"]
             length = changed[0] if changed else DT
@@ -156,11 +156,11 @@ class Ticking:
             if whole:
                 now = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
                 low, high = view["MinLevel"], view["MaxLevel"]
-                level = (int(now) if view.strict else now) + direction * whole
-                level = max(level, low) if direction < 0 or not view.strict else level
-                level = min(level, high) if direction > 0 or not view.strict else level
+                level = (int(now) if view.is_strict else now) + direction * whole
+                level = max(level, low) if direction < 0 or not view.is_strict else level
+                level = min(level, high) if direction > 0 or not view.is_strict else level
                 view["CurrentLevel"], total = level, total - whole
-                ended = level == (high if direction > 0 else low) or (not view.strict and level in (low, high))
+                ended = level == (high if direction > 0 else low) or (not view.is_strict and level in (low, high))
                 view["RemainingTime"] = 0 if ended else view["RemainingTime"]
                 if coupled:
                     power["OnOff"] = level > view["MinLevel"]
@@ -172,7 +172,7 @@ class Ticking:
         home, key = self.home, (room, name)
         slot = home.plan.rooms[room].base + list(VARIABLES).index(name)
         value, baseline = home.values[slot], home.plan.rooms[room].baseline[list(VARIABLES).index(name)]
-        devices = [d for d in home.plan.by_room[room] if d.type.name in MEMBERS[name]]
+        devices = [d for d in home.plan.devices_by_room[room] if d.type.name in MEMBERS[name]]
         signature = {d.id: self._signature(d, name) for d in devices}
         last = self.signatures.setdefault(key, {})
         changed = any(last.get(did, ()) != state for did, state in signature.items())
@@ -183,7 +183,7 @@ class Ticking:
             for device in devices:
                 effects[device.id] = self._effect(device, name, value, baseline)
             last.update(signature)
-        home.set(slot, self._next(name, value, baseline, effects, changed))
+        home.set_slot(slot, self._next(name, value, baseline, effects, changed))
         for device in devices:
             self._sense(device, name, home.values[slot])
 
@@ -196,7 +196,7 @@ class Ticking:
             return max(0.0, value)
         return max(0.0, min(value, 10000.0)) if name == "humidity" else value
 
-    def _signature(self, device: Device, name: str) -> tuple:
+    def _signature(self, device: MatterDevice, name: str) -> tuple:
         keys = [k for k in device.offsets if k.split(".", 1)[1] in (
             "OnOff.OnOff", "Thermostat.SystemMode", "Thermostat.OccupiedCoolingSetpoint",
             "Thermostat.OccupiedHeatingSetpoint",
@@ -204,9 +204,9 @@ class Ticking:
         ) or (name == "illuminance" and k.endswith(".CurrentLevel"))]  # fmt: skip
         return tuple(self.home.values[device.base + device.offsets[k]] for k in keys)
 
-    def _effect(self, device: Device, name: str, value: float, baseline: float) -> float:
+    def _effect(self, device: MatterDevice, name: str, value: float, baseline: float) -> float:
         def of(cluster: str, attribute: str) -> Any:
-            return self.home.view(device.id, cluster)[attribute]
+            return self.home.cluster_view(device.id, cluster)[attribute]
 
         kind = device.type.name
         on = of("OnOff", "OnOff") if kind != "heat_pump" else True
@@ -245,9 +245,9 @@ class Ticking:
             return -(min(0.0005, (value - cool) / 100) * fan * 100) * self.home.interval
         return 0.0
 
-    def _sense(self, device: Device, name: str, value: float) -> None:
+    def _sense(self, device: MatterDevice, name: str, value: float) -> None:
         if name == "temperature" and device.type.name != "fan":
-            self.home.view(device.id, "Thermostat")["LocalTemperature"] = int(value)
+            self.home.cluster_view(device.id, "Thermostat")["LocalTemperature"] = int(value)
         if name == "humidity":
-            view = self.home.view(device.id, "RelativeHumidityMeasurement")
+            view = self.home.cluster_view(device.id, "RelativeHumidityMeasurement")
             view["MeasuredValue"] = max(view["MinMeasuredValue"], min(int(value), view["MaxMeasuredValue"]))

@@ -23,7 +23,7 @@ each_mode = pytest.mark.parametrize("strict", [True, False])
 def use(rng):
     """A command with any arguments, or a write of any value, of a cluster that a device has."""
     kind = rng.choice(KINDS)
-    endpoint, cluster = rng.choice(device_types()[kind].places)
+    endpoint, cluster = rng.choice(device_types()[kind].cluster_places)
     place = {"device_id": kind, "endpoint_id": endpoint, "cluster_id": cluster.name}
     if cluster.commands and rng.random() < 0.6:
         command, taken = rng.choice(list(cluster.commands.items()))
@@ -58,7 +58,7 @@ def live(seed, strict, calls):
         text, _, _, _, info = env.step(any_call(rng, env.tools))
         accepted += info["blocked"] is None
         assert text.encode() and (info["blocked"] is None or env.state_key() == key)
-        env.wait(rng.choice((0, 1, 7, 300)))
+        env.wait_ticks(rng.choice((0, 1, 7, 300)))
     return accepted
 
 
@@ -89,7 +89,7 @@ def test_each_argument_of_each_tool_may_be_anything(strict):
             twin = env.fork()
             text, *_, info = twin.step({"name": name, **known, **change})
             assert text.encode() and (info["blocked"] is None or twin.state_key() == env.state_key()), (name, change)
-            twin.wait(40_000)
+            twin.wait_ticks(40_000)
 
 
 SWEPT = (
@@ -104,7 +104,7 @@ def test_each_argument_of_each_command_may_be_anything(strict, kind):
     """What is refused is the caller's fault (400), and changes nothing, which `Hand` checks; what is taken hurts no pass."""
     usual = {"Level": 50, "StepMode": 0, "StepSize": 10, "MoveMode": 0}
     homes = [start((kind, given), strict=strict) for given in ({}, SWITCHED_ON[kind])]
-    for endpoint, cluster in device_types()[kind].places:
+    for endpoint, cluster in device_types()[kind].cluster_places:
         for command, taken in cluster.commands.items():
             right = {name: usual.get(name, 1) for name, default in taken.items() if default == REQUIRED}
             for home, name, odd in itertools.product(homes, taken, SWEPT):
@@ -125,7 +125,7 @@ def test_any_of_many_calls_gets_a_result(strict):
 def test_a_tick_has_a_length_that_a_clock_can_count(strict, interval):
     env = SimuHome(EVERYTHING, strict)
     assert env.step({"name": "set_tick_interval", "tick_interval": interval})[4]["blocked"]
-    env.wait(10)
+    env.wait_ticks(10)
     assert env.step({"name": "get_current_time"})[4]["blocked"] is None
 
 
@@ -134,7 +134,7 @@ def test_a_tick_has_a_length_that_a_clock_can_count(strict, interval):
 def test_a_tick_has_any_length_in_between(strict, interval):
     env = SimuHome(EVERYTHING, strict)
     assert env.step({"name": "set_tick_interval", "tick_interval": interval})[4]["blocked"] is None
-    env.wait(50_000)
+    env.wait_ticks(50_000)
     assert '"now": ' in env.step({"name": "get_current_time"})[0]
 
 
@@ -147,7 +147,7 @@ def test_numbers_without_measure_reach_no_home(strict, number):
     write = {"name": "write_attribute", **place, "attribute_id": "OnLevel", "value": [{"a": number}]}
     for call in (move, write, write | {"value": number}):
         assert env.step(call)[4]["blocked"]["rule"] == "OUT_OF_RANGE"
-    env.wait(100)
+    env.wait_ticks(100)
 
 
 def test_a_blind_alley_of_levels_is_no_end():

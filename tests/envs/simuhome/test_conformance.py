@@ -8,7 +8,7 @@ import pytest
 
 from homerl.envs.simuhome.sim import load, passage, tools, workflows
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.spec import enumerations
+from homerl.envs.simuhome.sim.spec import all_enumerations
 from tests.envs.simuhome.conftest import BASE_TIME, ON, Hand, go, start
 
 each_mode = pytest.mark.parametrize("strict", [True, False])
@@ -157,7 +157,7 @@ def test_off_shows_the_state_as_a_member_whatever_was_loaded(kind):
 def test_a_fresh_appliance_names_its_modes(kind, cluster, strict):
     hand = hand_of(kind, strict=strict)
     modes = shown(hand, cluster, "SupportedModes")["value"]
-    assert [mode["mode"] for mode in modes] == [one.name for one in enumerations()[cluster]]
+    assert [mode["mode"] for mode in modes] == [one.name for one in all_enumerations()[cluster]]
     assert called(hand, "get_all_attributes", device_id="d0")[1][f"1.{cluster}.SupportedModes"][3]["mode"] == 3
 
 
@@ -190,7 +190,7 @@ def test_a_fast_forward_runs_them_all():
     hand = hand_of("on_off_light")
     step = {"tool": "execute_command", "args": PLACE | {"endpoint_id": 1}}
     flows = [schedule(hand, [step]) for _ in range(12)]
-    passage.advance(hand.home, 11, live=False)  # one tick after they are due
+    passage.advance_home(hand.home, 11, live=False)  # one tick after they are due
     assert [workflows.workflow_status(hand.home, flow)["status"] for flow in flows] == ["completed"] * 12
 
 

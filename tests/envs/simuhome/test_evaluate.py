@@ -10,7 +10,7 @@ import pytest
 from homerl.envs.simuhome.sim import evaluate, load, passage, tools, workflows
 from homerl.envs.simuhome.sim.episodes import EpisodeFile, RequiredAction, read_episode
 from homerl.envs.simuhome.sim.evaluate import AgentCall
-from homerl.envs.simuhome.sim.reference import reference_calls
+from homerl.envs.simuhome.sim.reference import solution_calls
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 each_mode = pytest.mark.parametrize("strict", [True, False])
@@ -19,11 +19,11 @@ each_mode = pytest.mark.parametrize("strict", [True, False])
 def played(episode, strict, ticks):
     """The end state and the calls of the reference agent, each call taking some ticks."""
     home, calls = load.start_home(episode.initial_home_config, strict), []
-    for action in reference_calls(episode, home):
+    for action in solution_calls(episode, home):
         arguments = {key: value for key, value in action.items() if key != "name"}
         result = tools.call_tool(home, action["name"], arguments)
         calls.append(AgentCall(action["name"], arguments, tools.is_refused(result)))
-        passage.advance(home, home.tick + ticks)
+        passage.advance_home(home, home.tick + ticks)
     return home, calls
 
 
@@ -31,8 +31,8 @@ def played(episode, strict, ticks):
 @each_sample
 def test_the_reference_passes_and_doing_nothing_fails(path, strict):
     episode = read_episode(path)
-    idle = evaluate.evaluate(episode, evaluate.final_state(load.start_home(episode.initial_home_config, strict)), ())
-    if not episode.decided_by_rule:
+    idle = evaluate.evaluate_episode(episode, evaluate.final_state(load.start_home(episode.initial_home_config, strict)), ())
+    if not episode.is_decided_by_rule:
         assert idle.needs_judge and idle.score == (
             evaluate.FAIL if episode.eval.required_actions else evaluate.NOT_EVALUATED
         )
@@ -42,7 +42,7 @@ def test_the_reference_passes_and_doing_nothing_fails(path, strict):
         episode, strict, 0 if strict else 20
     )  # strict, a purifier changed later may clean less (stale rates)
     key = home.state_key()
-    verdict = evaluate.evaluate(episode, evaluate.final_state(home), calls)
+    verdict = evaluate.evaluate_episode(episode, evaluate.final_state(home), calls)
     assert verdict.score == evaluate.PASS, verdict
     assert home.state_key() == key
 
@@ -94,7 +94,7 @@ def test_goals_follow_one_another_from_where_the_last_one_held():
     assert evaluate.goals_hold(episode, home) == (True, False)
     flip(home, 95, "Off")
     assert evaluate.goals_hold(episode, home) == (True, True)
-    passage.advance(home, 1301)
+    passage.advance_home(home, 1301)
     assert evaluate.goals_hold(episode, home) == (False, False), "all checkpoints have passed"
 
 
@@ -126,15 +126,15 @@ def test_a_workflow_that_breaks_time_leaves_the_verdict_open():
     episode = episode_of("qt4-1", [lamp_at(1000, 0)], [LAMP])
     home = load.start_home(episode.initial_home_config)
     workflows.schedule_workflow(home, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
-    assert evaluate.evaluate(episode, home, ()).score == evaluate.NOT_EVALUATED
+    assert evaluate.evaluate_episode(episode, home, ()).score == evaluate.NOT_EVALUATED
     mended = load.start_home(episode.initial_home_config, strict=False)
     workflows.schedule_workflow(mended, "2025-08-23 10:00:10", [{"tool": "execute_command", "args": {"device_id": "lamp"}}])
-    assert evaluate.evaluate(episode, mended, ()).score == evaluate.FAIL
+    assert evaluate.evaluate_episode(episode, mended, ()).score == evaluate.FAIL
 
 
 def test_numbers_compare_as_numbers():
     for value, wanted, same in ((True, 1, True), (1, 1.0, True), (None, 0, False), ("1", 1, False), (None, None, True)):
-        assert evaluate.same_value(value, wanted) is same
+        assert evaluate.is_same_value(value, wanted) is same
     home = load.start_home(episode_of("qt3", [LIT], [LAMP]).initial_home_config)
     assert (
         evaluate.value_at(home, "lamp", "1.OnOff.Foo") is None and evaluate.value_at(home, "nobody", "1.OnOff.OnOff") is None
@@ -151,13 +151,13 @@ def test_a_path_into_a_structure_is_followed_unless_strict():
 def test_required_actions_match_by_what_they_name():
     action = RequiredAction(tool="t", params={"a": {"b": [1]}, "c": "x"})
     call = AgentCall("t", {"a": {"b": [2, 1], "z": 0}, "c": "x", "d": 4})
-    assert evaluate.required_action_met(action, [call])
+    assert evaluate.is_required_action_met(action, [call])
     assert not any(
-        evaluate.required_action_met(action, [other])
+        evaluate.is_required_action_met(action, [other])
         for other in (AgentCall("u", call.params), AgentCall("t", {"a": {"b": [2]}, "c": "x"}), AgentCall("t", {"c": "x"}))
     )
     refused = AgentCall("t", call.params, refused=True)
-    assert evaluate.required_action_met(action, [refused]) and not evaluate.required_action_met(
+    assert evaluate.is_required_action_met(action, [refused]) and not evaluate.is_required_action_met(
         action, [refused], strict=False
     )
 
@@ -219,7 +219,7 @@ def test_looking_at_events_is_looking_at_every_tick(seed, monkeypatch):
 def test_a_home_whose_time_is_up_answers_nothing():
     config = {"base_time": BASE_TIME, "max_ticks": 50, "rooms": {"room": {"devices": [LAMP]}}}
     home = load.start_home(config)
-    passage.advance(home, 1000)
+    passage.advance_home(home, 1000)
     assert home.tick == 50 and "503" in tools.call_tool(home, "get_rooms", {})["error"]["detail"]
 
 

@@ -11,7 +11,7 @@ from homerl.envs.simuhome.sim import evaluate, load, tools
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episodes import read_episode
 from homerl.envs.simuhome.sim.generate import generate_episode
-from homerl.envs.simuhome.sim.reference import reference_calls
+from homerl.envs.simuhome.sim.reference import solution_calls
 from homerl.envs.simuhome.sim.spec import device_types
 
 TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
@@ -41,15 +41,15 @@ def test_the_same_seed_makes_the_same_episode(query_type, case, tmp_path):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_in_feasible_ones_the_reference_passes_and_doing_nothing_fails(query_type, seed):
     episode = generate_episode(query_type, "feasible", seed)
-    if not episode.decided_by_rule:
+    if not episode.is_decided_by_rule:
         assert {goal.device_id for goal in episode.eval.goals} - {""} <= ids(episode)
         return
     env = SimuHome(episode)
-    for action in reference_calls(episode, env.state.home):
+    for action in solution_calls(episode, env.state.home):
         *_, ended, _, info = env.step(action)
         assert info["blocked"] is None, (action, info["blocked"])
     assert ended and info["progress"] == 1.0
-    idle = evaluate.evaluate(episode, evaluate.final_state(load.start_home(episode.initial_home_config)), ())
+    idle = evaluate.evaluate_episode(episode, evaluate.final_state(load.start_home(episode.initial_home_config)), ())
     assert idle.score == evaluate.FAIL
 
 
@@ -61,13 +61,13 @@ def test_who_does_at_once_what_was_to_be_scheduled_fails_unless_strict(query_typ
     for strict in (True, False):
         scheduled, hasty = (load.start_home(episode.initial_home_config, strict) for _ in range(2))
         calls = []
-        for action in reference_calls(episode, scheduled):
+        for action in solution_calls(episode, scheduled):
             arguments = {key: value for key, value in action.items() if key != "name"}
             tools.call_tool(scheduled, action["name"], arguments)
             calls.append(evaluate.AgentCall(action["name"], arguments))
             for step in action.get("steps", ()):
                 tools.call_tool(hasty, step["tool"], step["args"])
-        scores = [evaluate.evaluate(episode, evaluate.final_state(home), calls).score for home in (scheduled, hasty)]
+        scores = [evaluate.evaluate_episode(episode, evaluate.final_state(home), calls).score for home in (scheduled, hasty)]
         assert scores[0] == evaluate.PASS
         passes[strict] = scores[1] == evaluate.PASS
     assert passes == {True: query_type != "qt4-3", False: False}
@@ -88,9 +88,9 @@ def test_in_infeasible_hints_nothing_in_the_room_helps(seed):
     family = episode.meta.infeasible_family
     home = load.start_home(episode.initial_home_config)
     fresh = home.fork()
-    for action in reference_calls(episode, home):
+    for action in solution_calls(episode, home):
         tools.call_tool(home, action["name"], {key: value for key, value in action.items() if key != "name"})
-    assert not evaluate.variable_moved(goal, evaluate.final_state(home), evaluate.final_state(fresh)), family
+    assert not evaluate.has_variable_moved(goal, evaluate.final_state(home), evaluate.final_state(fresh)), family
 
 
 @pytest.mark.parametrize("query_type", ["qt4-1", "qt4-2", "qt4-3"])

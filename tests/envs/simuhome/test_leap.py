@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from homerl.envs.simuhome.sim import air, load, passage, service, workflows
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.results import OperationError
 from homerl.envs.simuhome.sim.spec import device_types
 from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
@@ -91,7 +91,7 @@ def calls(draw, config, count):
     """A command or a write, as a workflow's step would have it."""
     device = draw(st.sampled_from([d for room in config["rooms"].values() for d in room["devices"]]))
     kind = device_types()[device["device_type"]]
-    endpoint, cluster = draw(st.sampled_from([place for place in kind.places if place[0]]))
+    endpoint, cluster = draw(st.sampled_from([place for place in kind.cluster_places if place[0]]))
     written = draw(st.sampled_from([*[endpoint] * 9, float(endpoint), str(endpoint), endpoint == 1, endpoint + 0.5]))
     place = {"device_id": device["device_id"], "endpoint_id": written, "cluster_id": cluster.name}
     if cluster.commands and draw(st.integers(0, 2)):
@@ -132,7 +132,7 @@ def lives(draw, longest: int, kinds: list[str] = KINDS):
     return config, [*deeds, ("leap", draw(st.integers(1, longest)))], draw(st.booleans())
 
 
-def do(home: Home, deed: str, what, number: int):
+def do(home: MatterHome, deed: str, what, number: int):
     """The result of a deed that takes no time."""
     try:
         if deed == "call":
@@ -140,7 +140,9 @@ def do(home: Home, deed: str, what, number: int):
             return act(home, **what["args"])
         if deed == "schedule":
             return workflows.schedule_workflow(
-                home, (home.plan.base_time + timedelta(seconds=home.seconds + what[0])).strftime(TIME_FORMAT), what[1]
+                home,
+                (home.plan.base_time + timedelta(seconds=home.elapsed_seconds + what[0])).strftime(TIME_FORMAT),
+                what[1],
             )
         if deed == "add":
             return load.add_device(home, what[0], what[1], f"new{number}")
@@ -151,12 +153,12 @@ def do(home: Home, deed: str, what, number: int):
         return failure.type, failure.label
 
 
-def assert_alike(fast: Home, slow: Home) -> None:
+def assert_alike(fast: MatterHome, slow: MatterHome) -> None:
     assert (fast.tick, fast.workflows) == (slow.tick, slow.workflows)
     for room in fast.plan.rooms:
         assert fast.room_state(room) == pytest.approx(slow.room_state(room), abs=TOLERANCE, rel=1e-9), room
     for device in fast.plan.devices.values():
-        mine, theirs = fast.attributes(device), slow.attributes(slow.plan.devices[device.id])
+        mine, theirs = fast.shown_attributes(device), slow.shown_attributes(slow.plan.devices[device.id])
         for key, value in mine.items():
             if key.endswith(("LocalTemperature", "MeasuredValue")) and at_a_whole_number(slow, device.room):
                 assert abs(value - theirs[key]) <= 1, key
@@ -164,7 +166,7 @@ def assert_alike(fast: Home, slow: Home) -> None:
                 assert json.dumps(value) == json.dumps(theirs[key]), (device.id, key)
 
 
-def at_a_whole_number(home: Home, room: str) -> bool:
+def at_a_whole_number(home: MatterHome, room: str) -> bool:
     """A sensor truncates: where a variable is a whole number but for rounding, either side of it is right."""
     state = home.room_state(room)
     return any(abs(state[name] - round(state[name])) < TOLERANCE for name in ("temperature", "humidity"))
@@ -172,11 +174,11 @@ def at_a_whole_number(home: Home, room: str) -> bool:
 
 def live(config, deeds, strict) -> None:
     fast, ticking = load.build_home(config, strict), Ticking(load.build_home(config, strict))
-    passage.advance(fast, 0)
+    passage.advance_home(fast, 0)
     ticking.advance(0)
     for number, (deed, what) in enumerate(deeds):
         if deed == "leap":
-            passage.advance(fast, fast.tick + what)
+            passage.advance_home(fast, fast.tick + what)
             ticking.advance(ticking.home.tick + what)
         else:
             assert do(fast, deed, what, number) == do(ticking.home, deed, what, number)
@@ -194,7 +196,7 @@ def is_unstable(config, deeds, strict) -> bool:
     for nudge in (0.0, 1e-9):
         ticking = Ticking(load.build_home(copy.deepcopy(config), strict))
         for room in ticking.home.plan.rooms.values():
-            ticking.home.set(room.base, ticking.home.values[room.base] + nudge)
+            ticking.home.set_slot(room.base, ticking.home.values[room.base] + nudge)
         ticking.advance(0)
         for number, (deed, what) in enumerate(deeds):
             ticking.advance(ticking.home.tick + what) if deed == "leap" else do(ticking.home, deed, what, number)
@@ -241,9 +243,9 @@ def test_passes_of_any_length_run_and_devices_can_go(interval, devices):
     """In a pass so long, a variable returns to its baseline at once, whatever it was."""
     home = load.build_home(humid(5000, *devices), strict=True)
     load.set_tick_interval(home, interval)
-    passage.advance(home, home.tick + 3)
+    passage.advance_home(home, home.tick + 3)
     load.remove_device(home, "d0")
-    passage.advance(home, home.tick + 3)
+    passage.advance_home(home, home.tick + 3)
     assert all(value == value for value in home.room_state("kitchen").values())
 
 
@@ -317,14 +319,14 @@ def test_every_length_of_leap(course, strict):
     for begin in (0, 7):
         start = build((kind, attributes), strict=strict, humidity=5000.5, temperature=2600.5)
         ticking = Ticking(start.fork())
-        passage.advance(start, begin)
+        passage.advance_home(start, begin)
         ticking.advance(begin)
         for home in (start, ticking.home):
             for call in calls:
                 service.execute_command(home, *call)
         for n in range(1, 9100 if course == "quick wash" else 500, 37 if course == "quick wash" else 1):
             fast = start.fork()
-            passage.advance(fast, begin + n)
+            passage.advance_home(fast, begin + n)
             ticking.advance(begin + n)
             assert_alike(fast, ticking.home)
 
@@ -337,7 +339,7 @@ def test_what_a_removed_device_leaves_behind(kind, strict):
     fast = build((kind, ON | more.get(kind, DAMP)), strict=strict, illuminance=700)
     ticking = Ticking(fast.fork())
     for ticks in (200, 3000, 20000):
-        passage.advance(fast, ticks)
+        passage.advance_home(fast, ticks)
         ticking.advance(ticks)
         assert_alike(fast, ticking.home)
         if ticks == 200:
@@ -351,9 +353,9 @@ def test_leaps_add_up(life, parts):
     """One leap is as good as many: attributes exactly, variables but for rounding."""
     config, _, strict = life
     whole, pieces = load.start_home(config, strict), load.start_home(config, strict)
-    passage.advance(whole, sum(parts))
+    passage.advance_home(whole, sum(parts))
     for part in parts:
-        passage.advance(pieces, pieces.tick + part)
+        passage.advance_home(pieces, pieces.tick + part)
     assert_alike(whole, pieces)
 
 
@@ -363,7 +365,7 @@ def test_samples_for_some_time(path, passes):
     config = json.loads(path.read_text())["initial_home_config"]
     fast, ticking = load.build_home(config), Ticking(load.build_home(config))
     for tick in (0, 1, 100, passes):
-        passage.advance(fast, tick)
+        passage.advance_home(fast, tick)
         ticking.advance(tick)
         assert_alike(fast, ticking.home)
 
@@ -411,7 +413,7 @@ def test_air_leaps_as_it_ticks(climate, passes):
     law, slow = air.LAWS[name], value
     for _ in range(passes):
         *_, base, slope = air.total_effect(lines, slow)
-        slow = air.one_pass(slow, baseline, law.pull * 0.1, base, slope, law)
+        slow = air.value_after_pass(slow, baseline, law.pull * 0.1, base, slope, law)
     assert air.value_after(value, baseline, law, 0.1, lines, passes) == pytest.approx(slow, abs=TOLERANCE, rel=0)
 
 
@@ -422,7 +424,7 @@ def test_humidity_that_chatters_at_an_edge(baseline):
     value, passes = 8990.0, 20000
     for _ in range(passes):
         *_, base, slope = air.total_effect(lines, value)
-        value = air.one_pass(value, baseline, 0.001, base, slope, law)
+        value = air.value_after_pass(value, baseline, 0.001, base, slope, law)
     assert air.value_after(8990.0, baseline, law, 0.1, list(lines), passes) == pytest.approx(value, abs=TOLERANCE)
     assert abs(value - 9000) < 0.06 or baseline in (8940.0, 9020.0)
 

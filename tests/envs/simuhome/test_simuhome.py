@@ -16,8 +16,14 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert as HomeExpert
 from homerl.envs.homeenv.bench.suites import SEED
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.simuhome.bench.cases import failure_of, released_verdict
-from homerl.envs.simuhome.bench.suite import flaws, instance_of, make_instance, play_instance, read_episodes
+from homerl.envs.simuhome.bench.cases import released_verdict, simuhome_failure
+from homerl.envs.simuhome.bench.suite import (
+    make_simuhome_instance,
+    play_simuhome_instance,
+    read_released_episodes,
+    simuhome_instance,
+    simuhome_instance_flaws,
+)
 from homerl.envs.simuhome.sim import evaluate, load
 from homerl.envs.simuhome.sim.episodes import EpisodeFile, read_episode
 from homerl.envs.simuhome.sim.generate import generate_episode
@@ -25,7 +31,7 @@ from homerl.envs.simuhome.tasks.agents import BASELINES, FixedAnswerAgent, SimuH
 from homerl.envs.simuhome.tasks.answers import expert_reply, goals_answered, names_only_reason
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_from_episode
-from homerl.envs.simuhome.tasks.languages import lexicon
+from homerl.envs.simuhome.tasks.languages import simuhome_grammar
 from homerl.envs.simuhome.tasks.packing import pack_home, unpack_home
 from homerl.envs.simuhome.tasks.speech import request_wordings
 from homerl.play.episode import EpisodeLimits
@@ -33,13 +39,20 @@ from homerl.play.loop import play
 from homerl.play.reverify import first_difference, reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, from_row, to_row
+from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
 from homerl.play.words.splits import Voice, split_of
 from homerl.synth.collect import make_shard
-from homerl.synth.mcts import search
+from homerl.synth.mcts import search_tree
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, read_blueprint, restored, suites, world_of
+from homerl.worlds.registry import (
+    begin_episode,
+    known_suites,
+    make_blueprint_of_seed,
+    read_blueprint,
+    restore_situation,
+    world_of,
+)
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)
@@ -54,7 +67,7 @@ def made(group: str, number: int = 0, language: str = "en", **more):
 
 
 def played(blueprint, agent, limits=LIMITS):
-    return asyncio.run(play(begin(blueprint, limits), agent, ScriptedUser()))
+    return asyncio.run(play(begin_episode(blueprint, limits), agent, ScriptedUser()))
 
 
 # Blueprints
@@ -80,13 +93,13 @@ def test_blueprints_are_whole_small_and_the_same_from_the_same_seed(group):
 @each_sample
 def test_released_files_are_kept_to_the_letter(path):
     episode = read_episode(path)
-    assert blueprint_from_episode(episode, "x").episode.model_dump(mode="json") == episode.model_dump(mode="json")
+    assert blueprint_from_episode(episode, "x").episode_file.model_dump(mode="json") == episode.model_dump(mode="json")
 
 
 def test_the_splits_share_no_home_and_no_sentence():
     recipe = SimuHomeRecipe(world="simuhome", phrasings=2)
     for seed in range(5):
-        train, heldout = (make_blueprint(recipe, split, seed) for split in ("train", "heldout"))
+        train, heldout = (make_blueprint_of_seed(recipe, split, seed) for split in ("train", "heldout"))
         assert train.home != heldout.home
         assert all(
             split_of(said) == blueprint.split for blueprint in (train, heldout) for said in blueprint.intents[0].queries
@@ -112,13 +125,13 @@ def test_a_kind_of_device_that_no_home_has_is_refused():
 
 
 def test_the_languages_have_the_same_keys_and_slots():
-    english, chinese = lexicon("en"), lexicon("zh")
+    english, chinese = simuhome_grammar("en"), simuhome_grammar("zh")
     for known in (english, chinese):
-        known.check()
+        known.check_templates()
     assert english.keys() == chinese.keys()
     for key in list(english.keys()):
         here, there = (
-            {slot for frame in grammar.frames(key, "clear") for slot in re.findall(r"{(\w+)}", frame.text)}
+            {slot for frame in grammar.frames_of(key, "clear") for slot in re.findall(r"{(\w+)}", frame.text)}
             for grammar in (english, chinese)
         )
         assert here == there, key
@@ -129,7 +142,9 @@ def test_the_languages_have_the_same_keys_and_slots():
 def test_requests_name_what_the_goals_name(group, language):
     episode = generate_episode(*group.split("/"), 5)
     (said,) = request_wordings(episode, Voice(language), "train", 1, random.Random(0))
-    ways = [way for target in targets_of(episode) for way in [lexicon(language).plain_all(f"room.{target.room_id}")]]
+    ways = [
+        way for target in targets_of(episode) for way in [simuhome_grammar(language).plain_texts(f"room.{target.room_id}")]
+    ]
     assert all(any(way in said.lower() for way in options) for options in ways)
     if (
         episode.meta.query_type.startswith("qt4")
@@ -154,12 +169,14 @@ def targets_of(episode):
 def test_only_who_does_what_is_right_succeeds(group, language):
     blueprint = made(group, language=language)
     expert = played(blueprint, BASELINES["expert"]())
-    assert expert.success and expert.valid and expert.progress == 1.0 and first_difference(expert, restored) is None
+    assert (
+        expert.success and expert.is_valid and expert.progress == 1.0 and first_difference(expert, restore_situation) is None
+    )
     assert released_verdict(expert) == 1
     for name in ("nothing", "refuses"):
         trajectory = played(blueprint, BASELINES[name]())
-        assert trajectory.outcome is Outcome.AGENT_FAILURE and first_difference(trajectory, restored) is None
-        assert failure_of(trajectory).dimension in ("EP", "II", "DC", "AP", "TR", "CM", "CB")
+        assert trajectory.outcome is Outcome.AGENT_FAILURE and first_difference(trajectory, restore_situation) is None
+        assert simuhome_failure(trajectory).dimension in ("EP", "II", "DC", "AP", "TR", "CM", "CB")
         assert released_verdict(trajectory) == 0
     rightly = played(blueprint, BASELINES["refuses-rightly"]())
     assert rightly.success == group.endswith("infeasible")
@@ -202,30 +219,30 @@ def names(trajectory):
 def test_the_shipped_suite_is_sound(line):
     suite = read_suite("simuhome")
     assert len(suite) == 600 and set(Counter(instance.category for instance in suite).values()) == {50}
-    assert not list(flaws(suite[line]))
-    assert make_instance(GROUPS[line // 50], line % 50, SEED) == suite[line]
+    assert not list(simuhome_instance_flaws(suite[line]))
+    assert make_simuhome_instance(GROUPS[line // 50], line % 50, SEED) == suite[line]
 
 
 @pytest.mark.long
 def test_the_whole_suite_by_the_scripted_agents():
     for instance in read_suite("simuhome"):
         feasible = instance.category.endswith(" F")
-        assert play_instance(instance, BASELINES["expert"]()).success
+        assert play_simuhome_instance(instance, BASELINES["expert"]()).success
         assert (
-            not play_instance(instance, BASELINES["nothing"]()).success
-            and not play_instance(instance, BASELINES["refuses"]()).success
+            not play_simuhome_instance(instance, BASELINES["nothing"]()).success
+            and not play_simuhome_instance(instance, BASELINES["refuses"]()).success
         )
-        assert play_instance(instance, BASELINES["refuses-rightly"]()).success != feasible
+        assert play_simuhome_instance(instance, BASELINES["refuses-rightly"]()).success != feasible
 
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="no samples")
 def test_released_files_as_a_suite():
-    found = read_episodes(SAMPLES)
+    found = read_released_episodes(SAMPLES)
     assert len(found) == 24 and len({instance.category for instance in found}) == 12
     for instance in found:
-        assert play_instance(instance, BASELINES["expert"]()).success, instance.id
+        assert play_simuhome_instance(instance, BASELINES["expert"]()).success, instance.id
         for name in ("nothing", "refuses"):
-            assert not play_instance(instance, BASELINES[name]()).success, instance.id
+            assert not play_simuhome_instance(instance, BASELINES[name]()).success, instance.id
 
 
 # Answers
@@ -403,13 +420,13 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
     device = next(
         d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier")
     )
-    episode = begin(blueprint, LIMITS)
-    episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(acting_message(touch | {"device_id": device})))
+    episode = begin_episode(blueprint, LIMITS)
+    episode.add_utterance(blueprint.intents[0].queries[0], 1)
+    episode.apply_reply(Reply(acting_message(touch | {"device_id": device})))
     assert episode.side_effects() == 1
     for part in expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply):
         for act in part:
-            episode.act(Reply(acting_message(act)))
+            episode.apply_reply(Reply(acting_message(act)))
     assert episode.outcome is Outcome.AGENT_FAILURE
 
 
@@ -418,31 +435,31 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
 
 def test_words_alone_are_the_answer_and_three_slips_end_it():
     blueprint = made("qt1/feasible")
-    episode = begin(blueprint, LIMITS)
-    episode.hear("?", 1)
+    episode = begin_episode(blueprint, LIMITS)
+    episode.add_utterance("?", 1)
     for act in expert_plan(episode.situation.file, episode.situation.start, "")[0]:
-        episode.act(Reply(acting_message(act)))
+        episode.apply_reply(Reply(acting_message(act)))
     twin = episode.fork()
-    twin.act(Reply({"role": "assistant", "content": blueprint.intents[0].reply}))
+    twin.apply_reply(Reply({"role": "assistant", "content": blueprint.intents[0].reply}))
     assert twin.outcome is Outcome.SUCCESS and episode.outcome is None
     for _ in range(3):
         assert episode.outcome is None
-        episode.act(Reply({"role": "assistant", "content": "{"}, "Invalid structured output format"))
+        episode.apply_reply(Reply({"role": "assistant", "content": "{"}, "Invalid structured output format"))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broken_rule == "format"
 
 
 def test_a_good_call_resets_the_slips_and_polls_take_time():
-    episode = begin(made("qt4-1/feasible"), LIMITS)
-    episode.hear("?", 1)
+    episode = begin_episode(made("qt4-1/feasible"), LIMITS)
+    episode.add_utterance("?", 1)
     unknown, time = {"name": "no_such_tool"}, {"name": "get_current_time"}
     for act in (unknown, unknown, time, unknown, unknown):
-        episode.act(Reply(acting_message(act)))
+        episode.apply_reply(Reply(acting_message(act)))
     assert episode.outcome is None and episode.situation.home.tick == 0
-    episode.act(Reply(acting_message(time)))
+    episode.apply_reply(Reply(acting_message(time)))
     for waited in (0, 10, 30, 70, 150, 230, 310, 390):
-        episode.act(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
+        episode.apply_reply(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
         assert episode.situation.home.tick == waited and episode.outcome is None
-    episode.act(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
+    episode.apply_reply(Reply(acting_message({"name": "get_workflow_status", "workflow_id": "w"})))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.situation.broken_rule == "polls"
 
 
@@ -479,11 +496,11 @@ class Looker(FixedAnswerAgent):
 def test_search_finds_verified_trajectories(group):
     blueprint = made(group)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.3), 3)
-    found, stats = asyncio.run(search(blueprint, expert, [ScriptedUser()], limits=LIMITS))
+    found, stats = asyncio.run(search_tree(blueprint, expert, [ScriptedUser()], limits=LIMITS))
     assert stats.nodes > 1
     for trajectory in found:
-        assert trajectory.success and trajectory.valid and first_difference(trajectory, restored) is None
-        assert from_row(json.loads(json.dumps(to_row(trajectory)))) == trajectory
+        assert trajectory.success and trajectory.is_valid and first_difference(trajectory, restore_situation) is None
+        assert trajectory_from_row(json.loads(json.dumps(trajectory_to_row(trajectory)))) == trajectory
 
 
 def test_synthesis_by_recipe_is_the_same_every_time_and_replays(tmp_path):
@@ -497,12 +514,12 @@ def test_synthesis_by_recipe_is_the_same_every_time_and_replays(tmp_path):
         make_shard(config, range(8), tmp_path / name)
     one, two = (tmp_path / name / "0000000.jsonl" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
-    assert "all as recorded" in reverify_file(one, restored)
+    assert "all as recorded" in reverify_file(one, restore_situation)
 
 
 def test_each_world_has_its_own_expert():
     small = BlueprintRecipe.model_validate({"home": {"devices": (2, 2)}, "intents": (1, 1), "phrasings": 1})
-    assert isinstance(world_of(make_blueprint(small, "train", 0)).expert(ExpertConfig(), 0), HomeExpert)
+    assert isinstance(world_of(make_blueprint_of_seed(small, "train", 0)).expert(ExpertConfig(), 0), HomeExpert)
     assert not isinstance(world_of(made("qt1/feasible")).expert(ExpertConfig(), 0), HomeExpert)
 
 
@@ -528,24 +545,26 @@ def test_the_papers_taxonomy():
     other = next(d.device_id for room in rooms for d in room.devices if d.device_type == "refrigerator")
     cool = {"name": "execute_command", "device_id": other, "endpoint_id": 1, "cluster_id": "TemperatureControl",
             "command_id": "SetTemperature", "args": {"target_temperature": 300}}  # fmt: skip
-    assert failure_of(played(hint, acts_once(cool))).dimension == "II"
-    assert failure_of(played(hint, FixedAnswerAgent("blind", "Done.", looks_first=False))).dimension == "EP"
+    assert simuhome_failure(played(hint, acts_once(cool))).dimension == "II"
+    assert simuhome_failure(played(hint, FixedAnswerAgent("blind", "Done.", looks_first=False))).dimension == "EP"
     later = made("qt4-1/feasible")
     step = {
         "tool": "execute_command",
         "args": {"device_id": other, "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "On"},
     }
     wrong = {"name": "schedule_workflow", "start_time": "2025-08-23 23:59:59", "steps": [step]}
-    assert failure_of(played(later, acts_once(wrong))).dimension == "TR"
-    assert failure_of(played(later, BASELINES["nothing"]())).dimension == "AP"
+    assert simuhome_failure(played(later, acts_once(wrong))).dimension == "TR"
+    assert simuhome_failure(played(later, BASELINES["nothing"]())).dimension == "AP"
     clash = made("qt4-1/infeasible")
-    assert failure_of(played(clash, BASELINES["nothing"]())).dimension == "CB"
-    assert failure_of(played(clash, BASELINES["refuses"]())).dimension == "CM"
-    assert failure_of(played(made("qt3/feasible"), BASELINES["nothing"]())).dimension == "AP"
+    assert simuhome_failure(played(clash, BASELINES["nothing"]())).dimension == "CB"
+    assert simuhome_failure(played(clash, BASELINES["refuses"]())).dimension == "CM"
+    assert simuhome_failure(played(made("qt3/feasible"), BASELINES["nothing"]())).dimension == "AP"
 
 
 def test_instances_stand_under_the_papers_columns():
-    assert [instance_of(made(group)).category for group in GROUPS] == suites()["simuhome"][1].printed()["categories"]
+    assert [simuhome_instance(made(group)).category for group in GROUPS] == known_suites()["simuhome"][1].printed()[
+        "categories"
+    ]
 
 
 def test_the_words_suit_names_in_the_plural_and_the_number_one():
@@ -563,7 +582,7 @@ def test_what_the_expert_answers_is_read_as_right():
     for group in GROUPS:
         for seed in range(2):
             episode = generate_episode(*group.split("/"), seed)
-            if not episode.decided_by_rule:
+            if not episode.is_decided_by_rule:
                 home = load.start_home(episode.initial_home_config)
                 assert answered(episode, expert_reply(episode, home, "en")) and answered(
                     episode, expert_reply(episode, home, "zh")

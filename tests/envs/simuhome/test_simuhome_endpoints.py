@@ -12,11 +12,11 @@ import pytest
 
 from homerl.app.studies.suite import BenchRun, run_benchmark
 from homerl.bench.judge import JudgeSettings
-from homerl.bench.rescore import rescore
+from homerl.bench.rescore import rescore_run
 from homerl.bench.suites import write_suite
-from homerl.envs.simuhome.bench.suite import instance_of
+from homerl.envs.simuhome.bench.suite import simuhome_instance
 from homerl.envs.simuhome.sim import react
-from homerl.envs.simuhome.tasks.agents import calls_in, expert_plan
+from homerl.envs.simuhome.tasks.agents import actions_in_messages, expert_plan
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.envs.simuhome.tasks.paraphrase import SimuHomeParaphraser
@@ -30,8 +30,8 @@ from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
 from homerl.play.words.splits import split_of
-from homerl.report.pages.bench_report import write_report
-from homerl.worlds.registry import begin
+from homerl.report.pages.bench_report import write_bench_report
+from homerl.worlds.registry import begin_episode
 from tests.helpers.scripted_server import MODEL, ScriptedServer
 
 QUICK = Patience(timeout=5, deadline=10, tries=2)
@@ -46,11 +46,11 @@ def made(group, number=0, **more):
 
 
 def played(blueprint, agent):
-    return asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser()))
+    return asyncio.run(play(begin_episode(blueprint, LIMITS), agent, ScriptedUser()))
 
 
 def steps_of(blueprint):
-    episode = begin(blueprint, LIMITS)
+    episode = begin_episode(blueprint, LIMITS)
     parts = expert_plan(episode.situation.file, episode.situation.start, blueprint.intents[0].reply)
     return [act for part in parts for act in part]
 
@@ -81,7 +81,7 @@ def test_the_text_form_and_functions_come_to_the_same(group):
         functions = played(blueprint, LLMAgent(Endpoint([server.url], MODEL, QUICK)))
         assert len(server.requests[0]["tools"]) == 20
     assert text.success and functions.success
-    assert calls_in(text.messages) == calls_in(functions.messages) == acts
+    assert actions_in_messages(text.messages) == actions_in_messages(functions.messages) == acts
     assert [step.state_key for step in text.steps] == [step.state_key for step in functions.steps]
     _check_protocol(asked, blueprint)
 
@@ -107,7 +107,7 @@ def test_three_messages_that_are_no_step_end_the_episode():
 
 
 def test_a_finish_in_any_case_is_one():
-    assert calls_in([react_reply(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [
+    assert actions_in_messages([react_reply(as_text({"name": "FINISH", "answer": "Yes."})).message]) == [
         {"name": "finish", "answer": "Yes."}
     ]
 
@@ -119,7 +119,8 @@ def suite(folder: Path):
     """Two that a rule decides, two that none does: a good refusal in words that no rule knows, and a bad one."""
     groups = ("qt3/feasible", "qt3/infeasible", "qt4-1/infeasible", "qt1/infeasible")
     instances = [
-        instance_of(made(group, phrasings=1).model_copy(update={"id": f"simuhome-{n}"})) for n, group in enumerate(groups)
+        simuhome_instance(made(group, phrasings=1).model_copy(update={"id": f"simuhome-{n}"}))
+        for n, group in enumerate(groups)
     ]
     path = folder / "simuhome.jsonl"
     write_suite(iter(instances), path)
@@ -172,8 +173,8 @@ def test_three_votes_decide_what_no_rule_does(tmp_path):
         and judged["by_category"]["QT4-1 IF"]["success"] == 1.0
     )
     assert json.loads((tmp_path / "judged" / "run.json").read_text())["judge"]["votes"] == 3  # the suite's own number
-    assert "the same results" in rescore(tmp_path / "judged")
-    write_report(tmp_path / "judged")
+    assert "the same results" in rescore_run(tmp_path / "judged")
+    write_bench_report(tmp_path / "judged")
     page = (tmp_path / "judged" / "report.html").read_text()
     assert "GPT-4.1" in page and "printed" in page and "says why not" in page and "contradiction" in page
 

@@ -17,12 +17,12 @@ from homerl.envs.simuhome.sim.spec import device_types
 from homerl.envs.simuhome.tasks.agents import SimuHomeExpert
 from homerl.envs.simuhome.tasks.answers import expected_answers, expert_reply, goals_answered, states_value
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, blueprint_from_episode
-from homerl.envs.simuhome.tasks.languages import lexicon, reasons_in
+from homerl.envs.simuhome.tasks.languages import reasons_in, simuhome_grammar
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 from tests.envs.simuhome.conftest import each_sample
 
 BASE_TIME = "2025-08-23 10:00:00"
@@ -72,7 +72,7 @@ def due(minutes, *targets):
 def outcome(file, strict, style="stepwise"):
     home = load.start_home(file.initial_home_config, strict)
     blueprint = blueprint_from_episode(file, "x", strict=strict, reply=expert_reply(file, home, "en"))
-    episode = begin(blueprint, EpisodeLimits(1, 20, 20))
+    episode = begin_episode(blueprint, EpisodeLimits(1, 20, 20))
     return asyncio.run(play(episode, SimuHomeExpert(styles={style: 1.0}), ScriptedUser()))
 
 
@@ -197,7 +197,7 @@ def test_what_came_of_any_life_can_be_met(seed, strict, query_type):
     before = states(world)
     for _ in range(rng.choice((2, 4, 8))):
         world.step(any_call(rng, kind))
-    world.wait(200 if query_type == "qt4-1" else 5)
+    world.wait_ticks(200 if query_type == "qt4-1" else 5)
     after = states(world)
     changed = [key for key in after if after[key] != before[key] and not any(part in key for part in NOT_SOUGHT)]
     picked = rng.sample(changed, min(rng.choice((1, 2, 3)), len(changed)))
@@ -218,7 +218,7 @@ def states(world):
 
 def any_call(rng, kind):
     """A command or a write with arguments that may or may not be taken."""
-    endpoint, cluster = rng.choice(device_types()[kind].places)
+    endpoint, cluster = rng.choice(device_types()[kind].cluster_places)
     place = {"device_id": "d0", "endpoint_id": endpoint, "cluster_id": cluster.name}
     if cluster.commands and rng.random() < 0.75:
         command, names = rng.choice(list(cluster.commands.items()))
@@ -269,7 +269,7 @@ def test_the_answer_to_every_question_about_an_attribute_is_right(kind, strict):
     home = load.start_home(file.initial_home_config, strict)
     place = {"variant": "device_attribute", "device_id": "d0", "room_id": "kitchen", "device_type": kind}
     for language in ("en", "zh"):
-        for attribute in home.attributes(home.plan.devices["d0"]):
+        for attribute in home.shown_attributes(home.plan.devices["d0"]):
             asked = episode("qt1", [place | {"attribute": attribute}], (kind, {}))
             (goal,) = asked.eval.goals
             reply = expert_reply(asked, home, language)
@@ -318,7 +318,7 @@ def test_a_list_is_told_by_the_names_of_its_items(kind, attribute, language, str
 @pytest.mark.parametrize("kind", sorted(device_types()))
 def test_what_is_not_there_is_said_in_every_language(kind):
     for language, sentence in (("en", "There is no {} in the kitchen."), ("zh", "厨房没有{}1。")):
-        for name in lexicon(language).plain_all(f"kind.{kind}"):
+        for name in simuhome_grammar(language).plain_texts(f"kind.{kind}"):
             assert reasons_in(sentence.format(name)) == {"absent"}, name
 
 

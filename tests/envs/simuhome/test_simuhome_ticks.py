@@ -26,7 +26,7 @@ class Leaping:
         self.home = home
 
     def advance(self, tick):
-        passage.advance(self.home, tick)
+        passage.advance_home(self.home, tick)
 
 
 def act_in(way, episode, acts, thinking):
@@ -45,15 +45,15 @@ def act_in(way, episode, acts, thinking):
 def goals_by(way, episode, acts, thinking):
     """What the rules say, with nothing of the product's passage of time in it but what `way` brings."""
     played, calls = act_in(way, episode, acts, thinking)
-    required = [evaluate.required_action_met(action, calls) for action in episode.eval.required_actions]
-    if not episode.decided_by_rule:
+    required = [evaluate.is_required_action_met(action, calls) for action in episode.eval.required_actions]
+    if not episode.is_decided_by_rule:
         start = way(load.build_home(episode.initial_home_config))
         start.advance(0)
         return required, list(goals_answered(episode, start.home, played.home, acts[-1]["answer"]))
     if episode.meta.query_type == "qt2":
         fresh = way(load.build_home(episode.initial_home_config))
         fresh.advance(played.home.tick)
-        return required, [evaluate.variable_moved(goal, played.home, fresh.home) for goal in episode.eval.goals]
+        return required, [evaluate.has_variable_moved(goal, played.home, fresh.home) for goal in episode.eval.goals]
     if episode.meta.query_type == "qt3":
         return required, [evaluate.asserts_hold(played.home, g.device_id, g.asserts) for g in episode.eval.goals]
     return required, list(_timed(played, episode.eval.goals))
@@ -62,7 +62,7 @@ def goals_by(way, episode, acts, thinking):
 def _timed(played, goals):
     """Every tick of every window is looked at."""
     for goal in sorted(goals, key=lambda goal: goal.when.at_tick):
-        for tick in goal.when.window:
+        for tick in goal.when.tick_window:
             if tick >= played.home.tick:
                 played.advance(tick)
             if all(evaluate.asserts_hold(played.home, t.device_id, t.asserts) for t in goal.targets):
@@ -80,8 +80,11 @@ def compare(path):
         assert leaps == ticks, (path.stem, given)
         passes = all((*leaps[0], *leaps[1]))
         home, calls = act_in(Leaping, episode, given, thinking)
-        assert not episode.decided_by_rule or (evaluate.evaluate(episode, home.home, calls).score == evaluate.PASS) == passes
-        assert passes if given is acts else not (episode.decided_by_rule and passes), path.stem
+        assert (
+            not episode.is_decided_by_rule
+            or (evaluate.evaluate_episode(episode, home.home, calls).score == evaluate.PASS) == passes
+        )
+        assert passes if given is acts else not (episode.is_decided_by_rule and passes), path.stem
 
 
 def is_scheduled(path):

@@ -71,7 +71,7 @@ AIR = {
 def test_air_after_so_many_passes(case, index):
     variable, devices, state, expected = AIR[case]
     home = build(*devices, **state)
-    passage.advance(home, PASSES[index] - 1)
+    passage.advance_home(home, PASSES[index] - 1)
     tolerance = 2e-5 if case.startswith("H") and index > 2 else 1e-8
     assert home.room_state("room")[variable] == pytest.approx(expected[index], abs=tolerance, rel=0)
 
@@ -195,7 +195,7 @@ def test_a_loaded_programme_ends_at_ten_times_its_countdown():
     hand = Hand(start(("dishwasher", ON | state)))
     seen = []
     for tick in (599, 600):
-        passage.advance(hand.home, tick)
+        passage.advance_home(hand.home, tick)
         seen.append([hand.get("OperationalState", name) for name in ("OperationalState", "CountdownTime", "CurrentPhase")])
     assert seen[0][:2] == [1, 1] and seen[1] == [0, None, 4]
 

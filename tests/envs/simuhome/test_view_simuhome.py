@@ -11,12 +11,12 @@ from html.parser import HTMLParser
 import pytest
 
 from homerl.bench.suites import read_suite
-from homerl.envs.simuhome.bench.suite import play_instance
-from homerl.envs.simuhome.pages.episode import make_page, render_page
-from homerl.envs.simuhome.pages.words import device_names, goals_in_words
+from homerl.envs.simuhome.bench.suite import play_simuhome_instance
+from homerl.envs.simuhome.pages.episode import make_simuhome_page, render_simuhome_page
+from homerl.envs.simuhome.pages.words import device_names, plain_goal_texts
 from homerl.envs.simuhome.tasks.agents import BASELINES, FixedAnswerAgent
-from homerl.envs.simuhome.tasks.situation import goals_in_words as exact_goals
-from homerl.worlds.registry import begin
+from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
+from homerl.worlds.registry import begin_episode
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
 SUITE = read_suite("simuhome")
@@ -24,17 +24,17 @@ PLACES = (75, 120, 420, 520)
 
 
 def played(line, agent=None):
-    return play_instance(SUITE[line], agent or BASELINES["expert"]())
+    return play_simuhome_instance(SUITE[line], agent or BASELINES["expert"]())
 
 
 @pytest.mark.parametrize("line", PLACES)
 def test_what_is_drawn_is_what_happened(line):
     trajectory = played(line)
-    drawn = make_page(trajectory)
+    drawn = make_simuhome_page(trajectory)
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
-    assert all(met for *_, met in drawn.goals) and drawn.answer
+    assert all(met for *_, met in drawn.goals) and drawn.final_answer
     assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]
@@ -51,37 +51,37 @@ def test_what_is_drawn_is_what_happened(line):
 
 
 def test_who_does_nothing_leaves_curves_as_they_were():
-    drawn = make_page(played(120, BASELINES["nothing"]()))
+    drawn = make_simuhome_page(played(120, BASELINES["nothing"]()))
     assert all(plot.curve == plot.untouched for room in drawn.rooms for plot in room.plots)
     assert not all(met for *_, met in drawn.goals)
-    moved = make_page(played(120))
+    moved = make_simuhome_page(played(120))
     assert any(plot.wanted and plot.curve != plot.untouched for room in moved.rooms for plot in room.plots)
 
 
 def test_the_key_names_the_colours_that_are_drawn():
-    held, missed = (render_page(played(420, agent())) for agent in (BASELINES["expert"], BASELINES["nothing"]))
+    held, missed = (render_simuhome_page(played(420, agent())) for agent in (BASELINES["expert"], BASELINES["nothing"]))
     assert "must hold, and did</span>" in held and "must hold, and did not" not in held and "paused" not in held
     assert "must hold, and did not</span>" in missed and "must hold, and did</span>" not in missed
 
 
 def test_beside_a_device_that_changes_stands_how_it_ends():
-    drawn = make_page(played(420))
+    drawn = make_simuhome_page(played(420))
     ends = [spans[-1].text for room in drawn.rooms if room.concerned for _, spans in room.moving]
-    assert ends and all(f"<small>→ {text}</small>" in render_page(played(420)) for text in ends)
+    assert ends and all(f"<small>→ {text}</small>" in render_simuhome_page(played(420)) for text in ends)
 
 
 def test_a_goal_names_a_place_once():
-    assert all(exact.count("living_room") <= 1 for _, exact, _ in make_page(played(2)).goals)
+    assert all(exact.count("living_room") <= 1 for _, exact, _ in make_simuhome_page(played(2)).goals)
 
 
 def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_title():
     tasks = [json.dumps(one.blueprint.model_dump(mode="json")["task"]) for one in SUITE]
     line = next(at for at, task in enumerate(tasks) if '100ths", "value":' in task)
-    drawn = make_page(played(line))
+    drawn = make_simuhome_page(played(line))
     said, exact = (" ".join(column) for column in list(zip(*drawn.goals))[:2])
     assert "100ths" in exact and "1.WindowCovering" in exact
     assert "blinds" in said and " % closed" in said and "100ths" not in said and "1." not in said
-    page = render_page(played(line))
+    page = render_simuhome_page(played(line))
     assert all(f'title="{escape(text)}"' in page for _, text, _ in drawn.goals)
     assert not re.search(r"WindowCovering|_controller", re.sub(r'title="[^"]*"|<ol class="steps">.*', "", page, flags=re.S))
 
@@ -89,14 +89,14 @@ def test_goals_are_in_peoples_words_with_units_and_keep_the_exact_path_as_a_titl
 def test_every_episode_of_the_suite_is_said_without_identifiers():
     for instance in SUITE[::3]:
         blueprint = instance.blueprint.model_dump(mode="json")
-        devices = begin(instance.blueprint, instance.limits_for("eia")).situation.home.plan.devices
-        said = list(goals_in_words(blueprint["task"], devices))
+        devices = begin_episode(instance.blueprint, instance.limits_for("eia")).situation.home.plan.devices
+        said = list(plain_goal_texts(blueprint["task"], devices))
         assert len(said) == len(exact_goals(blueprint["task"]))
         assert not [text for text in said if re.search(r"[a-z]_[a-z]|[a-z][A-Z]|100ths", re.sub(r"get_\w+", "", text))]
 
 
 def test_a_device_has_a_number_only_beside_another_of_its_kind():
-    plan = begin(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
+    plan = begin_episode(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
     names = device_names(plan.devices.values())
     for room, devices in plan.by_room.items():
         kinds = Counter(device.type.name for device in devices)
@@ -127,15 +127,15 @@ class Parser(HTMLParser):
 
 
 def test_all_text_is_escaped():
-    text = render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
+    text = render_simuhome_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
     assert not Parser(text).tags & {"script", "img"} and "49" not in re.findall(r"answer</b>(.*?)</p>", text)[0]
-    assert text == render_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
+    assert text == render_simuhome_page(played(310, FixedAnswerAgent(NASTY, NASTY)))
 
 
 @pytest.fixture(scope="module")
 def pages() -> list[str]:
     """Drawn before there is a browser, which has an event loop of its own."""
-    return [render_page(played(line)) for line in PLACES]
+    return [render_simuhome_page(played(line)) for line in PLACES]
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.simuhome.sim.spec import clusters, device_types, enumerations
+from homerl.envs.simuhome.sim.spec import all_clusters, all_enumerations, device_types
 
 RENAMED = {
     "RTCCMode": "RefrigeratorAndTemperatureControlledCabinetMode",
@@ -24,9 +24,9 @@ def plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-@pytest.mark.parametrize("name", clusters())
+@pytest.mark.parametrize("name", all_clusters())
 def test_clusters_have_matters_attributes_and_commands(name):
-    ours, theirs = clusters()[name], matter(name)
+    ours, theirs = all_clusters()[name], matter(name)
     attributes = {plain(key) for key in vars(theirs.Attributes)}
     assert [key for key in ours.attributes if plain(key) not in attributes] == []
     commands = {plain(key) for key in vars(theirs.Commands)} if ours.commands else set()
@@ -60,4 +60,4 @@ def test_devices_add_matters_attributes_alone(name):
 )
 def test_enumerations_number_as_matter_does(name, cluster, theirs):
     known = {int(one) for one in getattr(matter(cluster).Enums, theirs)}
-    assert {int(one) for one in enumerations()[name]} - known == set()
+    assert {int(one) for one in all_enumerations()[name]} - known == set()

@@ -36,10 +36,10 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.app.cli.app import app
 from homerl.bench.suites import write_suite
-from homerl.envs.core.documents import InputError, as_input_error, near_path
+from homerl.envs.core.documents import InputError, find_near_path, os_error_to_input_error
 from homerl.envs.core.documents.explain import did_you_mean
-from homerl.envs.homeenv.bench.suites import SUITES, make_instance, suite_slots
-from homerl.host.terminal.endings import ending, run_to_end
+from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
+from homerl.host.terminal.endings import ending_for_error, run_to_end
 from homerl.play.trajectory import read_rows
 
 ROOT = Path(__file__).parents[3]
@@ -150,7 +150,7 @@ def make_good(folder: Path) -> None:
     """Put a good file of each kind into a folder; `scripts/new_user` does so too."""
     assert homerl("make-home", "--out", folder / "home.json", "--devices", "3-3").code == 0
     made = SUITES["smh-bench"]
-    write_suite(iter([make_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
+    write_suite(iter([make_home_instance(made, next(iter(suite_slots(made))), 7)]), folder / "few.jsonl")
     assert homerl("bench", "run", folder / "few.jsonl", "--model", "nothing", "--out", folder / "played").code == 0
     (folder / "log.jsonl").touch()
     (folder / "untrained.yaml").write_text("homerl: 1\nrun: bench\nmodel: {from_scratch: {}}\n")
@@ -337,11 +337,11 @@ def test_ctrl_c_is_one_line(tmp_path, recipe):
 def test_a_folder_that_takes_nothing_is_named_and_no_temporary_file_in_it(here):
     for command in ("make-home --out /sys/made.json", f"run {ROOT}/recipes/synth.yaml {SMALL} --out /sys/made"):
         assert refused(command, "").startswith("homerl: /sys: nothing can be written in this folder")
-    lock = as_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
+    lock = os_error_to_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "runs.lock")))
     assert lock.where == str(here) and "Permission denied" in lock.what
-    assert as_input_error(PermissionError(errno.EACCES, "Permission denied", str(here / "home.json"))).where.endswith(
-        "home.json"
-    )
+    assert os_error_to_input_error(
+        PermissionError(errno.EACCES, "Permission denied", str(here / "home.json"))
+    ).where.endswith("home.json")
 
 
 def test_rescore_says_what_a_full_disk_left(here):
@@ -361,8 +361,8 @@ def test_only_what_is_near_is_suggested(tmp_path, typed, known, meant):
     assert said.startswith(f"did you mean {meant}?" if meant else "known: ")
     for name in known:
         (tmp_path / name).touch()
-    assert near_path(tmp_path / typed) == (tmp_path / meant if meant else None)
-    assert near_path(tmp_path / known[0]) != tmp_path / known[0]  # it is there: the trouble is another
+    assert find_near_path(tmp_path / typed) == (tmp_path / meant if meant else None)
+    assert find_near_path(tmp_path / known[0]) != tmp_path / known[0]  # it is there: the trouble is another
 
 
 def test_ctrl_c_has_a_line_of_its_own_at_a_terminal(tmp_path):
@@ -430,11 +430,14 @@ def no_name_of_the_hub() -> None:
 def test_what_libraries_raise_is_said_and_a_group_as_its_first(here, work, says):
     error = raised(work)
     for one in (error, ExceptionGroup("tasks", [error, InputError("later")])):
-        assert says in ending(one).message and ending(one).code == 2
+        assert says in ending_for_error(one).message and ending_for_error(one).code == 2
 
 
 def test_a_mistake_in_the_code_keeps_its_traceback(monkeypatch):
-    assert ending(KeyError("x")) is None and ending(ExceptionGroup("", [InputError("a"), KeyError("x")])) is None
+    assert (
+        ending_for_error(KeyError("x")) is None
+        and ending_for_error(ExceptionGroup("", [InputError("a"), KeyError("x")])) is None
+    )
 
     def wrong() -> None:
         raise InputError("a")

@@ -8,7 +8,7 @@ import yaml
 from homerl.app.runs.begun import refuse_another_training
 from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe
-from homerl.app.runs.record import write_record
+from homerl.app.runs.record import write_run_record
 from homerl.envs.core.documents import InputError
 
 RLVE = {
@@ -22,7 +22,7 @@ def begun(tmp_path, monkeypatch):
     """A started RLVE with a checkpoint, and its recipe with overrides."""
     monkeypatch.chdir(tmp_path)
     Path("r.yaml").write_text(yaml.safe_dump(RLVE))
-    write_record(load_recipe("r.yaml"))
+    write_run_record(load_recipe("r.yaml"))
     Path("run/checkpoints/checkpoint-2").mkdir(parents=True)
     return lambda *overrides: load_recipe("r.yaml", overrides)
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 from command import homerl
 
-from homerl.app.cli.app import app, commands
+from homerl.app.cli.app import app, find_commands
 from homerl.host.terminal.commands import GROUPS
 
 ROOT = Path(__file__).parents[3]
@@ -68,12 +68,12 @@ def test_a_command_whose_file_has_another_name_is_refused(tmp_path):
 def test_the_help_has_the_groups_in_order():
     said = homerl("--help").out
     places = [said.index(f"─ {group} ─") for group in GROUPS]
-    assert places == sorted(places) and {command.group for command in commands().values()} == set(GROUPS)
+    assert places == sorted(places) and {command.group for command in find_commands().values()} == set(GROUPS)
 
 
 def test_commands_that_share_their_first_word_are_of_one_group():
     groups = {}
-    for command in commands().values():
+    for command in find_commands().values():
         groups.setdefault(command.words.partition(" ")[0], set()).add(command.group)
     assert all(len(found) == 1 for found in groups.values())
 
@@ -87,7 +87,7 @@ def test_every_argument_has_words_and_the_help_an_example(words):
 
 @pytest.mark.parametrize("words", EVERY)
 def test_every_example_can_be_typed(words):
-    typed = shlex.split(commands()[words].example)
+    typed = shlex.split(find_commands()[words].example)
     assert typed[: 1 + len(words.split())] == ["homerl", *words.split()]
     EVERY[words].make_context(words, typed[1 + len(words.split()) :])  # raises for an option that there is not
 

@@ -17,20 +17,20 @@ import pytest
 import yaml
 from launches import LAUNCHERS, descendants, wait_for
 
-from homerl.app.runs.bench import episodes_of, run_bench
+from homerl.app.runs.bench import run_bench, suite_episodes
 from homerl.app.runs.children import StageFailed, run_stage, stage_recipe_path
-from homerl.app.runs.flywheel import kept_lines, next_lines, stages
+from homerl.app.runs.flywheel import flywheel_stages, kept_stages_lines, next_commands_lines
 from homerl.app.runs.launch import run_recipe
-from homerl.app.runs.origin import take
-from homerl.app.runs.products import is_done, made_by, require_product, unfinished
+from homerl.app.runs.origin import take_finished_stages
+from homerl.app.runs.products import is_recipe_of_stage, is_stage_done, require_stage_product, unfinished_stages
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
-from homerl.bench.runner import Interrupted, Pace, ParticipantFactories, run_suite
+from homerl.bench.runner import BenchInterrupted, EpisodePace, ParticipantFactories, run_suite
 from homerl.envs.core.documents import InputError, read_json
 from homerl.host.processes.locks import folder_lock
-from homerl.host.terminal.endings import Stopped, ending
+from homerl.host.terminal.endings import RunStopped, ending_for_error
 from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
-from homerl.report.pages.page import visited
+from homerl.report.pages.page import can_visit_homes
 
 ROOT = Path(__file__).parents[3]
 
@@ -67,13 +67,17 @@ def scored(product: Path, stage: dict[str, Any]) -> None:
 
 
 def test_stages_follow_each_other(tmp_path: Path) -> None:
-    found = [(stage["run"], product.relative_to(tmp_path).as_posix()) for stage, product in stages(recipe(tmp_path))]
+    found = [
+        (stage["run"], product.relative_to(tmp_path).as_posix()) for stage, product in flywheel_stages(recipe(tmp_path))
+    ]
     assert found[:3] == [("synth", "synth/stats.json"), ("sft", "sft/model"), ("rlve", "rlve/model")]
     assert [product.split("/")[0] for _, product in found[3:]] == ["expert", "untrained", "sft", "rlve"]
 
 
 def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
-    stage = next(stage for stage, product in stages(recipe(tmp_path, "--bench.suites", SMALL)) if "expert" in product.parts)
+    stage = next(
+        stage for stage, product in flywheel_stages(recipe(tmp_path, "--bench.suites", SMALL)) if "expert" in product.parts
+    )
     (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
     scores = run_bench(load_recipe(tmp_path / "by_hand.yaml"))
     assert scores["heldout"]["n"] == 6 and scores["heldout"]["success"] == 1.0
@@ -89,7 +93,7 @@ def test_the_expert_plays_the_tasks_of_the_models(tmp_path: Path) -> None:
 def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
     """It leaves a score of what was played, from which neither the table nor the card may be made."""
     played = recipe(tmp_path, "--bench.suites", SMALL)
-    stage, product = next((stage, product) for stage, product in stages(played) if "expert" in product.parts)
+    stage, product = next((stage, product) for stage, product in flywheel_stages(played) if "expert" in product.parts)
     (suite,), limits, begun = played.bench.suites, played.bench.limits, iter(range(4))
 
     def stopped() -> Agent:
@@ -97,14 +101,14 @@ def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return suite.world.baselines["expert"]()
 
-    with pytest.raises(Interrupted):
-        run_suite(episodes_of(suite, limits), ParticipantFactories(stopped), product.parent, Pace(1))
-    assert read_json(product).data["n"] == 4 and not is_done(stage, product)
+    with pytest.raises(BenchInterrupted):
+        run_suite(suite_episodes(suite, limits), ParticipantFactories(stopped), product.parent, EpisodePace(1))
+    assert read_json(product).data["n"] == 4 and not is_stage_done(stage, product)
     product.write_text(json.dumps({"n": 0, "outcomes": {"infra_error": 6}}))
-    assert not is_done(stage, product), "servers failed for every episode"
+    assert not is_stage_done(stage, product), "servers failed for every episode"
     (tmp_path / "by_hand.yaml").write_text(yaml.safe_dump(stage))
     run_bench(load_recipe(tmp_path / "by_hand.yaml"))
-    assert is_done(stage, product)
+    assert is_stage_done(stage, product)
 
 
 INTERRUPTIBLE = """
@@ -133,15 +137,15 @@ def test_ctrl_c_ends_the_benchmark_that_runs_and_begins_no_other(tmp_path: Path)
     assert run.returncode == 130 and "start the same command again" in said
     assert children and not any(psutil.pid_exists(child) for child in children) and not (tmp_path / "later").exists()
     interrupted = recipe(tmp_path, "--bench.suites", suites)
-    stage, product = next((stage, product) for stage, product in stages(interrupted) if "expert" in product.parts)
+    stage, product = next((stage, product) for stage, product in flywheel_stages(interrupted) if "expert" in product.parts)
     assert 0 < read_json(product).data["n"] < 100000, "what was played is written"
-    assert not is_done(stage, product)
+    assert not is_stage_done(stage, product)
 
 
 def test_the_expert_works_as_it_does_for_training(tmp_path: Path) -> None:
     """The limits are those of the work that the model learnt: who reads more comes to no end."""
     shipped = load_recipe("recipes/simuhome_quickstart.yaml", ["--out", str(tmp_path)])
-    stage = next(stage for stage, product in stages(shipped) if "expert" in product.parts)
+    stage = next(stage for stage, product in flywheel_stages(shipped) if "expert" in product.parts)
     stage["bench"]["suites"][0]["count"] = 3
     assert stage["expert"] == shipped.synth.expert.model_dump() | {"mistakes": 0.0}
     for name, way, success in (("own", stage["expert"], 1.0), ("usual", None, 0.0)):
@@ -153,29 +157,35 @@ def test_nobody_is_sent_to_talk_where_nobody_can() -> None:
     homeenv, simuhome = {"world": "homeenv"}, {"world": "simuhome"}
     mixed = {"worlds": {"a": {"recipe": simuhome}, "b": {"recipe": homeenv}}}
     told = [
-        visited({"blueprints": {"recipe": tasks}})
+        can_visit_homes({"blueprints": {"recipe": tasks}})
         for tasks in (homeenv, simuhome, mixed, {"world": "gone"}, {"intents": [1]})
     ]
-    assert told == [True, False, True, False, True] and visited({})
-    assert not visited({"blueprints": {"recipe": mixed}, "bench": {"suites": [{"benchmark": "x"}, {"recipe": simuhome}]}})
+    assert told == [True, False, True, False, True] and can_visit_homes({})
+    assert not can_visit_homes(
+        {"blueprints": {"recipe": mixed}, "bench": {"suites": [{"benchmark": "x"}, {"recipe": simuhome}]}}
+    )
 
 
 def test_an_expert_that_an_earlier_version_played_stays(tmp_path: Path) -> None:
-    stage, product = next((stage, product) for stage, product in stages(recipe(tmp_path)) if "expert" in product.parts)
+    stage, product = next(
+        (stage, product) for stage, product in flywheel_stages(recipe(tmp_path)) if "expert" in product.parts
+    )
     path = stage_recipe_path(stage)
     scored(product, stage)
     path.write_text(yaml.safe_dump({key: value for key, value in stage.items() if key != "expert"}))
-    assert is_done(stage, product)
+    assert is_stage_done(stage, product)
     path.write_text(yaml.safe_dump(stage | {"expert": {"mistakes": 0.5}}))
     with pytest.raises(InputError, match="another recipe"):
-        is_done(stage, product)
+        is_stage_done(stage, product)
 
 
 def test_what_to_type_next_begins_with_what_the_shell_lacks() -> None:
     commands = [("Export the model", "homerl export runs/x --to agent")]
-    (head, *rest) = next_lines(commands, "")
+    (head, *rest) = next_commands_lines(commands, "")
     assert head == "next:" and rest == ["  homerl export runs/x --to agent   # export the model"]
-    assert next(iter([*next_lines(commands, "source .venv/bin/activate")][1:])).startswith("  source .venv/bin/activate   #")
+    assert next(iter([*next_commands_lines(commands, "source .venv/bin/activate")][1:])).startswith(
+        "  source .venv/bin/activate   #"
+    )
 
 
 def test_a_script_says_how_homerl_is_found_in_the_shell(tmp_path: Path) -> None:
@@ -232,27 +242,27 @@ def test_a_clone_that_was_moved_says_that_its_environment_was_made_elsewhere(tmp
 
 
 def test_every_stage_recipe_is_one_that_can_be_run_by_hand(tmp_path: Path) -> None:
-    for stage, _ in stages(recipe(tmp_path)):
+    for stage, _ in flywheel_stages(recipe(tmp_path)):
         path = tmp_path / "by_hand.yaml"
         path.write_text(yaml.safe_dump(stage))
         assert load_recipe(path).run == stage["run"]
 
 
 def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path: Path) -> None:
-    stage, product = next(stages(recipe(tmp_path)))
-    assert not is_done(stage, product)
+    stage, product = next(flywheel_stages(recipe(tmp_path)))
+    assert not is_stage_done(stage, product)
     make(stage, product)
-    assert is_done(stage, product)
-    assert is_done(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
-    other, _ = next(stages(recipe(tmp_path, "--synth.blueprints", "61")))
+    assert is_stage_done(stage, product)
+    assert is_stage_done(stage | {"processes": 7}, product)  # how many processes made it says nothing of what was made
+    other, _ = next(flywheel_stages(recipe(tmp_path, "--synth.blueprints", "61")))
     with pytest.raises(InputError, match="made by another recipe"):
-        is_done(other, product)
+        is_stage_done(other, product)
 
 
 def test_a_finished_flywheel_that_is_started_again_keeps_the_record_of_what_made_it(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("homerl.app.runs.launch.runner", lambda kind: lambda recipe: None)
     again = recipe(tmp_path)
-    for stage, product in stages(again):
+    for stage, product in flywheel_stages(again):
         make(stage, product)
     record = tmp_path / "run.json"
     record.write_text("made by an older commit")
@@ -266,8 +276,8 @@ def test_a_finished_flywheel_that_is_started_again_keeps_the_record_of_what_made
 @pytest.mark.parametrize("name", ["run", "läufe"])
 def test_a_flywheel_that_was_moved_goes_on(tmp_path: Path, name: str) -> None:
     """Also from a folder that is called like a key of recipes."""
-    before, now = stages(recipe(Path(name))), stages(recipe(tmp_path))
-    assert all(made_by(stored, stage) for (stored, _), (stage, _) in zip(before, now, strict=True))
+    before, now = flywheel_stages(recipe(Path(name))), flywheel_stages(recipe(tmp_path))
+    assert all(is_recipe_of_stage(stored, stage) for (stored, _), (stage, _) in zip(before, now, strict=True))
 
 
 def places(stages: Iterable[tuple[dict[str, Any], Path]]) -> list[str]:
@@ -276,71 +286,71 @@ def places(stages: Iterable[tuple[dict[str, Any], Path]]) -> list[str]:
 
 def test_what_was_made_from_a_stage_that_is_gone_is_refused(tmp_path: Path) -> None:
     """Otherwise the table compares the models of two different flywheels. Each remedy, followed, is enough."""
-    found = [*stages(recipe(tmp_path))]
+    found = [*flywheel_stages(recipe(tmp_path))]
     for stage, product in found:
         make(stage, product)
-    assert unfinished(found) == []
-    changed = [*stages(recipe(tmp_path, "--sft.max_steps", "7"))]
+    assert unfinished_stages(found) == []
+    changed = [*flywheel_stages(recipe(tmp_path, "--sft.max_steps", "7"))]
     gone = [tmp_path / "sft", tmp_path / "rlve", tmp_path / "untrained/bench"]
     with pytest.raises(InputError, match=" and ".join(map(str, gone)) + " to make it again"):
-        unfinished(changed)
+        unfinished_stages(changed)
     shutil.rmtree(gone[0])
     with pytest.raises(InputError, match=f"rlve/model was made from .*\n.* delete {gone[1]} and {gone[2]} too"):
-        unfinished(found)
+        unfinished_stages(found)
     shutil.rmtree(gone[1])
     (gone[1] / "checkpoints").mkdir(parents=True)
     with pytest.raises(InputError, match=f"rlve/checkpoints was made from .*\n.* delete {gone[1]} and {gone[2]} too"):
-        unfinished(changed)
+        unfinished_stages(changed)
     for folder in gone[1:]:
         shutil.rmtree(folder)
-    assert places(unfinished(changed)) == ["sft sft", "rlve rlve", "bench untrained", "bench sft", "bench rlve"]
+    assert places(unfinished_stages(changed)) == ["sft sft", "rlve rlve", "bench untrained", "bench sft", "bench rlve"]
 
 
 def test_a_synthesis_that_lost_blueprints_is_made_again_before_anything_is_trained_on_it(tmp_path: Path) -> None:
-    found = [*stages(recipe(tmp_path))]
+    found = [*flywheel_stages(recipe(tmp_path))]
     (stage, product), (sft, model) = found[:2]
     make(stage, product)
-    assert places(unfinished(found))[0] == "sft sft"
+    assert places(unfinished_stages(found))[0] == "sft sft"
     synthesised(product, infra_error=3)
-    assert places(unfinished(found))[0] == "synth synth"
-    with pytest.raises(Stopped, match="servers failed for 3 blueprints") as stopped:
-        require_product(stage, product)
+    assert places(unfinished_stages(found))[0] == "synth synth"
+    with pytest.raises(RunStopped, match="servers failed for 3 blueprints") as stopped:
+        require_stage_product(stage, product)
     assert stopped.value.code == 4
     make(sft, model)  # as an earlier version did
-    assert places(unfinished(found))[0] == "rlve rlve"
+    assert places(unfinished_stages(found))[0] == "rlve rlve"
     shutil.rmtree(model)
     synthesised(product, trajectories=0)
-    assert places(unfinished(found))[0] == "synth synth", "nothing was made"
+    assert places(unfinished_stages(found))[0] == "synth synth", "nothing was made"
 
 
 @pytest.mark.parametrize("launcher", ["python", pytest.param("two ranks", marks=pytest.mark.long)])
 def test_a_flywheel_ends_with_the_code_of_the_stage_that_failed(tmp_path: Path, launcher: str) -> None:
     """Also if torchrun, which turns every failure into code 1, started the stage."""
     hopeless = ("--synth.blueprints", "2", "--synth.curriculum", "[]", "--synth.recipe.intents", "[3, 3]")
-    stage, product = next(stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1", "--processes", "1")))
+    stage, product = next(flywheel_stages(recipe(tmp_path, *hopeless, "--synth.limits.turns", "1", "--processes", "1")))
     with pytest.raises(StageFailed, match="stage synth ended with code 4\n.*the same command") as failed:
         run_stage(stage, LAUNCHERS.get(launcher, [sys.executable]))
-    assert ending(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
-    assert product.exists() and not is_done(stage, product), "nothing was made"
+    assert ending_for_error(failed.value).code == 4 and not list(tmp_path.glob("**/*.exit_code"))
+    assert product.exists() and not is_stage_done(stage, product), "nothing was made"
 
 
 def test_a_product_of_a_version_that_lacked_a_key_is_kept(tmp_path: Path) -> None:
-    *_, (stage, product) = stages(recipe(tmp_path))
+    *_, (stage, product) = flywheel_stages(recipe(tmp_path))
     scored(product, stage)
     (suite,) = stage["bench"]["suites"]
     earlier = stage | {"bench": stage["bench"] | {"suites": [{key: suite[key] for key in suite if key != "setting"}]}}
     stage_recipe_path(stage).write_text(yaml.safe_dump(earlier))
-    assert is_done(stage, product)
+    assert is_stage_done(stage, product)
     with pytest.raises(InputError, match=f"delete {product.parents[1]} to"):  # and never the folder of the model
-        is_done(stage | {"seed": 7}, product)
+        is_stage_done(stage | {"seed": 7}, product)
 
 
 def test_the_untrained_model_may_play_fewer_tasks(tmp_path: Path) -> None:
-    *_, (untrained, product), (sft, _), (rlve, _) = stages(recipe(tmp_path, "--untrained_tasks", "3"))
+    *_, (untrained, product), (sft, _), (rlve, _) = flywheel_stages(recipe(tmp_path, "--untrained_tasks", "3"))
     counts = [[suite["count"] for suite in stage["bench"]["suites"]] for stage in (untrained, sft, rlve)]
     assert counts[0] == [3] and counts[1] == counts[2] and counts[1][0] > 3
     assert product.parts[-4] == "untrained"
-    *_, (whole, _), _, _ = stages(recipe(tmp_path, "--untrained_tasks", "10000"))
+    *_, (whole, _), _, _ = flywheel_stages(recipe(tmp_path, "--untrained_tasks", "10000"))
     assert whole["bench"] == rlve["bench"]
 
 
@@ -356,7 +366,7 @@ def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: p
 def finished(out: Path, *overrides: str) -> FlywheelRecipe:
     """A run's folder with all stages done, but for RLVE."""
     made = recipe(out, *overrides)
-    for stage, product in stages(made):
+    for stage, product in flywheel_stages(made):
         if not {"rlve"} & set(product.relative_to(out).parts):
             make(stage, product)
     return made
@@ -365,16 +375,18 @@ def finished(out: Path, *overrides: str) -> FlywheelRecipe:
 def test_a_flywheel_takes_the_stages_that_it_would_make_alike(tmp_path: Path, capsys) -> None:
     finished(tmp_path / "first")
     second = recipe(tmp_path / "second", "--rlve.credit", "trajectory")
-    take(second, [*stages(second)], tmp_path / "first")
+    take_finished_stages(second, [*flywheel_stages(second)], tmp_path / "first")
     assert "synth, sft, untrained, expert" in capsys.readouterr().out
-    todo = [product.relative_to(tmp_path / "second").as_posix() for _, product in unfinished([*stages(second)])]
+    todo = [
+        product.relative_to(tmp_path / "second").as_posix() for _, product in unfinished_stages([*flywheel_stages(second)])
+    ]
     assert todo == ["rlve/model", "rlve/bench/heldout/score.json"]
 
 
 def test_it_takes_no_sft_that_another_recipe_made(tmp_path: Path) -> None:
     finished(tmp_path / "first")
     second = recipe(tmp_path / "second", "--sft.learning_rate", "1e-5")
-    take(second, [*stages(second)], tmp_path / "first")
+    take_finished_stages(second, [*flywheel_stages(second)], tmp_path / "first")
     assert {path.name for path in (tmp_path / "second").iterdir()} == {"synth", "expert"}
 
 
@@ -382,7 +394,7 @@ def test_another_synthesis_is_refused_with_the_keys_that_differ(tmp_path: Path) 
     finished(tmp_path / "first")
     second = recipe(tmp_path / "second", "--synth.blueprints", "61")
     with pytest.raises(InputError, match=r"not that of the recipe: synth\.blueprints\n"):
-        take(second, [*stages(second)], tmp_path / "first")
+        take_finished_stages(second, [*flywheel_stages(second)], tmp_path / "first")
     assert not (tmp_path / "second").exists()
 
 
@@ -404,9 +416,9 @@ def test_rlve_starts_at_the_sft_of_a_run_and_sft_at_its_synthesis(tmp_path: Path
 
 
 def test_a_flywheel_that_goes_on_says_what_it_kept(tmp_path: Path) -> None:
-    found = [*stages(finished(tmp_path))]
-    todo = unfinished(found)
-    (line,) = kept_lines([stage for stage in found if stage not in todo], todo)
+    found = [*flywheel_stages(finished(tmp_path))]
+    todo = unfinished_stages(found)
+    (line,) = kept_stages_lines([stage for stage in found if stage not in todo], todo)
     assert line.startswith("kept from an earlier start: synth, sft, the benchmark of expert")
     assert line.endswith("to do: rlve, the benchmark of rlve")
-    assert not [*kept_lines([], todo)] and not [*kept_lines(found, [])]
+    assert not [*kept_stages_lines([], todo)] and not [*kept_stages_lines(found, [])]

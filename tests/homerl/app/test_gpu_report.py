@@ -208,12 +208,12 @@ def profiled(adapters: bool, checkpointing: bool = False, compiled: bool = False
     ids = torch.arange(TOKENS)[None]
     layers = CompiledLayers(model, "aot_eager_decomp_partition") if compiled else None
     if layers:
-        with layers.running():
+        with layers.run_compiled():
             model(ids, labels=ids).loss.backward()  # compiles
     settings = _ExperimentalConfig(profile_all_threads=True)
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with (
-        layers.running() if layers else nullcontext(),
+        layers.run_compiled() if layers else nullcontext(),
         annotated(model),
         torch.profiler.profile(activities=cpu, record_shapes=True, experimental_config=settings) as profiler,
     ):

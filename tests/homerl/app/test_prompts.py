@@ -13,32 +13,32 @@ from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
 from homerl.app.runs.checks import prompts
-from homerl.app.runs.checks.prompts import Size, measure, tokens_of_device
+from homerl.app.runs.checks.prompts import PromptSize, measure_prompts, tokens_per_device
 from homerl.app.runs.launch import main
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.host.recipe.base import Base
-from homerl.models.policy.chat_format import format_of
+from homerl.host.recipe.base import BaseRecipe
+from homerl.models.policy.chat_format import chat_format_of
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.rewards.composite import RewardWeights
-from homerl.train.common import load_tokenizer
-from homerl.train.data.rollout import Player
-from homerl.worlds.registry import default_world, make_blueprint
+from homerl.train.common import load_chat_tokenizer
+from homerl.train.data.rollout import RolloutPlayer
+from homerl.worlds.registry import default_world, make_blueprint_of_seed
 
 ROOT = Path(__file__).parents[3]
 SCRATCH = {"hidden_size": 16, "layers": 1, "heads": 1, "kv_heads": 1, "head_dim": 16, "intermediate_size": 16}
 
 
 @pytest.fixture
-def made(tmp_path, task, monkeypatch) -> Callable[..., Base]:
+def made(tmp_path, task, monkeypatch) -> Callable[..., BaseRecipe]:
     """A recipe, `r.yaml` in the current folder, with the sections that are given."""
     monkeypatch.chdir(tmp_path)
     blueprints = task.model_dump(mode="json", exclude_defaults=True)
 
-    def make(run: str, **sections: Any) -> Base:
+    def make(run: str, **sections: Any) -> BaseRecipe:
         data: dict[str, Any] = {"homerl": 1, "run": run, "cpu": True, "out": "run", "wandb": {"mode": "disabled"}}
         if run in ("rlve", "flywheel"):
             data["blueprints"] = {"recipe": blueprints, "count": 24}
@@ -53,14 +53,18 @@ def made(tmp_path, task, monkeypatch) -> Callable[..., Base]:
     return make
 
 
-def measured(recipe: Base) -> list[str]:
-    return [found.line for found in measure(recipe, "r.yaml")]
+def measured(recipe: BaseRecipe) -> list[str]:
+    return [found.line for found in measure_prompts(recipe, "r.yaml")]
 
 
 def test_a_first_prompt_is_as_long_as_the_policy_reads_it(made, tiny, task):
     recipe = made("rlve", model={"name": str(tiny)})
-    player = Player(None, load_tokenizer(str(tiny)), lambda seed: ScriptedUser(0), EpisodeLimits(), RewardWeights(), 1)
-    played = player.play([make_blueprint(task, "train", 1_000_000 + number) for number in range(24)], range(24))
+    player = RolloutPlayer(
+        None, load_chat_tokenizer(str(tiny)), lambda seed: ScriptedUser(0), EpisodeLimits(), RewardWeights(), 1
+    )
+    played = player.play_blueprints(
+        [make_blueprint_of_seed(task, "train", 1_000_000 + number) for number in range(24)], range(24)
+    )
     longest = max(int(rollout.trajectory.fault.reason.split()[4]) for rollout in played)
     [line] = measured(recipe)
     assert line.startswith(f"blueprints.recipe: the first prompts of 24 blueprints have up to {longest} tokens (")
@@ -69,7 +73,7 @@ def test_a_first_prompt_is_as_long_as_the_policy_reads_it(made, tiny, task):
     with pytest.raises(
         InputError, match=rf"^r.yaml: blueprints.recipe: a first prompt has {longest} tokens, and rlve.max_epi"
     ):
-        measure(made("rlve", model={"name": str(tiny)}, rlve={"max_episode_tokens": longest}), "r.yaml")
+        measure_prompts(made("rlve", model={"name": str(tiny)}, rlve={"max_episode_tokens": longest}), "r.yaml")
 
 
 def test_a_model_that_takes_less_is_named(made, tiny, tmp_path):
@@ -78,8 +82,8 @@ def test_a_model_that_takes_less_is_named(made, tiny, tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 40}))
     with pytest.raises(InputError, match=r"and model.name is 40\ntake a model with a longer context, or take fewer devices"):
-        measure(made("rlve", model={"name": str(tmp_path)}), "r.yaml")
-    [found] = measure(made("bench", model={"name": str(tmp_path)}, bench={"suites": [{"count": 4}]}), "r.yaml")
+        measure_prompts(made("rlve", model={"name": str(tmp_path)}), "r.yaml")
+    [found] = measure_prompts(made("bench", model={"name": str(tmp_path)}, bench={"suites": [{"count": 4}]}), "r.yaml")
     assert found.warns and "model.name 40 leaves 0" in found.line  # what the model cannot take is its failure
 
 
@@ -87,7 +91,7 @@ def test_dialogues_that_sft_would_refuse_are_refused_before_they_are_made(made, 
     with pytest.raises(
         InputError, match=r"^r.yaml: synth.recipe: a dialogue of the expert has about \d+ tokens, and sft.max"
     ):
-        measure(made("flywheel", sft={"max_length": 150}), "r.yaml")
+        measure_prompts(made("flywheel", sft={"max_length": 150}), "r.yaml")
     agent = {"model": "m", "url": "http://127.0.0.1:9"}
     lines = measured(made("flywheel", sft={"max_length": 150}, synth={"agent": agent}))
     assert "sft.max_length 150 leaves" in lines[0]  # a chat model says other things
@@ -145,7 +149,7 @@ def test_prompts_in_a_models_own_template_are_measured(made, tiny, rows, tmp_pat
     )
     tokenizer.save_pretrained(tmp_path / "own")
     (tmp_path / "own/config.json").write_bytes((tiny / "config.json").read_bytes())
-    assert format_of(load_tokenizer(str(tmp_path / "own"))).own
+    assert chat_format_of(load_chat_tokenizer(str(tmp_path / "own"))).own
     [line] = measured(made("rlve", model={"name": "./own"}))
     assert "of tools" in line and int(line.split("take up to ")[1].split(";")[0]) > 0
 
@@ -169,8 +173,8 @@ def test_the_check_prints_what_was_measured(made, tiny):
     assert "\nprompts: blueprints.recipe: the first prompts of 24 blueprints have up to" in done.output
 
 
-def sizes(*pairs: tuple[int | None, int]) -> list[Size]:
-    return [Size(prompt=told + 10, tools=0, told=told, whole=told + 50, devices=devices) for devices, told in pairs]
+def sizes(*pairs: tuple[int | None, int]) -> list[PromptSize]:
+    return [PromptSize(prompt=told + 10, tools=0, told=told, whole=told + 50, devices=devices) for devices, told in pairs]
 
 
 @pytest.mark.parametrize(
@@ -183,4 +187,4 @@ def sizes(*pairs: tuple[int | None, int]) -> list[Size]:
     ],
 )
 def test_the_tokens_of_a_device(some, each):
-    assert tokens_of_device(some) == pytest.approx(each)
+    assert tokens_per_device(some) == pytest.approx(each)

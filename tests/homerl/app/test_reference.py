@@ -10,20 +10,27 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from homerl.app.manual.reference import anchor, find_sections, reference, said
-from homerl.app.manual.schema import PARTIAL, definitions, name_of, recipe_schema, refs, write_recipe_schema
+from homerl.app.manual.reference import describe_schema, find_sections, heading_anchor, render_reference
+from homerl.app.manual.schema import (
+    PARTIAL,
+    build_recipe_schema,
+    definition_name,
+    referenced_models,
+    schema_definitions,
+    write_recipe_schema,
+)
 from homerl.app.runs.recipe import KINDS, load_recipe, recipe_data
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.intents import families
-from homerl.host.recipe.base import Base
-from homerl.host.recipe.load import load
-from homerl.worlds.registry import worlds
+from homerl.envs.homeenv.tasks.intents import intent_families
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.recipe.load import load_recipe_document
+from homerl.worlds.registry import known_worlds
 
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 SENTENCE = re.compile(r"[A-Z`].*\.", re.S)
-VALID = Draft202012Validator(recipe_schema())
+VALID = Draft202012Validator(build_recipe_schema())
 
 
 def plain(data: Any) -> Any:
@@ -34,7 +41,7 @@ def plain(data: Any) -> Any:
 
 
 def test_the_page_is_that_of_the_code() -> None:
-    same = (ROOT / "docs/reference.md").read_text("utf-8") == reference()
+    same = (ROOT / "docs/reference.md").read_text("utf-8") == render_reference()
     assert same, "docs/reference.md is of other code. Run: ./scripts/regenerate"
 
 
@@ -47,15 +54,15 @@ def test_the_schema_is_that_of_the_code(tmp_path: Path) -> None:
 # What they say
 
 
-@pytest.mark.parametrize("model", sorted(definitions()))
+@pytest.mark.parametrize("model", sorted(schema_definitions()))
 def test_every_key_is_described_by_a_sentence(model: str) -> None:
-    keys = definitions()[model]["properties"]
-    assert [key for key, schema in keys.items() if not SENTENCE.fullmatch(said(schema))] == []
+    keys = schema_definitions()[model]["properties"]
+    assert [key for key, schema in keys.items() if not SENTENCE.fullmatch(describe_schema(schema))] == []
 
 
-@pytest.mark.parametrize("model", sorted(definitions()))
+@pytest.mark.parametrize("model", sorted(schema_definitions()))
 def test_every_section_is_described_by_a_sentence(model: str) -> None:
-    assert SENTENCE.fullmatch(said(definitions()[model]))
+    assert SENTENCE.fullmatch(describe_schema(schema_definitions()[model]))
 
 
 def stands(key: str, text: str) -> bool:
@@ -64,66 +71,66 @@ def stands(key: str, text: str) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_names_its_keys(kind: str) -> None:
-    (line,) = re.findall(rf"^- `{kind}`: .* Its keys: (.*)\.$", reference(), re.M)
-    keys = set(definitions()[name_of(KINDS[kind])]["properties"]) - {*Base.model_fields, "run"}
+    (line,) = re.findall(rf"^- `{kind}`: .* Its keys: (.*)\.$", render_reference(), re.M)
+    keys = set(schema_definitions()[definition_name(KINDS[kind])]["properties"]) - {*BaseRecipe.model_fields, "run"}
     assert set(re.findall(r"`(\w+)`", line)) == keys
 
 
 @pytest.mark.parametrize("model", find_sections())
 def test_every_key_stands_once_in_its_section_or_in_one_that_this_links_to(model: str) -> None:
-    parts = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", reference(), flags=re.M)}
+    parts = {part.partition("\n")[0]: part for part in re.split(r"^#+ ", render_reference(), flags=re.M)}
     section = find_sections()[model]
-    own = parts[section.title]
-    others = [part for title, part in parts.items() if f"](#{anchor(title)})" in own and title.startswith("Keys of")]
-    for key in definitions()[model]["properties"]:
-        path = f"{section.path}.{key}".lstrip(".")
+    own = parts[section.heading_text]
+    others = [part for title, part in parts.items() if f"](#{heading_anchor(title)})" in own and title.startswith("Keys of")]
+    for key in schema_definitions()[model]["properties"]:
+        path = f"{section.key_path}.{key}".lstrip(".")
         assert stands(path, own) + sum(stands(key, other) for other in others) == 1, (model, key)
 
 
 def test_sections_that_share_keys_say_their_own_defaults() -> None:
-    page = reference()
+    page = render_reference()
     shared, rlve = page[page.index("### Keys of `sft` and `rlve`") :], page[page.index("\n### `rlve`\n") :]
     assert "\n- `learning_rate: 1e-05`: " in shared and "with `learning_rate: 1e-06`." in rlve.split("\n\n")[1]
 
 
 def test_a_section_stands_once() -> None:
-    titles = re.findall(r"^#+ .*$", reference(), re.M)
+    titles = re.findall(r"^#+ .*$", render_reference(), re.M)
     assert len(set(titles)) == len(titles)
 
 
 def test_every_world_has_its_section_and_links_lead_to_headings() -> None:
-    page = reference()
+    page = render_reference()
     titles = [line.lstrip("# ") for line in page.splitlines() if line.startswith("#")]
     links = set(re.findall(r"\]\(#([^)]*)\)", page))
-    assert links <= {anchor(title) for title in titles} and len(links) > 20
-    assert all(f"World {name}" in titles for name in worlds())
+    assert links <= {heading_anchor(title) for title in titles} and len(links) > 20
+    assert all(f"World {name}" in titles for name in known_worlds())
 
 
 def test_the_families_that_the_reference_names_are_those_that_there_are() -> None:
     said = BlueprintRecipe.model_json_schema()["properties"]["families"]["description"]
-    assert said in reference() and set(re.findall(r"`(\w+)`", said)) == set(families())
+    assert said in render_reference() and set(re.findall(r"`(\w+)`", said)) == set(intent_families())
 
 
 # What the schema allows
 
 
 def test_it_is_a_schema_that_needs_no_other_file() -> None:
-    schema = recipe_schema()
+    schema = build_recipe_schema()
     Draft202012Validator.check_schema(schema)
-    assert refs(schema) == set(schema["$defs"])
+    assert referenced_models(schema) == set(schema["$defs"])
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_shipped_recipes_are_valid_as_they_stand_and_whole(path: Path) -> None:
     VALID.validate(plain(read_yaml(path).data))
-    VALID.validate(plain(load(path)[0]))
+    VALID.validate(plain(load_recipe_document(path)[0]))
     VALID.validate(plain(recipe_data(load_recipe(path))))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_shipped_recipes_name_the_schema_to_editors(path: Path) -> None:
     named = path.read_text("utf-8").splitlines()[0].removeprefix("# yaml-language-server: $schema=")
-    assert json.loads((path.parent / named).read_text("utf-8"))["$id"] == recipe_schema()["$id"]
+    assert json.loads((path.parent / named).read_text("utf-8"))["$id"] == build_recipe_schema()["$id"]
 
 
 @pytest.mark.parametrize("name", ["mine.yaml", "runs/x/recipe.yaml"])
@@ -173,5 +180,5 @@ def test_it_refuses_what_recipes_refuse(wrong: dict[str, Any], tmp_path: Path) -
 
 def test_what_extends_needs_a_twin_of_a_model_only_where_it_may_leave_something_out() -> None:
     """Or the schema would be twice as long."""
-    twins = {name.removeprefix(PARTIAL) for name in recipe_schema()["$defs"] if name.startswith(PARTIAL)}
+    twins = {name.removeprefix(PARTIAL) for name in build_recipe_schema()["$defs"] if name.startswith(PARTIAL)}
     assert {"ServeSettings", "UserSettings"} <= twins and not twins & {"RLVESettings", "BlueprintRecipe", "EpisodeLimits"}

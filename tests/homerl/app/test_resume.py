@@ -28,7 +28,7 @@ from launches import (
 )
 
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.runner import Heldout, Pace, ParticipantFactories, run_suite
+from homerl.bench.runner import EpisodePace, HeldoutSuite, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
@@ -239,7 +239,9 @@ def test_twenty_kills_at_random_moments(rlve, tmp_path, ranks):
 def play_suite(out: Path, count: int, begun: list[int], steps: int = 12, identity: str = "a") -> dict[str, Any]:
     suite = SuiteSettings(count=count, recipe=BlueprintRecipe(intents=(1, 1)))
     factories = ParticipantFactories(lambda: Expert(mistakes=0.6), identity=identity)
-    return run_suite(Heldout(suite, EpisodeLimits(steps=steps)), factories, out, Pace(at_once=3, begin=begun.append))
+    return run_suite(
+        HeldoutSuite(suite, EpisodeLimits(steps=steps)), factories, out, EpisodePace(at_once=3, begin=begun.append)
+    )
 
 
 def test_a_benchmark_goes_on_where_it_was_killed(tmp_path):

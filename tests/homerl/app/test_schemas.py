@@ -19,16 +19,16 @@ from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.play.faults import InfraError
 from homerl.play.loop import User, play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import JSON_COLUMNS, to_row
-from homerl.report.cards.schemas import file_name, schemas, write_schemas
+from homerl.play.trajectory import JSON_COLUMNS, trajectory_to_row
+from homerl.report.cards.schemas import build_json_schemas, schema_file_name, write_json_schemas
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
-REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in schemas().items())
+REGISTRY = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in build_json_schemas().items())
 
 
 def validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator(schemas()[file_name(kind)], registry=REGISTRY)
+    return Draft202012Validator(build_json_schemas()[schema_file_name(kind)], registry=REGISTRY)
 
 
 def faulty_data() -> dict:
@@ -43,9 +43,9 @@ def faulty_data() -> dict:
 
 def trajectory_data(recipe=BlueprintRecipe(), user: User = ScriptedUser(0)) -> dict:
     """A trajectory as it is stored, its JSON columns opened."""
-    blueprint = make_blueprint(recipe, "train", 3)
+    blueprint = make_blueprint_of_seed(recipe, "train", 3)
     expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), 0)
-    row = to_row(asyncio.run(play(begin(blueprint), expert, user)))
+    row = trajectory_to_row(asyncio.run(play(begin_episode(blueprint), expert, user)))
     opened = (*JSON_COLUMNS, "fault")
     data = {key: json.loads(value) if key in opened else value for key, value in row.items() if key != "id"}
     return json.loads(json.dumps(data))
@@ -60,7 +60,7 @@ def home_data() -> dict:
 
 def test_what_is_written_is_valid():
     validator("home").validate(home_data())
-    blueprint = make_blueprint(BlueprintRecipe(), "heldout", 5)
+    blueprint = make_blueprint_of_seed(BlueprintRecipe(), "heldout", 5)
     validator("blueprint").validate(json.loads(blueprint.model_dump_json()))
     validator("trajectory").validate(trajectory_data())
     validator("trajectory").validate(faulty := faulty_data())
@@ -97,6 +97,6 @@ def test_what_is_wrong_is_not(kind, change):
 def test_the_shipped_schemas_are_those_of_the_code(tmp_path: Path):
     """A change of a model is a change of its format: raise the version before you write the files anew."""
     shipped = Path(__file__).parents[3] / "docs" / "schemas"
-    written = (*write_schemas(tmp_path), write_recipe_schema(tmp_path))
+    written = (*write_json_schemas(tmp_path), write_recipe_schema(tmp_path))
     same = {p.name: p.read_text("utf-8") for p in written} == {p.name: p.read_text("utf-8") for p in shipped.iterdir()}
     assert same, "docs/schemas is of other code. Run: ./scripts/regenerate"

@@ -23,9 +23,9 @@ import pytest
 from running import running
 from tiny_agent import TOOLS, make_agent, prompts
 
-from homerl.app.served.agents import Loaded, loaded, served_model
+from homerl.app.served.agents import LoadedModel, find_served_model, load_local_model
 from homerl.app.served.server import ModelServer
-from homerl.host.web.address import Address
+from homerl.host.web.address import ServerAddress
 from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.policy.policy import Sample
@@ -47,7 +47,9 @@ def model(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def port(model: Path) -> Iterator[int]:
-    with running(ModelServer(loaded(str(model), cpu=True), Address(), max_tokens=60).app()) as port:
+    with running(
+        ModelServer(load_local_model(str(model), cpu=True), ServerAddress(), max_tokens=60).build_server_app()
+    ) as port:
         yield port
 
 
@@ -67,12 +69,12 @@ def plain(reply: Reply) -> tuple[str, list[dict[str, Any]], str | None]:
 
 
 def test_over_http_a_model_says_what_it_says_from_its_folder(model: Path, port: int) -> None:
-    local, endpoint = loaded(str(model), cpu=True), Endpoint([url(port)], served_model(url(port)))
+    local, endpoint = load_local_model(str(model), cpu=True), Endpoint([url(port)], find_served_model(url(port)))
     most = 60 if model.name == "model" else 8  # an untrained model does not know when to stop
     calls = 0
     for messages in prompts():
         observation = Observation("x", tuple(messages), tuple(TOOLS))
-        here = said(local.agents(most)(), observation)
+        here = said(local.make_agents(most)(), observation)
         there = said(LLMAgent(endpoint, 0.0, most), observation)
         assert plain(there) == plain(here) and there.tokens == here.tokens and there.prompt_tokens > 40
         calls += len(there.message.get("tool_calls") or ())
@@ -104,11 +106,11 @@ class Scripted:
 
 @pytest.mark.parametrize("text", ["It is on.", CALL, f"I look.\n{CALL}\n{CALL}", "", CUT, "<tool_call>"])
 def test_words_calls_and_what_is_malformed_arrive_as_they_were_written(tokenizer: Any, text: str) -> None:
-    model = Loaded("scripted", Scripted(tokenizer, text), tokenizer)  # type: ignore[arg-type]
+    model = LoadedModel("scripted", Scripted(tokenizer, text), tokenizer)  # type: ignore[arg-type]
     observation = Observation("x", tuple(prompts()[0]), tuple(TOOLS))
-    with running(ModelServer(model, Address()).app()) as port:
+    with running(ModelServer(model, ServerAddress()).build_server_app()) as port:
         there = said(LLMAgent(Endpoint([url(port)], "scripted"), 0.0, 60), observation)
-    assert plain(there) == plain(said(model.agents(60)(), observation))
+    assert plain(there) == plain(said(model.make_agents(60)(), observation))
     assert len(there.message.get("tool_calls") or ()) == text.count("</tool_call>")
     assert bool(there.malformed) == (text in (CUT, "<tool_call>"))
 
@@ -185,9 +187,9 @@ GOOD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def short(folder: Path) -> Loaded:
+def short(folder: Path) -> LoadedModel:
     """A model that takes few tokens."""
-    model = loaded(str(folder), cpu=True)
+    model = load_local_model(str(folder), cpu=True)
     model.engine.engine.model.config.max_position_embeddings = 300
     return model
 
@@ -213,7 +215,7 @@ def put(body: Any, path: tuple[Any, ...], value: Any) -> Any:
     "step", [4, pytest.param(1, marks=pytest.mark.long)]
 )  # by 4, each value is in a fourth of the places
 def test_no_request_however_odd_is_a_fault_of_the_server(tiny: Path, caplog: pytest.LogCaptureFixture, step: int) -> None:
-    with running(ModelServer(short(tiny), Address(), max_tokens=2).app()) as port:
+    with running(ModelServer(short(tiny), ServerAddress(), max_tokens=2).build_server_app()) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=200)
         for path, value in islice(product(places(GOOD), JUNK), 0, None, step):
             status, answer = post(port, put(GOOD, path, value), connection)
@@ -264,7 +266,7 @@ def test_a_temperature_next_to_nothing_is_refused(port: int, temperature: float)
 
 
 def test_an_answer_is_never_longer_than_the_model_takes(tiny: Path) -> None:
-    with running(ModelServer(short(tiny), Address()).app()) as port:
+    with running(ModelServer(short(tiny), ServerAddress()).build_server_app()) as port:
         status, answer = post(port, {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 10**30})
     assert status == 200 and answer["usage"]["completion_tokens"] <= 300
 
@@ -273,10 +275,10 @@ STRICT = "{{ raise_exception('roles must alternate') if messages|length > 1 }}{{
 
 
 def test_what_a_models_own_template_does_not_take_is_refused_in_its_words(tiny: Path) -> None:
-    model = loaded(str(tiny), cpu=True)
+    model = load_local_model(str(tiny), cpu=True)
     model.tokenizer.chat_template = STRICT
     said = {"role": "user", "content": "hi"}
-    with running(ModelServer(model, Address(), max_tokens=2).app()) as port:
+    with running(ModelServer(model, ServerAddress(), max_tokens=2).build_server_app()) as port:
         assert post(port, {"messages": [said]})[0] == 200
         status, answer = post(port, {"messages": [said, said]})
     assert status == 400 and answer["error"]["message"] == "roles must alternate"
@@ -300,7 +302,7 @@ def test_the_command_serves_until_it_is_stopped(learnt: Path) -> None:
     try:
         assert server.stdout is not None
         found = re.search(r"http://127.0.0.1:\d+/v1", server.stdout.readline())
-        assert found and served_model(found[0]).startswith("learnt")
+        assert found and find_served_model(found[0]).startswith("learnt")
         server.send_signal(signal.SIGINT)
         rest, _ = server.communicate(timeout=200)
         assert "Traceback" not in rest and server.returncode == 0

@@ -20,7 +20,14 @@ from scripted_server import ScriptedServer
 from homerl.app.runs.checks.preflight import check_machine
 from homerl.app.runs.recipe import SERVED_ROLES, role_settings
 from homerl.envs.core.documents import InputError
-from homerl.models.endpoint.serve import ServerFailed, is_reachable, models, served, vllm_command, wait_until_ready
+from homerl.models.endpoint.serve import (
+    ServerFailed,
+    is_reachable,
+    list_served_models,
+    serve_endpoint,
+    vllm_command,
+    wait_until_ready,
+)
 from homerl.models.endpoint.settings import ServeSettings, UserSettings
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVERecipe
@@ -105,15 +112,15 @@ def test_the_command_is_what_the_recipe_says():
 
 def test_a_slow_start_is_waited_for_and_all_is_stopped_at_the_end(tmp_path, port, monkeypatch):
     monkeypatch.setenv("SLOW", "1")
-    with served(settings(port), tmp_path / "log") as (urls, model):
+    with serve_endpoint(settings(port), tmp_path / "log") as (urls, model):
         assert len(left(port)) == 3
-        assert models(urls[0]) == ["scripted"] and model == "scripted"
+        assert list_served_models(urls[0]) == ["scripted"] and model == "scripted"
     assert wait_for(lambda: not left(port), 5) and "on 2,3" in (tmp_path / "log").read_text()
 
 
 def test_a_crash_at_the_start_is_told_with_the_end_of_the_log(tmp_path, port, monkeypatch):
     monkeypatch.setenv("CRASH", "1")
-    with pytest.raises(ServerFailed) as found, served(settings(port), tmp_path / "log"):
+    with pytest.raises(ServerFailed) as found, serve_endpoint(settings(port), tmp_path / "log"):
         pass
     assert "code 1" in str(found.value) and str(found.value).endswith("\n  out of memory")
 
@@ -122,7 +129,7 @@ def test_a_start_that_takes_too_long_is_an_error_and_leaves_nothing(tmp_path, po
     monkeypatch.setenv("SLOW", "60")
     with (
         pytest.raises(ServerFailed, match="did not answer within 3 s"),
-        served(settings(port, start_seconds=3), tmp_path / "log"),
+        serve_endpoint(settings(port, start_seconds=3), tmp_path / "log"),
     ):
         pass
     assert wait_for(lambda: not left(port), 5)
@@ -130,14 +137,14 @@ def test_a_start_that_takes_too_long_is_an_error_and_leaves_nothing(tmp_path, po
 
 def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path, port, monkeypatch):
     monkeypatch.setenv("STUBBORN", "1")
-    with served(settings(port), tmp_path / "log"):
+    with serve_endpoint(settings(port), tmp_path / "log"):
         assert len(left(port)) == 3
     assert wait_for(lambda: not left(port), 5)
 
 
 def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port):
     begin = time.monotonic()
-    with pytest.raises(ServerFailed, match="ended with code") as found, served(settings(port), tmp_path / "log"):
+    with pytest.raises(ServerFailed, match="ended with code") as found, serve_endpoint(settings(port), tmp_path / "log"):
         [server] = [
             p
             for p in psutil.process_iter(["cmdline"])
@@ -153,22 +160,22 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
 
 def test_one_that_runs_already_is_used_and_left_alone(tmp_path):
     with ScriptedServer() as server:
-        with served(settings(server.port), tmp_path / "log") as (urls, _):
+        with serve_endpoint(settings(server.port), tmp_path / "log") as (urls, _):
             assert urls == (server.url,)
-        assert models(server.url) and not (tmp_path / "log").exists()
+        assert list_served_models(server.url) and not (tmp_path / "log").exists()
 
 
 def test_a_port_that_is_taken_is_refused(tmp_path):
     with ScriptedServer() as server:
         other = settings(server.port).model_copy(update={"model": "another"})
-        with pytest.raises(InputError, match="is taken"), served(other, tmp_path / "log"):
+        with pytest.raises(InputError, match="is taken"), serve_endpoint(other, tmp_path / "log"):
             pass
 
 
 def test_without_vllm_it_says_what_to_install(tmp_path, port, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(InputError, match=r"homerl\[gpu\]"), served(settings(port), tmp_path / "log"):
+    with pytest.raises(InputError, match=r"homerl\[gpu\]"), serve_endpoint(settings(port), tmp_path / "log"):
         pass
 
 
@@ -204,7 +211,7 @@ def command(tmp_path: Path, port: int, part: str = "user") -> subprocess.Popen:
 @pytest.mark.parametrize(("sent", "part"), [(signal.SIGINT, "user"), (signal.SIGTERM, "agent")])
 def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part):
     process = command(tmp_path, port, part)
-    assert wait_for(lambda: models(f"http://127.0.0.1:{port}/v1"))
+    assert wait_for(lambda: list_served_models(f"http://127.0.0.1:{port}/v1"))
     assert len(left(port)) == 3
     time.sleep(1)  # until it has printed
     process.send_signal(sent)
@@ -215,7 +222,7 @@ def test_the_command_serves_until_it_is_told_to_stop(tmp_path, port, sent, part)
 
 def test_nothing_outlives_an_owner_that_was_killed(tmp_path, port):
     process = command(tmp_path, port)
-    assert wait_for(lambda: models(f"http://127.0.0.1:{port}/v1"))
+    assert wait_for(lambda: list_served_models(f"http://127.0.0.1:{port}/v1"))
     assert len(left(port)) == 3
     process.kill()
     process.communicate(timeout=30)
@@ -260,13 +267,13 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
     monkeypatch.setenv("MY_KEY", "wrong")
     with pytest.raises(InputError, match=r"wants another key than \$MY_KEY"):
         wait_until_ready(keyed, None, tmp_path / "log", 60, "MY_KEY")
-    assert models(keyed) is None and is_reachable(keyed)
+    assert list_served_models(keyed) is None and is_reachable(keyed)
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
     monkeypatch.setattr("homerl.models.endpoint.serve.LIMIT", 0.5)
     begin = time.monotonic()
-    assert models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
+    assert list_served_models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize("part", SERVED_ROLES)

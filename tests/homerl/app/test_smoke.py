@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from forked import homerl
 
-from homerl.play.trajectory import from_row, read_rows
+from homerl.play.trajectory import read_rows, trajectory_from_row
 
 ROOT = Path(__file__).parents[3]
 HOMERL = [sys.executable, "-m", "homerl"]
@@ -165,7 +165,9 @@ def test_the_recipe_for_simuhome_turns_with_a_tiny_model(tiny, tmp_path):
     done = call(*LAUNCH, ROOT / "recipes/simuhome_8b.yaml", "--out", "run", *overrides, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     out = tmp_path / "run"
-    found = [from_row(row).blueprint["intents"][0]["family"] for row in read_rows(out / "synth/trajectories.jsonl")]
+    found = [
+        trajectory_from_row(row).blueprint["intents"][0]["family"] for row in read_rows(out / "synth/trajectories.jsonl")
+    ]
     assert len(set(found)) > 3
     for stage, updates in (("sft", 3), ("rlve", 2)):
         lines = [json.loads(line) for line in (out / stage / "metrics.jsonl").read_text().splitlines()]

@@ -13,12 +13,12 @@ import yaml
 from command import homerl as inside
 from forked import homerl
 
-from homerl.app.chat.run import model_and_terms
+from homerl.app.chat.run import find_model_and_terms
 from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe, recipe_data
-from homerl.app.runs.whole import made_whole
+from homerl.app.runs.whole import copy_recipe_files
 from homerl.envs.core.documents import InputError, read_json, read_yaml
-from homerl.host.recipe.place import in_place
+from homerl.host.recipe.place import relocate_recipe_paths
 
 TASKS = {"intents": [1, 1], "phrasings": 2}
 REWARD = '''"""Calm: a step makes no call."""
@@ -99,7 +99,7 @@ def test_devices_weather_and_blueprints_are_kept_too(here):
     data = {"homerl": 1, "run": "rlve", "out": "runs/mine", "model": {"name": "org/name"}}
     data |= {"blueprints": {"recipe": {"file": "tasks.jsonl"}}, "evaluation": {"recipe": {"home": home}}}
     Path("mine.yaml").write_text(yaml.safe_dump(data))
-    found = recipe_data(made_whole(load_recipe("mine.yaml")))
+    found = recipe_data(copy_recipe_files(load_recipe("mine.yaml")))
     assert found["blueprints"]["recipe"]["file"] == "runs/mine/files/tasks.jsonl"
     assert found["evaluation"]["recipe"]["home"]["catalogue"] == ["runs/mine/files/mine", "homeassistant"]
     assert Path("runs/mine/files/mine/lamp.yaml").is_file()
@@ -120,8 +120,8 @@ def test_a_start_that_was_killed_within_a_copy_is_started_again(here, monkeypatc
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(shutil, "copy2", killed)
-        made_whole(load_recipe(synthesis()))
-    made_whole(load_recipe(synthesis()))
+        copy_recipe_files(load_recipe(synthesis()))
+    copy_recipe_files(load_recipe(synthesis()))
     assert [path.name for path in Path("runs/mine/files").iterdir()] == ["home.json"]
     assert Path("runs/mine/files/home.json").read_bytes() == Path("home.json").read_bytes()
 
@@ -150,16 +150,21 @@ def test_paths_of_a_runs_own_recipe_are_those_of_now_and_others_stay(tmp_path):
         (tmp_path / run / "run.json").write_text("{}")
     (tmp_path / "a/recipe.yaml").touch()
     stage = {"out": "runs/b/sft", "data": "runs/b/synth", "model": {"name": "runs/bb/model"}}
-    found = in_place(stage, tmp_path / "a/sft/sft.yaml")
+    found = relocate_recipe_paths(stage, tmp_path / "a/sft/sft.yaml")
     assert found == {"out": f"{tmp_path}/a/sft", "data": f"{tmp_path}/a/synth", "model": {"name": "runs/bb/model"}}
     flywheel = {"out": "runs/b", "files": ["runs/b/files/home.json", "home.json"]}
-    assert in_place(flywheel, tmp_path / "a/recipe.yaml")["files"] == [f"{tmp_path}/a/files/home.json", "home.json"]
+    assert relocate_recipe_paths(flywheel, tmp_path / "a/recipe.yaml")["files"] == [
+        f"{tmp_path}/a/files/home.json",
+        "home.json",
+    ]
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone/run.json").write_text("{}")
     bench = {"run": "bench", "out": "runs/b/sft", "model": {"name": "runs/b/sft/model"}}
-    assert in_place(bench, tmp_path / "alone/bench.yaml")["model"]["name"] == f"{tmp_path}/alone/model", "a stage by itself"
+    assert relocate_recipe_paths(bench, tmp_path / "alone/bench.yaml")["model"]["name"] == f"{tmp_path}/alone/model", (
+        "a stage by itself"
+    )
     for others in ("mine.yaml", "a/mine.yaml"):  # which may stand in a run's folder
-        assert in_place(flywheel, tmp_path / others) == flywheel
+        assert relocate_recipe_paths(flywheel, tmp_path / others) == flywheel
 
 
 def test_the_terms_of_a_talk_name_the_home_of_a_moved_run(here, monkeypatch):
@@ -177,7 +182,7 @@ def test_the_terms_of_a_talk_name_the_home_of_a_moved_run(here, monkeypatch):
     (run / "sft/bench.yaml").write_text(yaml.safe_dump({"run": "bench", "out": "runs/mine/sft", "bench": bench}))
     shutil.move("runs/mine", "moved")
     monkeypatch.chdir("/")
-    _, terms = model_and_terms(here / "moved")
+    _, terms = find_model_and_terms(here / "moved")
     assert terms.recipes[""]["home"]["files"] == [f"{here}/moved/files/home.json"]
 
 

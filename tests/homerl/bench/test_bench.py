@@ -20,40 +20,47 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.app.runs.bench import episodes_of
+from homerl.app.runs.bench import suite_episodes
 from homerl.app.runs.launch import main as launch
 from homerl.app.studies.build import build_suite
-from homerl.app.studies.suite import BenchRun, Instances, run_benchmark
+from homerl.app.studies.suite import BenchRun, SuiteInstances, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
-from homerl.bench.rescore import rescore
+from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import SCOUTS, NothingScored
 from homerl.bench.score import pass_hat
-from homerl.bench.score import score as score_of
+from homerl.bench.score import score_results as score_of
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instance import Instance
-from homerl.envs.homeenv.bench.suites import SEED, SUITES, apportion, build_instances, make_instance, suite_slots
-from homerl.envs.homeenv.bench.validity import flaws
+from homerl.envs.homeenv.bench.instance import HomeInstance
+from homerl.envs.homeenv.bench.suites import (
+    SEED,
+    SUITES,
+    apportion_counts,
+    build_home_instances,
+    make_home_instance,
+    suite_slots,
+)
+from homerl.envs.homeenv.bench.validity import find_instance_flaws
 from homerl.host.processes.locks import folder_lock
-from homerl.models.endpoint.agent import as_sent
+from homerl.models.endpoint.agent import messages_to_send
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.report.pages.bench_log import figures, log_to_wandb
-from homerl.report.pages.bench_report import faults_table, tables, write_report
+from homerl.report.pages.bench_log import flatten_score, log_bench_to_wandb
+from homerl.report.pages.bench_report import bench_report_tables, faults_table, write_bench_report
 from homerl.report.pages.bench_results import BenchReport
-from homerl.worlds.registry import begin, suites
+from homerl.worlds.registry import begin_episode, known_suites
 
 ROOT = Path(__file__).parents[3]
 EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes
 
 
 @cache
-def sample(suite: str) -> tuple[Instance, ...]:
+def sample(suite: str) -> tuple[HomeInstance, ...]:
     made = SUITES[suite]
-    return tuple(make_instance(made, slot, 7) for slot in list(suite_slots(made))[:: EVERY[suite]])
+    return tuple(make_home_instance(made, slot, 7) for slot in list(suite_slots(made))[:: EVERY[suite]])
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +84,17 @@ def test_the_papers_counts():
 
 def test_shares_are_whole_and_sum_up():
     for count in range(60):
-        assert sum(apportion(count, SUITES["smh-bench"].shares).values()) == count
+        assert sum(apportion_counts(count, SUITES["smh-bench"].shares).values()) == count
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_instances_are_valid_and_reproducible(suite):
     made = SUITES[suite]
     for slot, instance in zip(list(suite_slots(made))[:: EVERY[suite]], sample(suite), strict=True):
-        assert not list(flaws(instance))
-        assert instance.id == slot.id(made) and instance.blueprint.split == "heldout"
-    again = make_instance(made, list(suite_slots(made))[EVERY[suite]], 7)
-    assert again == sample(suite)[1] and make_instance(made, list(suite_slots(made))[EVERY[suite]], 8) != again
+        assert not list(find_instance_flaws(instance))
+        assert instance.id == slot.instance_id(made) and instance.blueprint.split == "heldout"
+    again = make_home_instance(made, list(suite_slots(made))[EVERY[suite]], 7)
+    assert again == sample(suite)[1] and make_home_instance(made, list(suite_slots(made))[EVERY[suite]], 8) != again
 
 
 def test_complex_instances_of_smh_bench_share_one_home():
@@ -180,9 +187,9 @@ def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
     """Build it again (`homerl bench build`) when homes, intents or language change, and raise the version."""
     made = SUITES[suite]
     shipped, wanted = read_suite(suite), list(suite_slots(made))
-    assert [instance.id for instance in shipped] == [slot.id(made) for slot in wanted]
+    assert [instance.id for instance in shipped] == [slot.instance_id(made) for slot in wanted]
     for at in range(0, len(wanted), 211):
-        assert make_instance(made, wanted[at], SEED) == shipped[at]
+        assert make_home_instance(made, wanted[at], SEED) == shipped[at]
     sentences = [query for instance in shipped for query in instance.blueprint.intents[-1].queries]
     assert len(set(sentences)) > 0.9 * len(sentences)
 
@@ -194,7 +201,7 @@ def test_the_shipped_suite_is_what_the_default_seed_gives(suite):
 def test_the_expert_solves_all_and_nobody_nothing(suite_file, tmp_path, model, setting):
     score = run_benchmark(BenchRun(str(suite_file), model, tmp_path / "out", setting))
     assert score["n"] == len(sample("smh-bench")) and score["success"] == (1.0 if model == "expert" else 0.0)
-    assert "the same results" in rescore(tmp_path / "out")
+    assert "the same results" in rescore_run(tmp_path / "out")
 
 
 @pytest.mark.parametrize("setting", ["eia", "dr"])
@@ -202,7 +209,7 @@ def test_the_matcher_may_be_asked_first(suite_file, tmp_path, capsys, setting):
     settings = BenchRun(str(suite_file), "expert", tmp_path / "out", setting, first="hassil", limit=12)
     assert run_benchmark(settings)["n"] == 12
     assert re.search(r"hassil took \d+ of \d+ sentences", " ".join(capsys.readouterr().out.split()))
-    assert "the same results" in rescore(tmp_path / "out")
+    assert "the same results" in rescore_run(tmp_path / "out")
     with pytest.raises(InputError, match="first hassil \\(now None\\)"):
         run_benchmark(replace(settings, first=None, resume=True))
     with pytest.raises(InputError, match="--first"):
@@ -214,7 +221,7 @@ def test_keywords_and_chance_do_not_game_the_suites(suite_file, tmp_path):
     assert run_benchmark(BenchRun(str(suite_file), "keywords", tmp_path / "keywords"))["success"] < 0.5
 
 
-def script(instances: Instances) -> dict:
+def script(instances: SuiteInstances) -> dict:
     """What the expert says to every dialogue that it leads to, as a server would look it up."""
     answers = {}
 
@@ -223,19 +230,19 @@ def script(instances: Instances) -> dict:
             (reply,) = await super().consult(episode, n)
             calls = [{"id": f"call_{i}"} | call for i, call in enumerate(reply.message.get("tool_calls", ()))]
             message = reply.message | ({"tool_calls": calls} if calls else {})
-            answers[key_of(as_sent(episode.messages))] = message
+            answers[key_of(messages_to_send(episode.messages))] = message
             return [type(reply)(message)]
 
     for index in range(len(instances)):
         task = instances[index]
         seed = task.blueprint.seed
-        asyncio.run(play(begin(task.blueprint, task.limits), Teacher(), ScriptedUser(seed), seed))
+        asyncio.run(play(begin_episode(task.blueprint, task.limits), Teacher(), ScriptedUser(seed), seed))
     return answers
 
 
 @pytest.mark.parametrize("setting", ["eia", "dr"])
 def test_an_endpoint_is_scored_as_what_it_says(suite_file, tmp_path, setting):
-    instances = Instances(sample("smh-bench"), setting, 1)
+    instances = SuiteInstances(sample("smh-bench"), setting, 1)
     with ScriptedServer(answers=script(instances)) as server:
         score = run_benchmark(BenchRun(str(suite_file), server.url, tmp_path / "llm", setting))
     assert score["success"] == 1.0 and score["tokens"] >= 10 and score["prompt_tokens"] >= 100
@@ -291,7 +298,7 @@ def test_a_task_that_is_longer_than_a_served_model_takes_has_failed_unless_all_a
 def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_path, monkeypatch):
     for name, seconds in (("FIRST_WAIT", 0.01), ("REST", 0.01), ("LONGEST_REST", 0.05)):
         monkeypatch.setattr(f"homerl.models.endpoint.endpoint.{name}", seconds)
-    instances = Instances(spread_evenly(sample("smh-bench"), 8), "eia", 1)
+    instances = SuiteInstances(spread_evenly(sample("smh-bench"), 8), "eia", 1)
     out = tmp_path / "out"
     server = ScriptedServer(answers=script(instances), faults=Faults(errors=0.5, garbage=0.25, halves=0.25))
     with server:  # nothing but faults: the run ends after a few instances
@@ -301,7 +308,7 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
         faults = score.pop("faults")
         assert score == {"n": 0, "outcomes": {"infra_error": SCOUTS}}
         assert sum(faults.values()) == SCOUTS and all("server: scripted did not" in name for name in faults)
-        report = write_report(out)
+        report = write_bench_report(out)
         assert all(reason.partition(": ")[2] in text for text in (printed(report), page(out)) for reason in faults)
         with pytest.raises(InputError, match="--resume"):
             run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8))
@@ -312,8 +319,8 @@ def test_a_server_in_trouble_costs_no_score_and_resume_finishes(suite_file, tmp_
         assert run_benchmark(BenchRun(str(suite_file), server.url, out, limit=8, resume=True)) == score
         assert len(server.requests) == asked, "what was played is not played again"
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} == {Outcome.SUCCESS}
-    assert "the same results" in rescore(out)
-    assert "why episodes were left out" not in printed(write_report(out)) and "faults" not in score
+    assert "the same results" in rescore_run(out)
+    assert "why episodes were left out" not in printed(write_bench_report(out)) and "faults" not in score
 
 
 @pytest.mark.parametrize(
@@ -357,14 +364,14 @@ def printed(report) -> str:
 @pytest.mark.parametrize("limit", [3, None])
 def test_tables_fit_a_terminal_and_only_a_whole_suite_stands_beside_the_papers_figures(suite_file, tmp_path, limit):
     score = run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path, limit=limit))
-    write_report(tmp_path)
-    report = BenchReport.read(tmp_path)
+    write_bench_report(tmp_path)
+    report = BenchReport.read_folder(tmp_path)
     console = Console(width=80, file=io.StringIO(), markup=False)  # as that of the commands
-    console.print(tables(replace(report, run=report.run | {"model": "a[b]"})))
+    console.print(bench_report_tables(replace(report, run=report.run | {"model": "a[b]"})))
     text, shown = console.file.getvalue(), page(tmp_path)
     lines = text.splitlines()
     assert any("SO: structured output" in line for line in lines)
-    _, rows = report.printed()
+    _, rows = report.printed_figures()
     for row in rows:
         (line,) = (line for line in lines if f" {row['model']} " in line)
         assert line.count(".") >= len(row["categories"]) + 1, "all its figures on one line"
@@ -392,7 +399,7 @@ def test_the_most_frequent_reasons_are_named_first():
     rows += [{"outcome": "infra_error"}]  # of a run before faults were stored
     score = score_of(rows)
     assert score["faults"]["user: leak"] == 7 and len(score["faults"]) == 9
-    first, *_ = BenchReport(Path(), {"model": "m", "setting": "eia", "suite": "s"}, score, tuple(rows)).faults
+    first, *_ = BenchReport(Path(), {"model": "m", "setting": "eia", "suite": "s"}, score, tuple(rows)).fault_counts
     assert first == ("user", "leak", 7)
     text = printed(faults_table(BenchReport(Path(), {}, score, tuple(rows))))
     assert text.index("leak") < text.index("status 0 [b]") and "status 7" not in text and "other reasons" in text
@@ -403,11 +410,11 @@ def test_an_edited_result_is_found_out(suite_file, tmp_path):
     path = tmp_path / "results.jsonl"
     path.write_text(path.read_text().replace('"success":false', '"success":true', 1))
     with pytest.raises(InputError, match="success is True, rescored False"):
-        rescore(tmp_path)
+        rescore_run(tmp_path)
     stored = tmp_path / "trajectories.jsonl"
     stored.write_text(stored.read_text("utf-8") + stored.read_text("utf-8").splitlines(keepends=True)[0], "utf-8")
     with pytest.raises(InputError, match="4 trajectories for 3 results"):
-        rescore(tmp_path)
+        rescore_run(tmp_path)
 
 
 def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
@@ -420,21 +427,21 @@ def test_runs_of_an_instance_are_counted_as_pass_hat_k(suite_file, tmp_path):
 
 def test_a_spoiled_run_of_one_task_takes_no_pass_hat_k_from_the_others(suite_file, tmp_path):
     run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, runs=3, limit=4))
-    whole = BenchReport.read(tmp_path)
+    whole = BenchReport.read_folder(tmp_path)
     rows = [row | {"outcome": "infra_error", "success": False} if at == 0 else row for at, row in enumerate(whole.results)]
-    assert "pass_hat_n" not in whole.score and "over 3" not in printed(write_report(tmp_path))
+    assert "pass_hat_n" not in whole.score and "over 3" not in printed(write_bench_report(tmp_path))
     score = score_of(rows)
     assert score["pass_hat"] == {"1": 1.0, "2": 1.0, "3": 1.0} and score["pass_hat_n"] == {"3": 3}
     (tmp_path / "score.json").write_text(json.dumps(score))
-    text = " ".join(printed(write_report(tmp_path)).split())
+    text = " ".join(printed(write_bench_report(tmp_path)).split())
     assert "pass^2 100.0 %, pass^3 100.0 % (over 3 tasks)" in text and ", over 3 tasks</dt>" in page(tmp_path)
-    assert figures(BenchReport.read(tmp_path))["bench/pass^3/n"] == 3
+    assert flatten_score(BenchReport.read_folder(tmp_path))["bench/pass^3/n"] == 3
 
 
 def test_a_build_says_how_far_it_is(monkeypatch):
     made = SUITES["smh-bench"]
     seen = []
-    instances = build_instances(made, 7, progress=lambda done, total: seen.append((done, total)))
+    instances = build_home_instances(made, 7, progress=lambda done, total: seen.append((done, total)))
     next(instances), next(instances)
     assert seen == [(1, 1100)]
 
@@ -442,14 +449,14 @@ def test_a_build_says_how_far_it_is(monkeypatch):
 def test_a_run_is_logged_to_wandb(suite_file, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     run_benchmark(BenchRun(str(suite_file), "expert", tmp_path, limit=4))
-    write_report(tmp_path)
-    assert "offline-run" in log_to_wandb(tmp_path, "homes")
+    write_bench_report(tmp_path)
+    assert "offline-run" in log_bench_to_wandb(tmp_path, "homes")
     (stored,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     end = time.monotonic() + 30
     while b"bench/category" not in stored.read_bytes():  # wandb's own process writes it
         assert time.monotonic() < end
         time.sleep(0.1)
-    assert figures(BenchReport.read(tmp_path))["bench/success"] == 1.0
+    assert flatten_score(BenchReport.read_folder(tmp_path))["bench/success"] == 1.0
 
 
 def test_the_easier_half_is_the_simple_half_of_each_subcategory():
@@ -462,7 +469,7 @@ def test_the_easier_half_is_the_simple_half_of_each_subcategory():
 
 def test_a_recipes_suite_may_be_spread_over_a_benchmark():
     suite = SuiteSettings(name="easier", benchmark="smarthome-bench", easier_half=True, count=40)
-    tasks = episodes_of(suite, EpisodeLimits())
+    tasks = suite_episodes(suite, EpisodeLimits())
     labels = [tasks[index].labels for index in range(len(tasks))]
     assert len(labels) == 40 and {label["size"] for label in labels} == {"simple"}
     assert {label["category"] for label in labels} == {"QT1", "QT2", "QT3", "QT4", "QT5"}
@@ -475,10 +482,10 @@ def test_a_recipes_suite_may_be_spread_over_a_benchmark():
 
 
 def test_a_recipes_benchmark_is_played_in_a_setting_of_calls():
-    shipped = [suite for _, suite in suites().values() if suite.shipped]
+    shipped = [suite for _, suite in known_suites().values() if suite.shipped]
     assert [suite.settings[0] for suite in shipped] == ["eia"] * 3, "the shipped suites' default"
     dr = SuiteSettings(benchmark="smh-bench", setting="dr", count=2)
-    assert episodes_of(dr, EpisodeLimits())[0].blueprint.toolset == "direct"
+    assert suite_episodes(dr, EpisodeLimits())[0].blueprint.toolset == "direct"
     for benchmark, setting, fault in (("smh-bench", "react", "one of eia, dr"), ("simuhome", "react", "not in text")):
         with pytest.raises(ValueError, match=fault):
             SuiteSettings(benchmark=benchmark, setting=setting)

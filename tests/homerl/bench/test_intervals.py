@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, t
 
-from homerl.bench.score import paired_difference, score
+from homerl.bench.score import paired_difference, score_results
 from homerl.host.measure.intervals import (
     RESAMPLES,
+    cohen_kappa,
     difference_interval,
-    kappa,
     mean_interval,
     share_interval,
     student_interval,
@@ -46,7 +46,7 @@ def test_digits_stay() -> None:
     assert share_interval(successes) == (0.27324086978416323, 0.4029780879203348)
     assert mean_interval(successes) == (0.27, 0.4)
     agreement = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
-    assert kappa(agreement) == 0.3999999999999999
+    assert cohen_kappa(agreement) == 0.3999999999999999
 
 
 def test_runs_of_an_instance_are_drawn_together():
@@ -68,9 +68,9 @@ def test_tasks_with_more_runs_weigh_more_as_they_do_in_the_mean():
 def test_a_share_of_none_or_of_all_has_an_interval_with_width(value: float) -> None:
     rows = [{"id": str(i), "outcome": "success" if value else "step_limit", "success": bool(value)} for i in range(200)]
     rows = [row | dict.fromkeys(("phi", "progress", "tool_calls", "tokens"), 0) | {"families": []} for row in rows]
-    low, high = score(rows)["interval"]
+    low, high = score_results(rows)["interval"]
     assert (low, high) == pytest.approx(share_interval(np.full(200, value))) and high - low > 0.018
-    twice = score([row | {"run": run} for run in (0, 1) for row in rows])["interval"]
+    twice = score_results([row | {"run": run} for run in (0, 1) for row in rows])["interval"]
     assert twice == (low, high), "two runs of one task are no two tasks"
     assert paired_difference(rows, rows)["interval"] == pytest.approx((-0.01885, 0.01885), abs=1e-5)
 

@@ -10,23 +10,23 @@ from types import SimpleNamespace
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.studies.suite import BenchRun, Instances, judge_of, run_benchmark
-from homerl.bench.journal import Journal
-from homerl.bench.judge import Judge, hear
-from homerl.bench.rescore import rescore
+from homerl.app.studies.suite import BenchRun, SuiteInstances, make_judge_settings, run_benchmark
+from homerl.bench.journal import BenchJournal
+from homerl.bench.judge import Judge, judge_cases
+from homerl.bench.rescore import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench.cases import RUBRICS
-from homerl.envs.homeenv.bench.instance import Instance
-from homerl.host.measure.intervals import kappa
+from homerl.envs.homeenv.bench.instance import HomeInstance
+from homerl.host.measure.intervals import cohen_kappa
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.settings import EndpointSettings
 from homerl.models.endpoint.structured import StructuredClient
-from homerl.play.messages import words_of
+from homerl.play.messages import spoken_words_of
 from homerl.play.trajectory import read_rows
-from homerl.play.words.answers import Answer, read_answer
-from homerl.report.pages.bench_results import BenchReport, says_judge
-from homerl.worlds.contract import Case, WorldAdapter
+from homerl.play.words.answers import Answer, judge_answer_by_rules
+from homerl.report.pages.bench_results import BenchReport, judge_sentence
+from homerl.worlds.contract import JudgeCase, WorldAdapter
 
 
 def unclear(answer: Answer) -> str:
@@ -35,11 +35,11 @@ def unclear(answer: Answer) -> str:
     tries = [f"{'; '.join(first)} on; {other} off.", "All of them are on.", "Every single one is."]
     if answer.type == "number":
         tries.append(f"It is {answer.value:g}, though it was set to {answer.value + 3:g} before.")
-    return next((text for text in tries if read_answer(answer, text) == "undecided"), "")
+    return next((text for text in tries if judge_answer_by_rules(answer, text) == "undecided"), "")
 
 
 @cache
-def questions() -> tuple[Instance, ...]:
+def questions() -> tuple[HomeInstance, ...]:
     """Questions of the suite that can be answered unclearly, and two to ask back about."""
     suite = read_suite("smh-bench")
     answer = [i for i in suite if (a := i.blueprint.intents[-1].answer) and i.size == "simple" and unclear(a)]
@@ -73,14 +73,14 @@ def verdict(request: dict) -> dict:
 
 
 def settings(suite: Path, agent: ScriptedServer, judge: ScriptedServer, out: Path, resume: bool = False) -> BenchRun:
-    return BenchRun(str(suite), agent.url, out, judge=judge_of(judge.url, None, 1, 50), resume=resume)
+    return BenchRun(str(suite), agent.url, out, judge=make_judge_settings(judge.url, None, 1, 50), resume=resume)
 
 
 def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=verdict) as judge:
         bare = run_benchmark(BenchRun(str(suite_file), agent.url, tmp_path / "bare"))
         assert bare["undecided"] == 5 and bare["success"] == 0.0
-        assert says_judge(bare).startswith("5 failed by an answer that no rule decides")
+        assert judge_sentence(bare).startswith("5 failed by an answer that no rule decides")
         score = run_benchmark(settings(suite_file, agent, judge, tmp_path / "out"))
         rows = list(read_rows(tmp_path / "out" / "judgements.jsonl"))
         asked = len(judge.requests)
@@ -93,26 +93,29 @@ def test_a_judge_decides_what_rules_cannot(suite_file, tmp_path):
     assert score["judge"]["agreement"]["n"] == 2 and score["judge"]["agreement"]["share"] == 1.0
     results = list(read_rows(tmp_path / "out" / "results.jsonl"))
     assert {row["outcome"] for row in results if row["undecided"] and row["success"]} == {"success"}
-    assert "the same results" in rescore(tmp_path / "out")
-    assert "agrees with the rules in 100.0 %" in says_judge(BenchReport.read(tmp_path / "out").score)
+    assert "the same results" in rescore_run(tmp_path / "out")
+    assert "agrees with the rules in 100.0 %" in judge_sentence(BenchReport.read_folder(tmp_path / "out").score)
 
 
 def test_cases_of_two_worlds_with_one_name_of_rubric_are_heard_by_their_own(tmp_path):
     cases = [
-        Case(0, 1, "answer", "Is it on?", "yes", "It is.", "undecided", rubric, asked_as)
+        JudgeCase(0, 1, "answer", "Is it on?", "yes", "It is.", "undecided", rubric, asked_as)
         for rubric, asked_as in (("You check lamps.", "question"), ("You check bells.", "caller"))
     ]
     with ScriptedServer(answer=lambda request: {"content": '{"why": "", "verdict": "right"}'}) as server:
         settings = EndpointSettings(url=(server.url,), model="scripted")
-        judge, journal = Judge(StructuredClient(Endpoint([server.url], "scripted"), settings)), Journal(tmp_path / "j.jsonl")
-        asyncio.run(hear(judge, cases, journal))
+        judge, journal = (
+            Judge(StructuredClient(Endpoint([server.url], "scripted"), settings)),
+            BenchJournal(tmp_path / "j.jsonl"),
+        )
+        asyncio.run(judge_cases(judge, cases, journal))
         heard = [[message["content"] for message in request["messages"]] for request in server.requests]
     told = {system.partition(".")[0]: set(json.loads(user)) for system, user in heard}
     assert told == {
         "You check lamps": {"question", "truth", "assistant"},
         "You check bells": {"caller", "truth", "assistant"},
     }
-    assert {"kind", "asked", "wanted", "said", "rule"} < set(next(journal.rows())) and len(journal) == 2
+    assert {"kind", "asked", "wanted", "said", "rule"} < set(next(journal.sorted_rows())) and len(journal) == 2
 
 
 def test_an_episode_holds_by_default_once_every_intent_has_an_accepted_answer():
@@ -127,7 +130,7 @@ def test_an_edited_verdict_is_found_out(suite_file, tmp_path):
     path = tmp_path / "judgements.jsonl"
     path.write_text(path.read_text().replace('"verdict":"right"', '"verdict":"wrong"'))
     with pytest.raises(InputError, match="outcome is success, rescored turn_limit"):
-        rescore(tmp_path)
+        rescore_run(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +146,11 @@ def test_a_judge_that_fails_costs_no_score(suite_file, tmp_path, trouble, kind):
         left_out = [row["fault"] for row in read_rows(tmp_path / "results.jsonl") if row["outcome"] == "infra_error"]
         assert {fault["boundary"] for fault in left_out} == {"judge"} and sum(score["faults"].values()) == 5
         assert all(fault["reason"].startswith(kind) for fault in left_out) and f"judge: {kind}" in score["faults"]
-        assert "the same results" in rescore(tmp_path)
+        assert "the same results" in rescore_run(tmp_path)
         judge.answer, judge.faults = well
         again = run_benchmark(settings(suite_file, agent, judge, tmp_path, resume=True))
         assert again["n"] == len(questions()) and again["judge"]["decided"] == 5 and "faults" not in again
-        assert "the same results" in rescore(tmp_path)
+        assert "the same results" in rescore_run(tmp_path)
 
 
 def test_the_majority_of_votes_counts(suite_file, tmp_path):
@@ -159,15 +162,15 @@ def test_the_majority_of_votes_counts(suite_file, tmp_path):
         return {"content": json.dumps({"why": "", "verdict": "wrong" if heard[case] == 2 else "right"})}
 
     with ScriptedServer(answer=says) as agent, ScriptedServer(answer=wavering) as judge:
-        chosen = BenchRun(str(suite_file), agent.url, tmp_path, judge=judge_of(judge.url, None, 3, 0))
+        chosen = BenchRun(str(suite_file), agent.url, tmp_path, judge=make_judge_settings(judge.url, None, 3, 0))
         assert run_benchmark(chosen)["judge"] == {"by": "scripted, 3 votes", "decided": 5, "right": 5}
         assert {request["temperature"] for request in judge.requests} == {1.0}
 
 
 def test_agreement_beyond_chance():
     pairs = [(True, True)] * 20 + [(True, False)] * 5 + [(False, True)] * 10 + [(False, False)] * 15
-    assert kappa(pairs) == pytest.approx(0.4)  # the usual textbook table
-    assert kappa([(True, True)] * 3) == 1.0
+    assert cohen_kappa(pairs) == pytest.approx(0.4)  # the usual textbook table
+    assert cohen_kappa([(True, True)] * 3) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -206,13 +209,13 @@ def test_agreement_beyond_chance():
     ],
 )
 def test_what_a_message_claims_and_whether_it_asks(text, claims, question):
-    said = words_of({"role": "assistant", "content": text})
+    said = spoken_words_of({"role": "assistant", "content": text})
     assert (said.claims, said.question) == (claims, question)
 
 
 def test_an_answer_counts_though_more_is_offered(tmp_path):
     replies = {}
-    instances = Instances(questions()[:5], "eia", 1)
+    instances = SuiteInstances(questions()[:5], "eia", 1)
     write_suite(iter(questions()[:5]), tmp_path / "few.jsonl")
     for index in range(len(instances)):
         intent = instances[index].blueprint.intents[-1]

@@ -14,11 +14,11 @@ import pytest
 from homerl.app.runs.bench import run_bench
 from homerl.app.studies.suite import BenchRun, run_benchmark
 from homerl.bench.recipe import BenchRecipe
-from homerl.bench.rescore import rescore
+from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import NothingScored
 from homerl.bench.suites import write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench.suites import SUITES, make_instance, suite_slots
+from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
 from homerl.models.policy.guest import GuestAgent
 from homerl.models.policy.policy import PolicyAgent
 from homerl.play.faults import AgentFault
@@ -30,7 +30,7 @@ from homerl.play.trajectory import read_rows
 def suite_file(tmp_path_factory) -> Path:
     """More tasks than a tiny model plays before it is interrupted."""
     path, made = tmp_path_factory.mktemp("suite") / "smh-bench.jsonl", SUITES["smh-bench"]
-    tasks = [make_instance(made, slot, 7) for slot in list(suite_slots(made))[:5]]
+    tasks = [make_home_instance(made, slot, 7) for slot in list(suite_slots(made))[:5]]
     write_suite((task.model_copy(update={"id": f"{task.id}-{n}"}) for n in range(40) for task in tasks), path)
     return path
 
@@ -79,4 +79,4 @@ def test_an_interrupted_run_keeps_each_task_that_is_played(suite_file, tmp_path,
     assert "tasks of about 2 messages each: up to" in said.replace("\n", " ")
     played = len(list(read_rows(out / "results.jsonl")))
     assert complaint.startswith(f"homerl: {played} of 200 episodes are played") and len(complaint.splitlines()) == 2
-    assert 0 < played < 200 and "the same results" in rescore(out)
+    assert 0 < played < 200 and "the same results" in rescore_run(out)

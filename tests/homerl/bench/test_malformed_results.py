@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from command import homerl
 
-from homerl.bench.journal import Journal
-from homerl.bench.runner import write_results
-from homerl.bench.seeds import seeds_table
+from homerl.bench.journal import BenchJournal
+from homerl.bench.runner import write_bench_results
+from homerl.bench.seeds import build_seeds_table
 from homerl.envs.core.documents import InputError
-from homerl.play.results import SCORED, results_in
-from homerl.train.data.curriculum import difficulties
+from homerl.play.results import SCORED, read_results_file
+from homerl.train.data.curriculum import read_difficulties
 from tests.homerl.play.test_malformed_rows import JUNK
 
 RESULT: dict[str, Any] = {
@@ -26,7 +26,7 @@ RESULT: dict[str, Any] = {
 
 def test_a_result_is_read_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text(json.dumps(RESULT | {"own": [1]}) + "\n")
-    assert results_in(tmp_path / "results.jsonl", SCORED) == (RESULT | {"own": [1]},)
+    assert read_results_file(tmp_path / "results.jsonl", SCORED) == (RESULT | {"own": [1]},)
 
 
 @pytest.mark.parametrize("key", sorted(RESULT))
@@ -38,7 +38,7 @@ def test_no_junk_in_a_result_reaches_a_figure(tmp_path: Path, key: str) -> None:
     for junk in JUNK:
         file.write_text(json.dumps(RESULT) + "\n" + json.dumps(RESULT | {key: junk, "tokens": 10**400} | {key: junk}) + "\n")
         try:
-            seeds_table([tmp_path], "own")
+            build_seeds_table([tmp_path], "own")
         except InputError as error:
             assert str(error.where) == f"{file}:2", junk
 
@@ -68,7 +68,7 @@ def test_comparing_names_the_line(tmp_path: Path) -> None:
 def test_a_journal_of_a_stranger_is_named_by_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"index": 0, "counts": true}\n' + line + "\n")
     with pytest.raises(InputError) as caught:
-        Journal(tmp_path / "a.jsonl")
+        BenchJournal(tmp_path / "a.jsonl")
     assert str(caught.value.where) == f"{tmp_path / 'a.jsonl'}:2"
 
 
@@ -79,7 +79,7 @@ def test_so_is_what_a_journal_holds(tmp_path: Path, change: dict[str, Any]) -> N
         "".join(json.dumps(row) + "\n" for row in (rows[0] | change, rows[1] | {"result": RESULT}))
     )
     with pytest.raises(InputError) as caught:
-        write_results(Journal(tmp_path / "a.jsonl"), 2, tmp_path / "out")
+        write_bench_results(BenchJournal(tmp_path / "a.jsonl"), 2, tmp_path / "out")
     assert str(caught.value.where) == f"{tmp_path / 'a.jsonl'}:1"
 
 
@@ -97,5 +97,5 @@ def test_a_difficulty_is_a_number_of_a_blueprint(tmp_path: Path, junk: dict[str,
         + "\n"
     )
     with pytest.raises(InputError) as caught:
-        difficulties(CurriculumSettings(by="difficulty", synthesis=str(tmp_path)), None)
+        read_difficulties(CurriculumSettings(by="difficulty", synthesis=str(tmp_path)), None)
     assert str(caught.value.where) == f"{file}:2"

@@ -10,9 +10,9 @@ import yaml
 from command import homerl
 from pydantic import BaseModel
 
-from homerl.envs.core.documents import InputError, validate
+from homerl.envs.core.documents import InputError, validate_document
 from homerl.host.recipe import load as config
-from homerl.host.recipe.base import Base
+from homerl.host.recipe.base import BaseRecipe
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,32 +49,32 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_extends_merges_mappings_and_replaces_lists(tmp_path: Path) -> None:
     recipe = write(tmp_path, base=BASE, mine="extends: base.yaml\nname: x\ntrain:\n  betas: [0.5]\n  steps: 20\n")
-    data, document = config.load(recipe)
+    data, document = config.load_recipe_document(recipe)
     assert data == {"homerl": 1, "train": {"learning_rate": 1e-6, "steps": 20, "betas": [0.5]}, "name": "x"}
     assert document.data is data
-    assert document.where(("train", "learning_rate")) == f"{tmp_path}/base.yaml:3"
-    assert document.where(("train", "steps")) == f"{recipe}:5"
-    assert document.where(("train", "betas", 0)) == document.where(("train", "betas", 1)) == f"{recipe}:4"
+    assert document.locate_key(("train", "learning_rate")) == f"{tmp_path}/base.yaml:3"
+    assert document.locate_key(("train", "steps")) == f"{recipe}:5"
+    assert document.locate_key(("train", "betas", 0)) == document.locate_key(("train", "betas", 1)) == f"{recipe}:4"
     assert ("train", "betas", 1) not in document.lines  # the base's second item is no more
 
 
 def test_errors_name_the_file_in_which_the_key_stands(tmp_path: Path) -> None:
     recipe = write(tmp_path, base=BASE.replace("steps", "stpes"), mid="extends: base.yaml\n", mine="extends: mid.yaml\n")
     with pytest.raises(InputError) as caught:
-        validate(Recipe, config.load(recipe)[1])
+        validate_document(Recipe, config.load_recipe_document(recipe)[1])
     assert str(caught.value).startswith(f"{tmp_path}/base.yaml:4: train.stpes is not a known key\ndid you mean steps?")
 
 
 def test_overrides_lie_on_top(tmp_path: Path) -> None:
     recipe = write(tmp_path, base=BASE)
     arguments = ["--train.learning_rate", "2e-6", "--train.betas=[1, 2]", "--name", "off", "--train.steps=-3"]
-    data, document = config.load(recipe, arguments)
+    data, document = config.load_recipe_document(recipe, arguments)
     assert data["train"] == {"learning_rate": 2e-6, "steps": -3, "betas": [1, 2]} and data["name"] == "off"
-    assert document.where(("train", "steps")) == "command line"
+    assert document.locate_key(("train", "steps")) == "command line"
     assert document.path == str(recipe)
-    assert document.where(("train",)) == f"{recipe}:2"
-    assert config.load(recipe, ["--train", "{steps: 4}"])[0]["train"]["learning_rate"] == 1e-6
-    assert config.load(recipe, ["--train.steps", "1", "--train.steps", "2"])[0]["train"]["steps"] == 2
+    assert document.locate_key(("train",)) == f"{recipe}:2"
+    assert config.load_recipe_document(recipe, ["--train", "{steps: 4}"])[0]["train"]["learning_rate"] == 1e-6
+    assert config.load_recipe_document(recipe, ["--train.steps", "1", "--train.steps", "2"])[0]["train"]["steps"] == 2
 
 
 SUITES = """seed: 1
@@ -88,17 +88,19 @@ bench:
 
 def test_every_place_of_a_key_is_overridden_in_lists_and_behind_anchors(tmp_path: Path) -> None:
     recipe = write(tmp_path, base=SUITES)
-    data, document = config.load(recipe, ["--every.intents", "[2, 3]", "--every.recipe.home", "{rooms: 5}"])
+    data, document = config.load_recipe_document(recipe, ["--every.intents", "[2, 3]", "--every.recipe.home", "{rooms: 5}"])
     suites = [suite["recipe"] for suite in data["bench"]["suites"]]
     assert [part["intents"] for part in (data["easy"], *suites)] == [[2, 3]] * 3
     assert data["easy"]["home"] == {"rooms": 2, "ids": "slug"} and suites[0]["home"] == {"rooms": 5, "ids": "slug"}
-    assert document.where(("bench", "suites", 1, "recipe", "intents")) == "command line"
-    assert document.where(("bench", "suites", 0, "recipe", "home", "rooms")) == "command line"
-    assert document.where(("seed",)) == f"{recipe}:1"
-    assert config.load(recipe, ["--every.intents", "[2, 3]", "--easy.intents", "[9, 9]"])[0]["easy"]["intents"] == [9, 9]
+    assert document.locate_key(("bench", "suites", 1, "recipe", "intents")) == "command line"
+    assert document.locate_key(("bench", "suites", 0, "recipe", "home", "rooms")) == "command line"
+    assert document.locate_key(("seed",)) == f"{recipe}:1"
+    assert config.load_recipe_document(recipe, ["--every.intents", "[2, 3]", "--easy.intents", "[9, 9]"])[0]["easy"][
+        "intents"
+    ] == [9, 9]
     for wrong, says in (("--every.intent", "did you mean intents?"), ("--every", "writes no such key")):
         with pytest.raises(InputError) as caught:
-            config.load(recipe, [wrong, "1"])
+            config.load_recipe_document(recipe, [wrong, "1"])
         assert str(caught.value).startswith("command line: --every") and says in str(caught.value)
 
 
@@ -114,7 +116,7 @@ def test_the_harder_run_of_the_readme_is_harder_in_every_stage() -> None:
 
 @pytest.mark.parametrize("text", ["runs/try #2", "#1", "a # b", "'a # b'", '"a # b"', "['a # b']", "a#b"])
 def test_a_text_on_the_command_line_is_read_to_its_end(tmp_path: Path, text: str) -> None:
-    found = config.load(write(tmp_path, base=BASE), ["--name", text])[0]["name"]
+    found = config.load_recipe_document(write(tmp_path, base=BASE), ["--name", text])[0]["name"]
     assert found == {"'a # b'": "a # b", '"a # b"': "a # b", "['a # b']": ["a # b"]}.get(text, text)
 
 
@@ -138,7 +140,7 @@ def test_a_text_on_the_command_line_is_read_to_its_end(tmp_path: Path, text: str
 def test_bad_overrides(tmp_path: Path, arguments: list[str], message: str) -> None:
     recipe = write(tmp_path, base=BASE)
     with pytest.raises(InputError) as caught:
-        validate(Recipe, config.load(recipe, arguments)[1])
+        validate_document(Recipe, config.load_recipe_document(recipe, arguments)[1])
     assert message in str(caught.value)
 
 
@@ -155,7 +157,7 @@ def test_bad_overrides(tmp_path: Path, arguments: list[str], message: str) -> No
 )
 def test_bad_recipes(tmp_path: Path, shipped: Path, files: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        config.load(write(tmp_path, **files))
+        config.load_recipe_document(write(tmp_path, **files))
     assert message in str(caught.value)
 
 
@@ -165,9 +167,9 @@ def test_shipped_recipes_are_found_from_anywhere(tmp_path: Path, shipped: Path, 
     for name in ("recipes/smoke.yaml", "smoke.yaml"):
         assert config.find_recipe(name) == shipped / "smoke.yaml"
     mine = write(tmp_path, mine="extends: recipes/smoke.yaml\ntrain: {steps: 3}\n")
-    data, document = config.load(mine)
+    data, document = config.load_recipe_document(mine)
     assert data["train"]["steps"] == 3
-    assert document.where(("train", "learning_rate")) == f"{shipped}/smoke.yaml:3"
+    assert document.locate_key(("train", "learning_rate")) == f"{shipped}/smoke.yaml:3"
     (tmp_path / "smoke.yaml").write_text("homerl: 1\n")
     assert config.find_recipe("smoke.yaml") == Path("smoke.yaml")
     with pytest.raises(InputError, match=r"there is no recipe recipes/smok.yaml\ndid you mean smoke.yaml"):
@@ -187,7 +189,7 @@ def test_there_is_an_accelerate_configuration_for_every_way_to_be_parallel() -> 
     }
     assert kinds["zero2"].deepspeed_config["zero_stage"] == 2 and kinds["zero3"].deepspeed_config["zero_stage"] == 3
     assert kinds["fsdp2"].fsdp_config["fsdp_version"] == 2
-    assert set(kinds) | {"none"} == set(get_args(Base.model_fields["parallel"].annotation))
+    assert set(kinds) | {"none"} == set(get_args(BaseRecipe.model_fields["parallel"].annotation))
 
 
 RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
@@ -226,10 +228,10 @@ WITH_SUITES = [path for path in RECIPES if "suites:" in path.read_text("utf-8") 
 def test_each_task_of_a_recipe_s_suites_can_be_made(path):
     """Training comes first, and would be lost."""
     from homerl.app.runs.recipe import load_recipe
-    from homerl.bench.runner import Heldout
+    from homerl.bench.runner import HeldoutSuite
 
     bench = load_recipe(path).bench
     for suite in bench.suites:
         if not suite.benchmark:
-            tasks = Heldout(suite, bench.limits)
+            tasks = HeldoutSuite(suite, bench.limits)
             assert len({tasks[index].blueprint.id for index in range(len(tasks))}) == suite.count

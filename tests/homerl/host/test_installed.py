@@ -17,7 +17,7 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
-from homerl.host.terminal.endings import ending, extra_with
+from homerl.host.terminal.endings import ending_for_error, extra_with_module
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 ROOT = Path(__file__).parents[3]
@@ -68,16 +68,16 @@ def test_an_agent_with_a_model_elsewhere_begins_without_training(tmp_path: Path)
 
 
 def test_a_package_that_was_left_out_is_named_with_its_extra() -> None:
-    assert [extra_with(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
+    assert [extra_with_module(name) for name in ("torch", "rank_bm25", "uvicorn", "mcp", "nowhere")] == [
         "train",
         "train",
         "serve",
         "mcp",
         None,
     ]
-    end = ending(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    end = ending_for_error(ModuleNotFoundError("No module named 'torch'", name="torch"))
     assert end is not None and end.code == 2 and "pip install 'homerl[train]'" in end.message
-    assert ending(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
+    assert ending_for_error(ModuleNotFoundError("No module named 'homerl.gone'", name="homerl.gone")) is None
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from homerl.host.processes.interrupts import stoppable
+from homerl.host.processes.interrupts import stop_on_signals
 
 
 def interrupt() -> None:
@@ -16,14 +16,14 @@ def interrupt() -> None:
 
 
 def test_an_error_that_a_library_makes_of_it_is_an_interrupt():
-    with pytest.raises(KeyboardInterrupt), stoppable():
+    with pytest.raises(KeyboardInterrupt), stop_on_signals():
         with suppress(KeyboardInterrupt):
             interrupt()
         raise ValueError("Error calling function `write`")  # as pydantic says, and nothing of its cause
 
 
 def test_an_error_of_who_took_it_stays():
-    with pytest.raises(RuntimeError, match="the server has ended"), stoppable():
+    with pytest.raises(RuntimeError, match="the server has ended"), stop_on_signals():
         try:
             interrupt()
         except KeyboardInterrupt:

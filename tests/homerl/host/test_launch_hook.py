@@ -144,8 +144,8 @@ def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkey
     (tmp_path / "smoke.yaml").write_text(RECIPE)
     monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert launch_hook.find(str(tmp_path / "recipes" / "smoke.yaml")) == str(tmp_path / "smoke.yaml")
-    assert launch_hook.find("other/smoke.yaml") is None
+    assert launch_hook.find_recipe_file(str(tmp_path / "recipes" / "smoke.yaml")) == str(tmp_path / "smoke.yaml")
+    assert launch_hook.find_recipe_file("other/smoke.yaml") is None
 
 
 @pytest.mark.parametrize("how", [[sys.executable], pytest.param([BIN / "accelerate", "launch"], marks=pytest.mark.long)])

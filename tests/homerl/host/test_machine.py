@@ -21,7 +21,7 @@ RECIPE = "homerl: 1\nrun: sft\nout: out\ndata: data\ncpu: auto\nmodel: {name: or
 def test_auto_is_what_the_machine_has(tmp_path, monkeypatch, flags, gpu, cpu, dtype):
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{flags}\n")
     (tmp_path / "driver").touch()
-    known = machine.multiplies_bfloat16.__wrapped__
+    known = machine.has_bfloat16_cpu.__wrapped__
     monkeypatch.setattr(machine, "multiplies_bfloat16", lambda: known(str(tmp_path / "cpuinfo")))
     monkeypatch.setattr(machine, "GPUS", (str(tmp_path / ("driver" if gpu else "none")),))
     (tmp_path / "recipe.yaml").write_text(RECIPE)
@@ -32,4 +32,4 @@ def test_auto_is_what_the_machine_has(tmp_path, monkeypatch, flags, gpu, cpu, dt
 
 
 def test_a_system_that_tells_nothing_of_its_processor_has_no_bfloat16(tmp_path):
-    assert not machine.multiplies_bfloat16.__wrapped__(str(tmp_path / "none"))
+    assert not machine.has_bfloat16_cpu.__wrapped__(str(tmp_path / "none"))

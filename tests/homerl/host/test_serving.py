@@ -18,16 +18,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.host.web.door import BadRequest, body_of, refused
+from homerl.host.web.door import BadRequest, read_json_body, refusal_response
 
 
 async def _echo(request: Request) -> Response:
-    return JSONResponse(await body_of(request))
+    return JSONResponse(await read_json_body(request))
 
 
 def app() -> Starlette:
     """An application that answers with the body of a request."""
-    return Starlette(routes=[Route("/", _echo, methods=["POST"])], exception_handlers={BadRequest: refused})
+    return Starlette(routes=[Route("/", _echo, methods=["POST"])], exception_handlers={BadRequest: refusal_response})
 
 
 HEAD = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n"

@@ -17,7 +17,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.host.terminal.console import PlainConsole, print_error, printable, say
+from homerl.host.terminal.console import PlainConsole, print_error, replace_control_characters, say
 from homerl.host.terminal.endings import run_to_end
 from homerl.host.terminal.progress import progress_bar
 
@@ -76,7 +76,7 @@ def test_plain_lines_errors_and_logs_pass_it_too(
         logging.setLogRecordFactory(factory)
     written = capsys.readouterr()
     assert harmless(written.out) and harmless(written.err) and harmless(caplog.text)
-    assert printable("a\tb\n") == "a\tb\n"
+    assert replace_control_characters("a\tb\n") == "a\tb\n"
 
 
 def test_a_device_file_of_a_stranger_cannot_write_on_the_screen(tmp_path: Path) -> None:

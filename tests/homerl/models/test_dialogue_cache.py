@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, Gemma3TextConfig, GPT2Config, GPTNeoConfig, LlamaConfig, MptConfig
 
-from homerl.app.served.agents import InThread
-from homerl.envs.homeenv.tasks.author import make_blueprint
-from homerl.models.policy.dialogue_cache import DialogueCache, Held, alike, can_hold
+from homerl.app.served.agents import ThreadedEngine
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.models.policy.dialogue_cache import CachedDialogue, DialogueCache, can_cache_dialogues, group_by_length
 from homerl.models.policy.policy import Sample
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import Player
+from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.engines.transformers import InPlace
 
 END = 2
@@ -54,14 +54,14 @@ def plain(model, prompt: Sequence[int], ids: Sequence[int]) -> torch.Tensor:
 def hits(engine: TransformersEngine) -> list[bool]:
     """Whether something was held of each prompt that is looked up from now on."""
     found: list[bool] = []
-    find = engine.held.find
+    find = engine.held.find_prefix
 
     def seen(prompt, end):
         one = find(prompt, end)
         found.append(one is not None)
         return one
 
-    engine.held.find = seen
+    engine.held.find_prefix = seen
     return found
 
 
@@ -170,7 +170,7 @@ def test_nothing_that_older_weights_made_is_used(model, tokenizer):
     prompt = [5, 6, 7] * 30
     [found] = sample(engine, [prompt])
     prompt += [*found.ids, END, 9, 9]
-    assert engine.held.find(prompt, END)
+    assert engine.held.find_prefix(prompt, END)
     with torch.no_grad():
         for weight in one.parameters():
             weight.mul_(1.5)
@@ -180,16 +180,16 @@ def test_nothing_that_older_weights_made_is_used(model, tokenizer):
     check(one, prompt, after)
     prompt += [*after.ids, END, 9]
     with engine.awake():
-        assert engine.held.find(prompt, END)
-    assert not engine.held.find(prompt, END), "the memory is the trainer's"
+        assert engine.held.find_prefix(prompt, END)
+    assert not engine.held.find_prefix(prompt, END), "the memory is the trainer's"
 
 
 def test_the_engines_of_a_served_model_share_what_is_held(model, tokenizer):
-    first = InThread(TransformersEngine(model, tokenizer, 1))
-    one, other = first.sampling(4, 0.0), first.sampling(9, 1.0)
+    first = ThreadedEngine(TransformersEngine(model, tokenizer, 1))
+    one, other = first.with_sampling(4, 0.0), first.with_sampling(9, 1.0)
     prompt = [5, 6, 7, 8] * 9
-    found = asyncio.run(one.run(lambda: one.engine.sample(prompt)))
-    assert other.engine.held.find([*prompt, *found.ids, END], END)
+    found = asyncio.run(one.run_in_thread(lambda: one.engine.sample(prompt)))
+    assert other.engine.held.find_prefix([*prompt, *found.ids, END], END)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_keys_that_change_with_the_length_are_not_held(rope):
     more = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8, "original_max_position_embeddings": 32}
     parameters = {"rope_type": rope, "rope_theta": 1e4, "factor": 16.0, **(more if rope == "longrope" else {})}
     config = LlamaConfig(**SMALL, intermediate_size=32, num_key_value_heads=2, rope_parameters=parameters)
-    assert not can_hold(AutoModelForCausalLM.from_config(config))
-    assert can_hold(AutoModelForCausalLM.from_config(OTHERS["llama"]))
+    assert not can_cache_dialogues(AutoModelForCausalLM.from_config(config))
+    assert can_cache_dialogues(AutoModelForCausalLM.from_config(OTHERS["llama"]))
 
 
 def test_a_batch_that_takes_much_of_the_memory_is_not_held(model, tokenizer):
@@ -231,7 +231,7 @@ def test_a_batch_that_takes_much_of_the_memory_is_not_held(model, tokenizer):
     for tokens, holds in ((39, False), (159, False), (160, True)):
         engine = TransformersEngine(model, tokenizer, 4, tokens=tokens)
         [found] = sample(engine, [prompt])
-        assert bool(engine.held.find([*prompt, *found.ids, END], END)) == holds, tokens
+        assert bool(engine.held.find_prefix([*prompt, *found.ids, END], END)) == holds, tokens
 
 
 SMALL = {"vocab_size": 90, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "bos_token_id": None}
@@ -254,8 +254,8 @@ class Unwraps:
 def test_rollouts_have_the_log_probabilities_of_a_plain_pass(model, tokenizer, task):
     torch.manual_seed(2)
     engine = TransformersEngine(model, tokenizer, 24)
-    player = Player(engine, tokenizer, ScriptedUser, EpisodeLimits(turns=3, steps=6), RewardWeights(), 4096)
-    rollouts = player.play([make_blueprint(task, "train", seed // 2) for seed in range(6)], list(range(6)))
+    player = RolloutPlayer(engine, tokenizer, ScriptedUser, EpisodeLimits(turns=3, steps=6), RewardWeights(), 4096)
+    rollouts = player.play_blueprints([make_home_blueprint(task, "train", seed // 2) for seed in range(6)], list(range(6)))
     assert max(len(one.ledger.spans) for one in rollouts) > 1
     for ledger in (one.ledger for one in rollouts):
         for start, stop in ledger.spans:
@@ -263,38 +263,40 @@ def test_rollouts_have_the_log_probabilities_of_a_plain_pass(model, tokenizer, t
             torch.testing.assert_close(torch.tensor(ledger.logprobs[start:stop]), expected, atol=2e-5, rtol=0)
 
 
-def held(*ids: int) -> Held:
-    return Held(ids, ())
+def held(*ids: int) -> CachedDialogue:
+    return CachedDialogue(ids, ())
 
 
 def test_the_longest_beginning_before_an_end_is_found():
     cache = DialogueCache(entries=9)
     for some in ((5, 6), (5, 6, END, 7), (5, 6, END, 7, END, 8)):
-        cache.keep(held(*some), None, 99)
-    assert cache.find([5, 6, END, 7, END, 9, END], END) == held(5, 6, END, 7)
+        cache.keep_dialogue(held(*some), None, 99)
+    assert cache.find_prefix([5, 6, END, 7, END, 9, END], END) == held(5, 6, END, 7)
     assert (
-        cache.find([5, 6, END], END) == held(5, 6)
-        and cache.find([5, 6], END) is None
-        and cache.find([6, END, 4], END) is None
+        cache.find_prefix([5, 6, END], END) == held(5, 6)
+        and cache.find_prefix([5, 6], END) is None
+        and cache.find_prefix([6, END, 4], END) is None
     )
-    assert cache.find([5, 6, END, 7, 4, END, 9], END) == held(5, 6, END, 7), "a message that was cut after 4"
+    assert cache.find_prefix([5, 6, END, 7, 4, END, 9], END) == held(5, 6, END, 7), "a message that was cut after 4"
 
 
 def test_the_oldest_dialogue_makes_room():
     cache = DialogueCache(entries=2)
     for some in ((3, 3), (4, 4), (5, 5)):
-        cache.keep(held(*some), None, 6)
-    assert [cache.find([*some, END, 3], END) for some in ((3, 3), (4, 4), (5, 5))] == [None, held(4, 4), held(5, 5)]
-    cache.keep(held(4, 4, END, 6, 6), held(4, 4), 6)
-    assert cache.find([4, 4, END, 6, 6, END, 3], END) and not cache.find([5, 5, END, 3], END), "7 tokens are too many"
+        cache.keep_dialogue(held(*some), None, 6)
+    assert [cache.find_prefix([*some, END, 3], END) for some in ((3, 3), (4, 4), (5, 5))] == [None, held(4, 4), held(5, 5)]
+    cache.keep_dialogue(held(4, 4, END, 6, 6), held(4, 4), 6)
+    assert cache.find_prefix([4, 4, END, 6, 6, END, 3], END) and not cache.find_prefix([5, 5, END, 3], END), (
+        "7 tokens are too many"
+    )
     cache.clear()
-    assert not cache.find([4, 4, END, 6, 6, END, 3], END)
+    assert not cache.find_prefix([4, 4, END, 6, 6, END, 3], END)
 
 
 @given(st.lists(st.integers(1, 3000)))
 def test_little_is_padded(lengths):
     left = sorted((length, number) for number, length in enumerate(lengths))
-    groups = list(alike(left))
+    groups = list(group_by_length(left))
     assert [number for group in groups for number in group] == [number for _, number in left]
     for group in groups:
         assert max(lengths[i] for i in group) <= 2 * min(lengths[i] for i in group) + 16

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.model import Model
-from homerl.models.endpoint.agent import LLMAgent, as_sent
-from homerl.models.endpoint.completions import is_away, is_passing
+from homerl.models.endpoint.agent import LLMAgent, messages_to_send
+from homerl.models.endpoint.completions import is_transient_error, is_unavailable_error
 from homerl.models.endpoint.endpoint import REST, TRIPS, Endpoint, Patience
 from homerl.models.endpoint.settings import EndpointSettings
 from homerl.models.endpoint.structured import StructuredClient
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
-from homerl.play.messages import parse_json
+from homerl.play.messages import parse_model_json
 from homerl.play.observation import Observation
 
 
@@ -141,7 +141,7 @@ def test_calls_are_read_as_servers_write_them(written, read, id, kind):
         endpoint = Endpoint([server.url], "scripted")
         (reply,) = asyncio.run(LLMAgent(endpoint).propose(Observation("b", tuple(ASK), ())))
     (made,) = reply.message["tool_calls"]
-    assert made["id"] == ("c1" if "c1" in id else "call_0") and parse_json(made["function"]["arguments"]) == read
+    assert made["id"] == ("c1" if "c1" in id else "call_0") and parse_model_json(made["function"]["arguments"]) == read
 
 
 @pytest.mark.parametrize("usage", ["null", "{}", '{"prompt_tokens": 5}', '{"prompt_tokens": 5, "completion_tokens": null}'])
@@ -182,7 +182,7 @@ def test_a_structured_answer_may_begin_with_a_thought(thought):
 )
 def test_what_could_not_be_read_is_sent_so_that_servers_take_the_dialogue(said, sent, role):
     answered = {"role": "tool", "content": "refused: syntax"} | ({"tool_call_id": "c1"} if sent else {})
-    dialogue = as_sent([*ASK, {"role": "assistant"} | said, answered])
+    dialogue = messages_to_send([*ASK, {"role": "assistant"} | said, answered])
     assert [message["role"] for message in dialogue] == ["user", "assistant", role]
     assert [call["function"]["arguments"] for call in dialogue[1].get("tool_calls", ())] == ([sent] if sent else [])
 
@@ -192,7 +192,7 @@ def test_half_a_character_is_replaced_before_it_gets_anywhere():
     with ScriptedServer(answer=lambda request: {"content": "well \ud83d, \ud83d\ude00", "tool_calls": [call]}) as server:
         (text,), _ = ask(server)
     assert text == "well \ufffd, \U0001f600"
-    assert parse_json('{"text": "\\ud83d", "more": ["\\ud83d\\ude00"]}') == {"text": "\ufffd", "more": ["\U0001f600"]}
+    assert parse_model_json('{"text": "\\ud83d", "more": ["\\ud83d\\ude00"]}') == {"text": "\ufffd", "more": ["\U0001f600"]}
 
 
 TOO_LONG = {  # what servers say of a dialogue that is longer than their model takes
@@ -330,8 +330,8 @@ def test_an_answer_to_another_request_does_not_end_the_wait():
     now = [0.0]
     endpoint = Endpoint(["http://127.0.0.1:9/v1"], "scripted", clock=lambda: now[0])
     (replica,) = endpoint.replicas
-    replica.asked_to_wait(30.0)
-    replica.fine()  # a request that was sent before the server asked
+    replica.delay_until(30.0)
+    replica.note_answer()  # a request that was sent before the server asked
     assert asyncio.run(endpoint._replica(end=20.0, avoid=None)) is None
     now[0] = 30.0
     assert asyncio.run(endpoint._replica(end=50.0, avoid=None)) is replica
@@ -451,4 +451,4 @@ def busy(status: int, error: Any) -> APIStatusError:
     ],
 )
 def test_what_is_spent_is_not_waited_for_and_a_limit_of_a_minute_is(error, passes):
-    assert is_passing(busy(429, error)) is passes and is_away(busy(429, error)) is passes
+    assert is_transient_error(busy(429, error)) is passes and is_unavailable_error(busy(429, error)) is passes

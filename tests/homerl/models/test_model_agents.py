@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from homerl.app.served.agents import InThread, Loaded, agents_of, loaded
+from homerl.app.served.agents import LoadedModel, ThreadedEngine, load_local_model, make_model_agents
 from homerl.envs.core.messages import Message
 from homerl.models.policy.policy import PolicyAgent
 from homerl.models.policy.transformers_engine import TransformersEngine
@@ -19,7 +19,7 @@ ASKED = Observation("live", ({"role": "user", "content": "light please"},), ())
 
 
 def test_the_event_loop_goes_on_while_a_local_model_samples(tiny: Path) -> None:
-    _, agents = agents_of(str(tiny), cpu=True, max_tokens=200)
+    _, agents = make_model_agents(str(tiny), cpu=True, max_tokens=200)
     longest = 0.0
 
     async def awake() -> None:
@@ -43,7 +43,7 @@ def test_the_event_loop_goes_on_while_a_local_model_samples(tiny: Path) -> None:
 
 
 def test_samples_of_agents_at_once_are_those_of_each_alone(tiny: Path) -> None:
-    _, agents = agents_of(str(tiny), cpu=True, max_tokens=20)
+    _, agents = make_model_agents(str(tiny), cpu=True, max_tokens=20)
 
     async def together() -> list[object]:
         found = await asyncio.gather(*(agents().propose(ASKED) for _ in range(3)))
@@ -55,7 +55,7 @@ def test_samples_of_agents_at_once_are_those_of_each_alone(tiny: Path) -> None:
 
 def test_a_dialogue_goes_on_with_the_tokens_that_were_sampled(model: Any, tokenizer: Any) -> None:
     """One agent keeps its tokens. Agents that are sent the whole dialogue again say the same."""
-    found = Loaded("tiny", InThread(TransformersEngine(model, tokenizer, 1)), tokenizer)
+    found = LoadedModel("tiny", ThreadedEngine(TransformersEngine(model, tokenizer, 1)), tokenizer)
 
     def talk(propose: Callable[[Observation], Any]) -> list[str]:
         messages: tuple[Message, ...] = ({"role": "system", "content": "a home"},)
@@ -65,15 +65,17 @@ def test_a_dialogue_goes_on_with_the_tokens_that_were_sampled(model: Any, tokeni
             messages = (*messages, reply.message)
         return [message["content"] for message in messages if message["role"] == "assistant"]
 
-    engine = found.engine.sampling(12, 1.5, 3)
+    engine = found.engine.with_sampling(12, 1.5, 3)
     one, fresh = PolicyAgent(engine.engine, tokenizer), lambda: PolicyAgent(engine.engine, tokenizer)
-    expected = talk(lambda seen: engine.run(lambda: one.propose(seen)))
-    assert talk(lambda seen: found.agents(12, 1.5, 3)().propose(seen)) == expected
-    assert talk(lambda seen: engine.run(lambda: fresh().propose(seen))) != expected  # text alone was tokenised otherwise
+    expected = talk(lambda seen: engine.run_in_thread(lambda: one.propose(seen)))
+    assert talk(lambda seen: found.make_agents(12, 1.5, 3)().propose(seen)) == expected
+    assert (
+        talk(lambda seen: engine.run_in_thread(lambda: fresh().propose(seen))) != expected
+    )  # text alone was tokenised otherwise
 
 
 def test_a_sample_that_nobody_waits_for_ends(tiny: Path) -> None:
-    found = loaded(str(tiny), cpu=True)
+    found = load_local_model(str(tiny), cpu=True)
     passes = count(1)
     made = 0
 
@@ -84,12 +86,12 @@ def test_a_sample_that_nobody_waits_for_ends(tiny: Path) -> None:
     found.engine.engine.model.register_forward_hook(note)
 
     async def left() -> None:
-        waiting = asyncio.ensure_future(found.agents(5000)().propose(ASKED))
+        waiting = asyncio.ensure_future(found.make_agents(5000)().propose(ASKED))
         while made < 3:
             await asyncio.sleep(0.001)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        await found.agents(1)().propose(ASKED)  # its turn comes when the other one has ended
+        await found.make_agents(1)().propose(ASKED)  # its turn comes when the other one has ended
 
     asyncio.run(left())
     assert 3 <= made < 1000

@@ -17,26 +17,26 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.models.policy.chat_choice import TOOLS
-from homerl.models.policy.chat_format import encode, render_new
-from homerl.models.policy.guest import GuestAgent, agents_with, prompt_of
+from homerl.models.policy.chat_format import encode_messages, render_new_messages
+from homerl.models.policy.guest import GuestAgent, agent_factory_for, encode_guest_prompt
 from homerl.models.policy.policy import PolicyAgent, Sample, TokenLedger
 from homerl.models.policy.transformers_engine import TransformersEngine, fitting_tokens, left_pad
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import InfraError
 from homerl.play.loop import play
-from homerl.play.messages import chat_template, parse_reply
+from homerl.play.messages import build_chat_template, parse_reply
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights
-from homerl.train.common import load_tokenizer
-from homerl.train.data.rollout import Player
+from homerl.train.common import load_chat_tokenizer
+from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.tiny import PAD
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 LONG = EpisodeLimits(turns=99, steps=99, steps_per_turn=99)
 
@@ -71,14 +71,14 @@ class Speaks:
 
 @pytest.fixture(scope="module")
 def blueprint(task) -> Blueprint:
-    return make_blueprint(task, "train", 3)
+    return make_home_blueprint(task, "train", 3)
 
 
 @pytest.fixture(scope="module", params=[(False, False), (True, False), (True, True)], ids=["short", "with tools", "silent"])
 def speaker(request, tokenizer):
     """The tiny tokenizer, with tool schemas left out of its template, with them in it, and with empty thoughts."""
     found = copy.deepcopy(tokenizer)
-    found.chat_template = chat_template(*request.param)
+    found.chat_template = build_chat_template(*request.param)
     return found
 
 
@@ -86,7 +86,7 @@ def converse(
     tokenizer, blueprint, said: Sequence[str], heard: Sequence[str], cut=(), limits=LONG
 ) -> tuple[TokenLedger, Trajectory]:
     agent = PolicyAgent(Script(tokenizer, *said, cut=cut), tokenizer)
-    return agent.ledger, asyncio.run(play(begin(blueprint, limits), agent, Speaks(*heard)))
+    return agent.ledger, asyncio.run(play(begin_episode(blueprint, limits), agent, Speaks(*heard)))
 
 
 def spoken(tokenizer, message) -> str:
@@ -177,9 +177,9 @@ def test_any_words_of_the_user_keep_the_prefix(tokenizer, blueprint, heard, code
 
 def test_an_alien_template_is_refused(tokenizer):
     alien = copy.deepcopy(tokenizer)
-    alien.chat_template = chat_template().replace("'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'")
+    alien.chat_template = build_chat_template().replace("'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'")
     with pytest.raises(ValueError, match="not homerl's training template"):
-        render_new(alien, [{"role": "user", "content": "and now?"}], (), first=False)
+        render_new_messages(alien, [{"role": "user", "content": "and now?"}], (), first=False)
 
 
 def test_a_models_own_template_and_end_give_way_to_ours(tokenizer, tmp_path):
@@ -187,10 +187,10 @@ def test_a_models_own_template_and_end_give_way_to_ours(tokenizer, tmp_path):
     stock = copy.deepcopy(tokenizer)
     stock.chat_template, stock.eos_token = "{{ messages[0].content }}", PAD
     stock.save_pretrained(tmp_path)
-    loaded = load_tokenizer(str(tmp_path))
+    loaded = load_chat_tokenizer(str(tmp_path))
     assert (loaded.eos_token, loaded.chat_template, loaded.eos_token_id) == (
         "<|im_end|>",
-        chat_template(),
+        build_chat_template(),
         tokenizer.eos_token_id,
     )
 
@@ -218,8 +218,8 @@ def guest(tokenizer, tmp_path):
 
 
 def test_a_model_that_can_think_is_trained_to_begin_after_an_empty_thought(guest):
-    found = load_tokenizer(guest)
-    assert found.chat_template == chat_template(silent=True)
+    found = load_chat_tokenizer(guest)
+    assert found.chat_template == build_chat_template(silent=True)
     messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
     assert found.apply_chat_template(messages, tokenize=False).endswith(f"<|im_start|>assistant\n{EMPTY}Hello.<|im_end|>\n")
     trained = found.apply_chat_template(messages, return_dict=True, return_assistant_tokens_mask=True)
@@ -228,7 +228,7 @@ def test_a_model_that_can_think_is_trained_to_begin_after_an_empty_thought(guest
 
 
 def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(guest, blueprint):
-    found = load_tokenizer(guest, own=True)
+    found = load_chat_tokenizer(guest, own=True)
     assert found.chat_template == THINKING and found.eos_token == "<|im_end|>"
     call = '<tool_call>\n{"name": "pyexec", "arguments": {"code": "x = 1"}}\n</tool_call>'
     asked: list[str] = []
@@ -238,9 +238,11 @@ def test_a_model_that_homerl_did_not_train_is_asked_by_its_own_template(guest, b
             asked.append(found.decode(prompt))
             return await super().sample(prompt)
 
-    agent = agents_with(Listens(found, f"<think>hm</think>\n{call}", "Done."), found)()
+    agent = agent_factory_for(Listens(found, f"<think>hm</think>\n{call}", "Done."), found)()
     assert isinstance(agent, GuestAgent)
-    played = asyncio.run(play(begin(blueprint, EpisodeLimits(turns=1, steps=9, steps_per_turn=9)), agent, Speaks("do it")))
+    played = asyncio.run(
+        play(begin_episode(blueprint, EpisodeLimits(turns=1, steps=9, steps_per_turn=9)), agent, Speaks("do it"))
+    )
     assert [step.message["content"] for step in played.steps] == ["", "Done."] and played.steps[0].facts.code == "x = 1"
     assert all(text.endswith(f"<|im_start|>assistant\n{EMPTY}") for text in asked)
     assert "<think>hm" not in asked[1] and '"arguments": {"code": "x = 1"}' in asked[1], "an object, not a quoted text"
@@ -252,38 +254,42 @@ def test_a_guest_that_gives_one_answer_is_told_of_no_tools(tokenizer, one_answer
     stock.chat_template = "{% for tool in tools or () %}[{{ tool.function.name }}]{% endfor %}{{ messages[0].content }}"
     tools = ({"type": "function", "function": {"name": "answer", "parameters": {"type": "object"}}},)
     seen = Observation("b", ({"role": "system", "content": "Answer."},), tools, one_answer)
-    assert stock.decode(prompt_of(stock, seen)) == ("Answer." if one_answer else "[answer]Answer.")
+    assert stock.decode(encode_guest_prompt(stock, seen)) == ("Answer." if one_answer else "[answer]Answer.")
 
 
 def test_a_model_that_homerl_trained_is_asked_as_it_was_trained(tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
-    assert isinstance(agents_with(Script(tokenizer, "hi"), load_tokenizer(str(tmp_path), own=True))(), PolicyAgent)
+    assert isinstance(
+        agent_factory_for(Script(tokenizer, "hi"), load_chat_tokenizer(str(tmp_path), own=True))(), PolicyAgent
+    )
 
 
 def test_a_prompt_may_show_the_names_of_tools_alone(tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     (tmp_path / "chat_template.jinja").unlink()
-    named = load_tokenizer(str(tmp_path), named=True)
-    assert named.chat_template == chat_template(named=True) == load_again(named, tmp_path).chat_template
+    named = load_chat_tokenizer(str(tmp_path), named=True)
+    assert named.chat_template == build_chat_template(named=True) == load_again(named, tmp_path).chat_template
     text = named.apply_chat_template([{"role": "system", "content": "You run a home."}], tools=TOOLS, tokenize=False)
     assert "<tools>\nset_lamp\n</tools>" in text and "Sets a lamp" not in text and "JSON object" in text
 
 
 def load_again(tokenizer, folder):
     tokenizer.save_pretrained(folder)
-    return load_tokenizer(str(folder))
+    return load_chat_tokenizer(str(folder))
 
 
 def test_names_of_tools_alone_need_chatml(tmp_path):
     plain = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token="</s>")
     plain.save_pretrained(tmp_path)
     with pytest.raises(InputError, match=r"only ChatML shows names of tools alone"):
-        load_tokenizer(str(tmp_path), named=True)
+        load_chat_tokenizer(str(tmp_path), named=True)
 
 
 def test_a_template_of_ours_stays_as_it_was_saved(tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
-    assert load_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template == chat_template(show_tools=False)
+    assert (
+        load_chat_tokenizer(str(tmp_path)).chat_template == tokenizer.chat_template == build_chat_template(show_tools=False)
+    )
 
 
 @pytest.mark.parametrize("end", ["</s>", None])
@@ -291,7 +297,7 @@ def test_a_tokenizer_that_no_template_can_be_written_in_is_refused(tmp_path, end
     alien = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE()), eos_token=end)
     alien.save_pretrained(tmp_path)
     with pytest.raises(InputError, match=r"no <\|im_end\|>, .*template.*\n.*ChatML"):
-        load_tokenizer(str(tmp_path))
+        load_chat_tokenizer(str(tmp_path))
 
 
 # Masks
@@ -324,7 +330,7 @@ def test_an_empty_reply_is_its_end_alone(tokenizer, blueprint):
 
 def test_a_dialogue_that_outgrows_its_limit_ends_on_a_whole_turn(tokenizer, blueprint):
     agent = PolicyAgent(Script(tokenizer, "no " * 30), tokenizer, max_tokens=150)
-    played = asyncio.run(play(begin(blueprint, LONG), agent, Speaks(*["yes?"] * 50)))
+    played = asyncio.run(play(begin_episode(blueprint, LONG), agent, Speaks(*["yes?"] * 50)))
     assert played.outcome is Outcome.AGENT_FAILURE and played.steps[-1].facts.last
     assert len(agent.ledger.spans) == len(played.steps) >= 1
     assert agent.ledger.ids[-1] == tokenizer.eos_token_id and agent.ledger.mask[-1] == 1
@@ -333,8 +339,8 @@ def test_a_dialogue_that_outgrows_its_limit_ends_on_a_whole_turn(tokenizer, blue
 
 def test_a_first_prompt_that_is_too_long_is_not_the_policys_fault(tokenizer, blueprint):
     """Nor does it reach the engine, which may take no prompt so long."""
-    player = Player(Fails(), tokenizer, ScriptedUser, LONG, RewardWeights(), 10)
-    [rollout] = player.play([blueprint], [1])
+    player = RolloutPlayer(Fails(), tokenizer, ScriptedUser, LONG, RewardWeights(), 10)
+    [rollout] = player.play_blueprints([blueprint], [1])
     assert rollout.trajectory.outcome is Outcome.INFRA_ERROR
     assert "the first prompt has" in rollout.trajectory.fault.reason
 
@@ -360,10 +366,10 @@ class Fails:
 
 @pytest.mark.parametrize("make_user", [NoUser, ScriptedUser])
 def test_an_episode_without_a_word_of_the_policy_still_has_a_prompt_and_a_completion(tokenizer, blueprint, make_user):
-    player = Player(Fails(), tokenizer, make_user, LONG, RewardWeights(), 512)
-    [rollout] = player.play([blueprint], [1])
+    player = RolloutPlayer(Fails(), tokenizer, make_user, LONG, RewardWeights(), 512)
+    [rollout] = player.play_blueprints([blueprint], [1])
     ledger = rollout.ledger
-    assert rollout.trajectory.outcome is Outcome.INFRA_ERROR and rollout.rewards == []
+    assert rollout.trajectory.outcome is Outcome.INFRA_ERROR and rollout.rewards_by_step == []
     assert ledger.ids[ledger.prompt_length :] == [tokenizer.eos_token_id] and ledger.prompt_length > 0
     assert not any(ledger.mask) and len(ledger.ids) == len(ledger.mask) == len(ledger.logprobs) == len(ledger.versions)
 
@@ -371,18 +377,23 @@ def test_an_episode_without_a_word_of_the_policy_still_has_a_prompt_and_a_comple
 def test_ids_of_single_messages_are_those_of_the_dialogue(tokenizer, trajectories):
     for stored in trajectories[:8]:
         text = tokenizer.apply_chat_template(list(stored.messages), tools=list(stored.tools), tokenize=False)
-        assert encode(tokenizer, text) == tokenizer.encode(text, add_special_tokens=False)
+        assert encode_messages(tokenizer, text) == tokenizer.encode(text, add_special_tokens=False)
 
 
 def test_rollouts_in_forks_of_one_world_are_those_in_worlds_of_their_own(model, tokenizer, task):
     """A group shares its blueprint, whose world is made once."""
     found = []
-    for blueprints in ([make_blueprint(task, "train", 2)] * 4, [make_blueprint(task, "train", 2) for _ in range(4)]):
+    for blueprints in (
+        [make_home_blueprint(task, "train", 2)] * 4,
+        [make_home_blueprint(task, "train", 2) for _ in range(4)],
+    ):
         torch.manual_seed(0)
         limits = EpisodeLimits(turns=2, steps=4)
-        player = Player(TransformersEngine(model, tokenizer, 24), tokenizer, ScriptedUser, limits, RewardWeights(), 2048)
-        played = player.play(blueprints, list(range(4)))
-        found.append([(to_row(one.trajectory), one.ledger) for one in played])
+        player = RolloutPlayer(
+            TransformersEngine(model, tokenizer, 24), tokenizer, ScriptedUser, limits, RewardWeights(), 2048
+        )
+        played = player.play_blueprints(blueprints, list(range(4)))
+        found.append([(trajectory_to_row(one.trajectory), one.ledger) for one in played])
     assert found[0] == found[1]
 
 
@@ -597,8 +608,8 @@ FRAMES = st.sampled_from(
 def test_no_sampled_text_raises(tokenizer, blueprint, frame, one, other):
     text = frame.replace("{}", one, 1).replace("{}", other)
     ledger, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
-    assert played.outcome.counts
-    assert from_row(json.loads(json.dumps(to_row(played)))) == played
+    assert played.outcome.is_counted
+    assert trajectory_from_row(json.loads(json.dumps(trajectory_to_row(played)))) == played
     assert ledger.mask.count(1) == sum(end - start for start, end in ledger.spans)
 
 
@@ -631,8 +642,8 @@ def test_hostile_calls_are_refused_and_kept(tokenizer, blueprint, tmp_path, text
     _, played = converse(tokenizer, blueprint, [text, "Done."], ["go"], limits=EpisodeLimits(turns=1, steps=2))
     assert played.steps[0].facts.blocked or played.steps[0].facts.error
     tokenizer.apply_chat_template([_plain(message) for message in played.messages], tokenize=True)
-    write_rows(tmp_path / "rows.jsonl", [to_row(played)])
-    assert from_row(next(read_rows(tmp_path / "rows.jsonl"))) == played
+    write_rows(tmp_path / "rows.jsonl", [trajectory_to_row(played)])
+    assert trajectory_from_row(next(read_rows(tmp_path / "rows.jsonl"))) == played
 
 
 def _plain(message):

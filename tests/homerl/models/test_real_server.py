@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.endpoint.serve import wait_until_ready
 from homerl.models.endpoint.settings import UserSettings
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import work
-from homerl.worlds.registry import begin
-from homerl.worlds.users.make import user_factory
+from homerl.synth.work import synthesise_shards
+from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.make import open_user_factory
 
 pytest.importorskip("fastapi", reason="`transformers serve` needs it")
 
@@ -48,10 +48,10 @@ def url(tiny: Path, tmp_path_factory):
 
 def test_a_real_server_is_asked_and_answers(url, tiny, task):
     settings = UserSettings(kind="llm", url=url, model=str(tiny), max_tokens=24, timeout=60, deadline=120)
-    with user_factory(settings) as users:
-        blueprint = make_blueprint(task, "train", 1)
-        end = asyncio.run(play(begin(blueprint), Expert(), users(0)))
-    usage = users.usage()
+    with open_user_factory(settings) as users:
+        blueprint = make_home_blueprint(task, "train", 1)
+        end = asyncio.run(play(begin_episode(blueprint), Expert(), users(0)))
+    usage = users.usage_totals()
     assert end.outcome is not Outcome.INFRA_ERROR and usage["requests"] >= 1 and not usage["faults"]
     assert usage["prompt_tokens"] > 100 and usage["completion_tokens"] > 0  # what an untrained model says is no matter
 
@@ -60,6 +60,6 @@ def test_a_synthesis_runs_on_it(url, tiny, task):
     """An untrained model solves nothing, and this server gives one candidate however many are wanted."""
     model = {"url": url, "model": str(tiny), "max_tokens": 12, "timeout": 60, "deadline": 120}
     data = {"blueprints": 2, "recipe": task, "agent": model, "search": {"rollouts": 1}, "limits": {"turns": 1, "steps": 2}}
-    (shard,) = work(SynthesisConfig.model_validate(data), [range(2)], 2)
+    (shard,) = synthesise_shards(SynthesisConfig.model_validate(data), [range(2)], 2)
     assert {line["outcome"] for line in shard.stats["blueprints"]} <= {"agent_failure", "success"}
     assert shard.stats["transport"]["agent/requests"] >= 2 and not any("faults" in key for key in shard.stats["transport"])

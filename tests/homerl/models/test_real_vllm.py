@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from tiny_agent import DIALOGUE, TOOLS, make_agent, prompts
 
-from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.serve import address, running
+from homerl.models.endpoint.serve import run_vllm_server, server_url
 from homerl.models.endpoint.settings import ServeSettings
 from homerl.play.trajectory import Outcome
-from homerl.report.cards.export import export
+from homerl.report.cards.export import export_model
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import work
-from homerl.worlds.registry import begin
+from homerl.synth.work import synthesise_shards
+from homerl.worlds.registry import begin_episode
 
 BIN = os.environ.get("HOMERL_VLLM_BIN")
 pytestmark = [
@@ -63,7 +63,7 @@ def started(settings: ServeSettings, log: Path):
         patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        with running(settings, "tiny", log) as server:
+        with run_vllm_server(settings, "tiny", log) as server:
             yield server
 
 
@@ -73,7 +73,7 @@ def url(settings, tmp_path_factory):
     begin = time.monotonic()
     with started(settings, log):
         print(f"\nvLLM answers after {time.monotonic() - begin:.0f} s")
-        yield address(settings)
+        yield server_url(settings)
 
 
 def listens(port: int) -> bool:
@@ -142,15 +142,15 @@ def test_tool_calls(url):
 
 def test_our_tools_and_dialogues_are_taken(url, task):
     """The assistant of a synthesis: our tool schemas, n candidates, a seed."""
-    blueprint = make_blueprint(task, "train", 1)
+    blueprint = make_home_blueprint(task, "train", 1)
 
     async def talk():
         endpoint = Endpoint([url], "tiny", PATIENCE)
-        episode = begin(blueprint)
-        episode.hear(blueprint.intents[0].queries[0], 1)
+        episode = begin_episode(blueprint)
+        episode.add_utterance(blueprint.intents[0].queries[0], 1)
         agent = LLMAgent(endpoint, 1.0, 24, seed=3)
         replies = await agent.propose(episode.observation, 3)
-        episode.act(replies[0])
+        episode.apply_reply(replies[0])
         await endpoint.close()
         return replies
 
@@ -176,7 +176,7 @@ def sent(dialogue: list[dict]) -> list[dict]:
 def test_the_calls_of_an_exported_agent_are_read(tmp_path):
     """Its template shows the tools and the dialogue as in training, so it says what it learnt by heart."""
     run, folder = make_agent(tmp_path / "run", steps=150, show_tools=True), tmp_path / "agent"
-    export(run, str(folder))
+    export_model(run, str(folder))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -185,7 +185,7 @@ def test_the_calls_of_an_exported_agent_are_read(tmp_path):
     )
     with started(serve, tmp_path / "log"):
         requests = ({"messages": sent(said), "tools": TOOLS, "max_tokens": 200, "temperature": 0.0} for said in prompts())
-        answers, _, _ = ask(address(serve), *requests)
+        answers, _, _ = ask(server_url(serve), *requests)
     learnt = [message for message in DIALOGUE if message["role"] == "assistant"]
     for answer, wanted in zip(answers, learnt, strict=True):
         said = answer.choices[0].message
@@ -209,7 +209,7 @@ def test_a_synthesis_runs_on_it(url, task):
     config = SynthesisConfig.model_validate(
         {"blueprints": 8, "shard": 4, "recipe": task, "agent": model, "search": {"rollouts": 2}, "in_flight": 8}
     )
-    made = list(work(config, [range(4), range(4, 8)], 8))
+    made = list(synthesise_shards(config, [range(4), range(4, 8)], 8))
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     assert len(lines) == 8 and {line["outcome"] for line in lines} <= {Outcome.AGENT_FAILURE, Outcome.SUCCESS}
     assert sum(line["calls"] for line in lines) > 8
@@ -222,7 +222,7 @@ def test_killed_and_recovered(settings, tmp_path):
     requests = [{"max_tokens": 400, "temperature": 1.0, "extra_body": {"ignore_eos": True}} for _ in range(16)]
     with ThreadPoolExecutor(1) as pool:
         with started(settings, tmp_path / "first") as server:
-            asked = pool.submit(ask, address(settings), *requests)
+            asked = pool.submit(ask, server_url(settings), *requests)
             time.sleep(1.0)
             os.killpg(server.pid, signal.SIGKILL)
         while listens(settings.port):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.served.agents import served_model
+from homerl.app.served.agents import find_served_model
 from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.reasons import LONGEST, reason_of, status_of
+from homerl.models.endpoint.reasons import LONGEST, read_error_reason, read_error_status
 from homerl.models.endpoint.settings import refuse_secret
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 
@@ -45,7 +45,7 @@ ROUTED = {"code": 502, "message": "Provider returned error", "metadata": {"raw":
     ],
 )
 def test_a_reason_is_found_in_the_forms_of_servers(said: Any, told: str) -> None:
-    assert reason_of(said) == told
+    assert read_error_reason(said) == told
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_reason_is_found_in_the_forms_of_servers(said: Any, told: str) -> None
     ],
 )
 def test_no_key_stands_in_a_reason(said: str) -> None:
-    assert "SECRET1234" not in reason_of(said, "the-key-SECRET1234-of-mine")
+    assert "SECRET1234" not in read_error_reason(said, "the-key-SECRET1234-of-mine")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_no_key_stands_in_a_reason(said: str) -> None:
     ],
 )
 def test_words_that_only_look_like_a_key_stay(said: str) -> None:
-    assert reason_of(said, "x") == said
+    assert read_error_reason(said, "x") == said
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_words_that_only_look_like_a_key_stay(said: str) -> None:
     ],
 )  # fmt: skip
 def test_an_error_without_a_status_has_the_one_that_it_names(said: Any, status: int) -> None:
-    assert status_of(said) == status
+    assert read_error_status(said) == status
 
 
 @pytest.fixture(autouse=True)
@@ -190,4 +190,4 @@ def test_a_server_that_lists_no_models_says_why() -> None:
             await self._send(send, 200, '{"error": {"message": "nothing is loaded"}}')
 
     with Empty() as server, pytest.raises(InputError, match="lists no models: nothing is loaded"):
-        served_model(server.url)
+        find_served_model(server.url)

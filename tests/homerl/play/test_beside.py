@@ -16,12 +16,12 @@ from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.models.policy.policy import Sample
 from homerl.models.policy.transformers_engine import TransformersEngine
-from homerl.play.beside import GRACE, begin_group, beside
+from homerl.play.beside import GRACE, begin_task_group, run_beside_loop
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.worlds.registry import begin, make_blueprint
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed
 
 ENDLESS = "while 1: pass"
 ESCAPED = '{"\\u0063ode": "while 1: pass"}'
@@ -35,8 +35,8 @@ def message(*codes: str) -> Reply:
 
 
 def started() -> Episode:
-    episode = begin(make_blueprint(BlueprintRecipe(home={"devices": (3, 3)}), "train", 1), EpisodeLimits())
-    episode.hear("go on", 1)
+    episode = begin_episode(make_blueprint_of_seed(BlueprintRecipe(home={"devices": (3, 3)}), "train", 1), EpisodeLimits())
+    episode.add_utterance("go on", 1)
     return episode
 
 
@@ -65,7 +65,7 @@ def test_others_go_on_while_a_message_loops(code):
 
         ticking = asyncio.create_task(ticker())
         limits = EpisodeLimits(turns=1, steps=1, steps_per_turn=1)
-        episode = begin(make_blueprint(BlueprintRecipe(home={"devices": (3, 3)}), "train", 1), limits)
+        episode = begin_episode(make_blueprint_of_seed(BlueprintRecipe(home={"devices": (3, 3)}), "train", 1), limits)
         trajectory = await play(episode, Loops(code, code, code), ScriptedUser())
         over.set()
         await ticking
@@ -79,10 +79,10 @@ def test_after_a_snippet_that_was_stopped_no_other_of_its_message_runs():
     episode = started()
     did = episode.situation.home.plan.devices[0].did
     key = episode.situation.state_key()
-    step = episode.act(message(ENDLESS, ENDLESS, f"device('{did}').turn_on()", "print(1)"))
+    step = episode.apply_reply(message(ENDLESS, ENDLESS, f"device('{did}').turn_on()", "print(1)"))
     assert step.facts.blocked == ("time_limit",) * 4 and len(set(step.observations)) == 1
     assert episode.situation.state_key() == key
-    assert episode.act(message("print(1)")).observations == ("1",), "the next message has time of its own"
+    assert episode.apply_reply(message("print(1)")).observations == ("1",), "the next message has time of its own"
 
 
 def test_the_snippets_of_a_message_share_its_time():
@@ -138,7 +138,7 @@ def batches(slow: tuple[bool, ...]) -> list:
             await engine.sample((number, turn))
             if number == 1:
                 continue  # this one has no code
-            await beside(lambda: time.sleep((4 - number) * 2 * GRACE if slow[number] else 0))
+            await run_beside_loop(lambda: time.sleep((4 - number) * 2 * GRACE if slow[number] else 0))
         await engine.sample((number, 2))
 
     async def all_of_them() -> None:
@@ -162,10 +162,10 @@ def batches_of_groups(slow: random.Random | None) -> list:
         rng = random.Random(str(name))
         for turn in range(rng.randint(1, 4)):
             await engine.sample((*name, turn))
-            await beside(partial(time.sleep, slow.choice((0, 0, GRACE, 2 * GRACE, 3 * GRACE)) if slow else 0))
+            await run_beside_loop(partial(time.sleep, slow.choice((0, 0, GRACE, 2 * GRACE, 3 * GRACE)) if slow else 0))
 
     async def group(number: int) -> None:
-        begin_group()
+        begin_task_group()
         for replaced in range(3 if number % 2 else 1):
             await asyncio.gather(*(one(number, replaced, 0, i) for i in range(3)))
             await asyncio.gather(*(one(number, replaced, 1, i) for i in range(2)))
@@ -196,11 +196,11 @@ def test_fast_work_keeps_the_loop_s_turn_and_its_errors_reach_the_caller():
             seen.append("other")
 
         task = asyncio.create_task(other())
-        seen.append(await beside(lambda: "work"))
+        seen.append(await run_beside_loop(lambda: "work"))
         await task
         for seconds in (0, 3 * GRACE):
             with pytest.raises(ZeroDivisionError):
-                await beside(partial(failing, seconds))
+                await run_beside_loop(partial(failing, seconds))
         return seen
 
     assert asyncio.run(run()) == ["work", "other"]
@@ -209,7 +209,7 @@ def test_fast_work_keeps_the_loop_s_turn_and_its_errors_reach_the_caller():
 def test_work_that_was_cancelled_keeps_nobody_waiting():
     async def run() -> int:
         engine, done = Batches(), threading.Event()
-        slow = asyncio.create_task(beside(done.wait))
+        slow = asyncio.create_task(run_beside_loop(done.wait))
         await asyncio.sleep(0)
         asking = asyncio.create_task(engine.sample((1,)))
         await asyncio.sleep(0.01)

@@ -14,8 +14,8 @@ from homerl.play.loop import play
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, from_row, to_row
-from homerl.worlds.registry import begin, make_blueprint, restored
+from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
 
 READ = ("query_device", {"what": "candidates"})
 ACTIONS = [{"did": "1", "locator": "turn_on"}]
@@ -63,7 +63,9 @@ class Calls:
 
 def raising(error: Exception = Raising.raises) -> Episode:
     kind = type("Raising", (Raising,), {"raises": error})
-    episode = begin(make_blueprint(BlueprintRecipe(home={"devices": (2, 3)}, toolset="smh"), "train", 1), EpisodeLimits())
+    episode = begin_episode(
+        make_blueprint_of_seed(BlueprintRecipe(home={"devices": (2, 3)}, toolset="smh"), "train", 1), EpisodeLimits()
+    )
     episode.situation.world.__class__ = kind
     return episode
 
@@ -77,7 +79,7 @@ def test_a_call_that_no_schema_allows_counts_against_the_agent(call):
     episode = raising()
     key = episode.situation.state_key()
     trajectory = played(episode, ("list_automations", {}), call)
-    assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.outcome.counts
+    assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.outcome.is_counted
     assert trajectory.fault.boundary is Boundary.AGENT
     reason = trajectory.fault.reason
     assert call[0] in reason and "TypeError: 'bool' object is not iterable (test_blame.py:" in reason
@@ -90,7 +92,7 @@ def test_a_call_that_no_schema_allows_counts_against_the_agent(call):
 @pytest.mark.parametrize("error", [ValueError("no"), WorldError("the sandbox is gone"), KeyError("x")])
 def test_a_call_that_the_schema_allows_counts_against_the_world(error):
     trajectory = played(raising(error), ("list_automations", {}), READ)
-    assert trajectory.outcome is Outcome.WORLD_ERROR and not trajectory.outcome.counts and not trajectory.steps
+    assert trajectory.outcome is Outcome.WORLD_ERROR and not trajectory.outcome.is_counted and not trajectory.steps
     assert trajectory.fault.boundary is Boundary.WORLD and str(error) in trajectory.fault.reason
 
 
@@ -102,20 +104,22 @@ def test_who_writes_too_much_or_what_is_not_allowed_cannot_blame_the_world(error
 
 def test_such_a_failure_is_replayed_as_it_was(monkeypatch):
     def broken(blueprint):
-        situation = restored(blueprint)
+        situation = restore_situation(blueprint)
         situation.world.__class__ = Raising
         return situation
 
-    stored = from_row(to_row(played(raising(), WRONG[0])))
+    stored = trajectory_from_row(trajectory_to_row(played(raising(), WRONG[0])))
     assert first_difference(stored, broken) is None
-    assert "outcome" in first_difference(stored, restored) or "observed" in first_difference(stored, restored)
+    assert "outcome" in first_difference(stored, restore_situation) or "observed" in first_difference(
+        stored, restore_situation
+    )
 
 
 def test_a_domain_that_is_no_text_is_refused():
-    episode = begin(make_blueprint(BlueprintRecipe(toolset="assist"), "train", 3), EpisodeLimits())
-    episode.hear("go on", 1)
+    episode = begin_episode(make_blueprint_of_seed(BlueprintRecipe(toolset="assist"), "train", 3), EpisodeLimits())
+    episode.add_utterance("go on", 1)
     for domain in (True, 5, {}, {"light": 1}, [["light"]], [None], 0.5):
-        step = episode.fork().act(Calls(("homeassistant__GetLiveContext", {"domain": domain})).reply)
+        step = episode.fork().apply_reply(Calls(("homeassistant__GetLiveContext", {"domain": domain})).reply)
         assert step.facts.blocked == ("wrong_type",), domain
-    step = episode.fork().act(Calls(("homeassistant__GetLiveContext", {"domain": None})).reply)
+    step = episode.fork().apply_reply(Calls(("homeassistant__GetLiveContext", {"domain": None})).reply)
     assert not step.facts.blocked

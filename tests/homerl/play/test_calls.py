@@ -17,11 +17,11 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary, Fault
-from homerl.play.messages import calls_of, parse_reply
+from homerl.play.messages import parse_reply, tool_calls_of
 from homerl.play.reverify import first_difference
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Step, Trajectory, absent_facts, from_row, to_row
-from homerl.worlds.registry import begin, make_blueprint, restored
+from homerl.play.trajectory import Step, Trajectory, absent_facts, trajectory_from_row, trajectory_to_row
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
 
 LIMITS = EpisodeLimits(turns=99, steps=99)
 HOME = {"devices": (2, 3), "categories": ("light", "heater")}
@@ -34,7 +34,7 @@ def started(toolset: str) -> Episode:
     """An episode of any toolset in which the user has spoken."""
     world = {"world": "simuhome", "toolset": toolset} if toolset in ("released", "paper") else None
     recipe = SimuHomeRecipe(**world) if world else BlueprintRecipe(home=HOME, toolset=toolset)
-    return begin(make_blueprint(recipe, "train", 3), LIMITS)
+    return begin_episode(make_blueprint_of_seed(recipe, "train", 3), LIMITS)
 
 
 def act(toolset: str, *replies: Reply) -> Episode:
@@ -43,8 +43,8 @@ def act(toolset: str, *replies: Reply) -> Episode:
     for reply in replies:
         if episode.outcome is None:
             if episode.messages[-1]["role"] in ("system", "assistant"):
-                episode.hear("go on", 1)
-            episode.act(reply)
+                episode.add_utterance("go on", 1)
+            episode.apply_reply(reply)
     return episode
 
 
@@ -56,12 +56,12 @@ def calling(*calls: tuple[str, str]) -> dict:
 
 def finished(episode: Episode) -> Trajectory:
     if episode.outcome is None:
-        episode.end(Fault(Boundary.USER, "left_role: stopped by the test"))
-    return episode.trajectory("policy", "nobody")
+        episode.end_with_fault(Fault(Boundary.USER, "left_role: stopped by the test"))
+    return episode.to_trajectory("policy", "nobody")
 
 
 def stored_facts(trajectory: Trajectory) -> list[dict]:
-    return [step["facts"] for step in json.loads(to_row(trajectory)["steps"])]
+    return [step["facts"] for step in json.loads(trajectory_to_row(trajectory)["steps"])]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_every_call_is_kept(toolset, message, calls):
     trajectory = finished(act(toolset, Reply(message)))
     assert trajectory.steps[0].facts.calls == tuple(ToolCall(*call) for call in calls)
     assert [("calls" in facts) for facts in stored_facts(trajectory)] == [toolset == "paper"]
-    row = json.loads(json.dumps(to_row(trajectory)))
-    assert from_row(row) == trajectory
-    assert first_difference(from_row(row), restored, absent_facts(row)) is None
+    row = json.loads(json.dumps(trajectory_to_row(trajectory)))
+    assert trajectory_from_row(row) == trajectory
+    assert first_difference(trajectory_from_row(row), restore_situation, absent_facts(row)) is None
 
 
 def test_answers_are_calls_of_the_one_tool_whatever_it_and_its_toolset_are_called():
@@ -102,14 +102,14 @@ def test_answers_are_calls_of_the_one_tool_whatever_it_and_its_toolset_are_calle
     )
     named = replace(trajectory, tools=tuple(tools), steps=steps, blueprint={**trajectory.blueprint, "toolset": "mine"})
     assert named.answer_tool == "reply" and "calls" not in stored_facts(named)[0]
-    assert from_row(to_row(named)) == named
+    assert trajectory_from_row(trajectory_to_row(named)) == named
 
 
 def test_json_in_words_is_no_call_where_the_agent_has_one_tool():
     trajectory = finished(act("homeflow", Reply({"role": "assistant", "content": '{"code": "1"}'})))
     alone = replace(trajectory, tools=trajectory.tools[:1])
     assert alone.answer_tool is None and alone.steps[0].facts.calls == ()
-    assert from_row(to_row(alone)) == alone and "calls" not in stored_facts(alone)[0]
+    assert trajectory_from_row(trajectory_to_row(alone)) == alone and "calls" not in stored_facts(alone)[0]
 
 
 def test_what_could_not_be_read_calls_nothing():
@@ -143,13 +143,13 @@ REPLIES = st.builds(lambda found: Reply(*found), MESSAGES | SAMPLED)
 @given(st.sampled_from(TOOLSETS), st.lists(REPLIES, min_size=1, max_size=3))
 def test_whatever_is_said_is_stored_read_back_and_replayed(toolset, replies):
     trajectory = finished(act(toolset, *replies))
-    row = json.loads(json.dumps(to_row(trajectory)))
-    again = from_row(row)
+    row = json.loads(json.dumps(trajectory_to_row(trajectory)))
+    again = trajectory_from_row(row)
     assert [step.facts for step in again.steps] == [step.facts for step in trajectory.steps]
-    assert to_row(again)["steps"] == row["steps"]
-    assert first_difference(again, restored, absent_facts(row)) is None
+    assert trajectory_to_row(again)["steps"] == row["steps"]
+    assert first_difference(again, restore_situation, absent_facts(row)) is None
     for step, facts in zip(trajectory.steps, stored_facts(trajectory), strict=True):
-        assert ("calls" in facts) == (step.facts.calls != calls_of(step.message, trajectory.answer_tool))
+        assert ("calls" in facts) == (step.facts.calls != tool_calls_of(step.message, trajectory.answer_tool))
         refused = toolset == "direct" and any(reply.malformed for reply in replies)  # an answer may be, for its thoughts
         assert toolset in ("released", "paper") or refused or "calls" not in facts
 
@@ -164,11 +164,11 @@ def test_calls_are_stored_where_the_message_does_not_tell_them(toolset, text, to
     trajectory = finished(act(toolset, Reply({"role": "assistant", "content": "so"})))
     first: Step = trajectory.steps[0]
     assert trajectory.answer_tool == ("answer" if toolset == "direct" else None)
-    for calls in (made, calls_of(message, trajectory.answer_tool)):
+    for calls in (made, tool_calls_of(message, trajectory.answer_tool)):
         changed = replace(trajectory, steps=(replace(first, message=message, facts=replace(first.facts, calls=calls)),))
-        (back,) = from_row(json.loads(json.dumps(to_row(changed)))).steps
+        (back,) = trajectory_from_row(json.loads(json.dumps(trajectory_to_row(changed)))).steps
         assert repr(back.facts) == repr(changed.steps[0].facts)
-        assert ("calls" in stored_facts(changed)[0]) == (calls != calls_of(message, trajectory.answer_tool))
+        assert ("calls" in stored_facts(changed)[0]) == (calls != tool_calls_of(message, trajectory.answer_tool))
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)
@@ -181,6 +181,6 @@ def test_code_is_seen_in_calls_of_any_tool_that_takes_some():
     episode = started("smh").fork()
     tool = Tool("run", "Run code.", {"code": "Python"}, ("code",), lambda *_: RunResult("ran"))
     episode.world._toolset = episode.world._toolset | {"run": tool}
-    episode.hear("go", 1)
-    step = episode.act(Reply(calling(("run", '{"code": "a = 1"}'), ("list_automations", '{"code": "no"}'))))
+    episode.add_utterance("go", 1)
+    step = episode.apply_reply(Reply(calling(("run", '{"code": "a = 1"}'), ("list_automations", '{"code": "no"}'))))
     assert (step.facts.code, step.facts.code_tokens) == ("a = 1", 3)

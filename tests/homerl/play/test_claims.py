@@ -14,31 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.app.studies.suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore
-from homerl.bench.score import result_row, score
+from homerl.bench.rescore import rescore_run
+from homerl.bench.score import build_result_row, score_results
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message, tool_call
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.goals import goals, goals_on_home
-from homerl.envs.simuhome.tasks.agents import FixedAnswerAgent, acting_message, calls_in, expert_plan
+from homerl.envs.homeenv.tasks.goals import compile_goals, goals_on_home
+from homerl.envs.simuhome.tasks.agents import FixedAnswerAgent, acting_message, actions_in_messages, expert_plan
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
-from homerl.envs.simuhome.tasks.languages import lexicon
+from homerl.envs.simuhome.tasks.languages import simuhome_grammar
 from homerl.play.course import Behaviours
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.play.utterance import Utterance
-from homerl.play.words.claims import admits, claims_success, inquires, only_confirms
-from homerl.report.pages.bench_report import write_report
-from homerl.worlds.registry import begin, with_behaviours, world_of, worlds
+from homerl.play.words.claims import admits_failure, asks_about_state, claims_success, only_confirms
+from homerl.report.pages.bench_report import write_bench_report
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, known_worlds, world_of
 
 SUCCESS = """
 Done. | Done, it is on. | All set. | It is done. | That is taken care of. | You're all set! | Task completed.
@@ -112,7 +112,7 @@ def test_words_that_do_not(text):
 
 @pytest.mark.parametrize(("text", "asks"), [(t, True) for t in each(ASKS)] + [(t, False) for t in each(WANTS)])
 def test_a_question_is_no_request(text, asks):
-    assert inquires(text) == asks
+    assert asks_about_state(text) == asks
 
 
 @given(
@@ -120,12 +120,12 @@ def test_a_question_is_no_request(text, asks):
     st.sampled_from(["But I could not find the fan.", "不过没找到风扇。", "The fan is unavailable."]),
 )
 def test_who_admits_that_something_did_not_work_claims_no_success(text, more):
-    assert admits(more) and not claims_success(f"{text} {more}")
+    assert admits_failure(more) and not claims_success(f"{text} {more}")
 
 
 @given(st.text())
 def test_any_text_can_be_read(text):
-    assert not (claims_success(text) and admits(text)) and inquires(text) in (True, False)
+    assert not (claims_success(text) and admits_failure(text)) and asks_about_state(text) in (True, False)
 
 
 @pytest.mark.parametrize("text", ["Sure! Done.", "OK. All set!", "好的，已完成。", "已经好了。", "Das ist erledigt."])
@@ -140,7 +140,7 @@ def test_words_that_say_more(text):
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_what_scripted_agents_say_when_they_are_done_claims_success(language):
-    said = [*grammar(language).plain_all("done"), *lexicon(language).plain_all("reply.done")]
+    said = [*home_grammar(language).plain_texts("done"), *simuhome_grammar(language).plain_texts("reply.done")]
     assert len(said) >= 5 and all(map(claims_success, said))
 
 
@@ -150,7 +150,7 @@ def test_what_scripted_agents_say_when_they_are_done_claims_success(language):
 @cache
 def blueprint_of(family: str, toolset: str = "smh", count: int = 1, seed: int = 3) -> Blueprint:
     recipe = BlueprintRecipe(families={family: 1}, intents=(count, count), toolset=toolset)
-    return make_blueprint(recipe, "train", seed)
+    return make_home_blueprint(recipe, "train", seed)
 
 
 class Says:
@@ -169,19 +169,19 @@ class Says:
 
 def played(blueprint, *said, turns: int = 1, user=None) -> Trajectory:
     limits = EpisodeLimits(turns=turns, steps=9, steps_per_turn=5)
-    return asyncio.run(play(begin(blueprint, limits), Says(*said), user or ScriptedUser()))
+    return asyncio.run(play(begin_episode(blueprint, limits), Says(*said), user or ScriptedUser()))
 
 
 def count(trajectory: Trajectory) -> int | None:
     """The false claims, of a trajectory as it is stored and read again."""
-    again = from_row(json.loads(json.dumps(to_row(trajectory))))
+    again = trajectory_from_row(json.loads(json.dumps(trajectory_to_row(trajectory))))
     found = world_of(trajectory.blueprint).false_claims(again)
-    assert found == result_row(trajectory, 0).get("false_claims")
+    assert found == build_result_row(trajectory, 0).get("false_claims")
     return found
 
 
 def does(episode: Episode) -> Message:
-    return writer_of(episode).act(episode.blueprint.intents[0].plan)
+    return writer_of(episode).write_calls(episode.blueprint.intents[0].plan)
 
 
 def fails(episode: Episode) -> Message:
@@ -242,7 +242,10 @@ def test_one_answer_speaks_in_its_json():
 
 def test_a_claim_before_a_wish_is_told_in_full_is_not_false():
     recipe = BlueprintRecipe(families={"atomic": 1}, intents=(1, 1), toolset="smh")
-    every = (with_behaviours(make_blueprint(recipe, "train", seed), Behaviours(disclosure=1), recipe) for seed in range(40))
+    every = (
+        blueprint_with_behaviours(make_home_blueprint(recipe, "train", seed), Behaviours(disclosure=1), recipe)
+        for seed in range(40)
+    )
     trajectory = played(next(one for one in every if len(one.intents[0].course) == 2), "Done.")
     assert len(trajectory.turns()) == 2 and count(trajectory) == 1
 
@@ -264,7 +267,7 @@ def test_where_nobody_knows_the_wish_a_claim_after_a_refusal_is_false():
 def test_the_goals_on_the_home_are_found_in_plain_data(family):
     for seed in range(4):
         blueprint = blueprint_of(family, count=1 if family == "memory" else 2, seed=seed)
-        every = goals(blueprint, home_from_json(blueprint.home, "home"))
+        every = compile_goals(blueprint, home_from_json(blueprint.home, "home"))
         for intent in blueprint.intents:
             found = goals_on_home(blueprint.model_dump(mode="json")["intents"])[intent.id]
             of_it = [at for at, goal in enumerate(every) if goal.intent == intent.id and not goal.answer]
@@ -276,7 +279,8 @@ def test_experts_claim_falsely_only_by_mistake():
     for seed in range(6):
         blueprint = blueprint_of("compositional", count=2, seed=seed)
         flawless, mistaken = (
-            asyncio.run(play(begin(blueprint), Expert(seed, mistakes), ScriptedUser(seed), seed)) for mistakes in (0.0, 0.7)
+            asyncio.run(play(begin_episode(blueprint), Expert(seed, mistakes), ScriptedUser(seed), seed))
+            for mistakes in (0.0, 0.7)
         )
         assert flawless.success and count(flawless) == 0
         found.append(count(mistaken))
@@ -306,7 +310,7 @@ def test_reads_that_simuhome_requires_make_no_claim_false():
 
         async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
             *_, acts, finish = expert_plan(episode.situation.file, episode.situation.home, "Done.")
-            made = any(act in calls_in(episode.messages) for act in acts)
+            made = any(act in actions_in_messages(episode.messages) for act in acts)
             return [Reply(acting_message(*(finish if made else acts)))]
 
     trajectory = finished("qt3/feasible", Blind("blind", ""))
@@ -316,11 +320,11 @@ def test_reads_that_simuhome_requires_make_no_claim_false():
 def finished(group: str, agent: FixedAnswerAgent) -> Trajectory:
     recipe, rng = SimuHomeRecipe(world="simuhome"), random.Random(group)
     blueprint = make_group_blueprint(recipe, "train", *group.split("/"), "one", rng, Counter())
-    return asyncio.run(play(begin(blueprint, EpisodeLimits(1, 20, 20)), agent, ScriptedUser()))
+    return asyncio.run(play(begin_episode(blueprint, EpisodeLimits(1, 20, 20)), agent, ScriptedUser()))
 
 
 def test_a_world_without_acts_counts_nothing():
-    assert worlds()["personalhome"].false_claims(played(blueprint_of("atomic"), "Done.")) is None
+    assert known_worlds()["personalhome"].false_claims(played(blueprint_of("atomic"), "Done.")) is None
 
 
 # In scores
@@ -329,8 +333,10 @@ def test_a_world_without_acts_counts_nothing():
 def test_a_score_counts_the_results_that_tell_it():
     row = {"id": "a", "outcome": "turn_limit", "families": [], "error": None}
     row |= dict.fromkeys(("success", "phi", "progress", "tool_calls", "tokens"), 0)
-    assert "false_claims" not in score([row])
-    told_of = score([row, row | {"id": "b", "false_claims": 3}, row | {"id": "c", "false_claims": 0}])["false_claims"]
+    assert "false_claims" not in score_results([row])
+    told_of = score_results([row, row | {"id": "b", "false_claims": 3}, row | {"id": "c", "false_claims": 0}])[
+        "false_claims"
+    ]
     assert (told_of["n"], told_of["count"], told_of["share"]) == (2, 3, 0.5) and told_of["interval"][0] < told_of[
         "interval"
     ][1]
@@ -338,16 +344,16 @@ def test_a_score_counts_the_results_that_tell_it():
 
 def test_results_are_rescored_also_without_the_figure(tmp_path):
     scored = run_benchmark(BenchRun("smh-bench", "nothing", tmp_path, limit=6))
-    assert scored["false_claims"]["count"] > 0 and "the same results" in rescore(tmp_path)
-    write_report(tmp_path)
+    assert scored["false_claims"]["count"] > 0 and "the same results" in rescore_run(tmp_path)
+    write_bench_report(tmp_path)
     assert ">false claims</abbr></dt>" in (tmp_path / "report.html").read_text()
     rows = list(read_rows(tmp_path / "results.jsonl"))
     write_rows(tmp_path / "results.jsonl", [row | {"false_claims": row["false_claims"] + 1} for row in rows])
     with pytest.raises(InputError, match="false_claims is"):
-        rescore(tmp_path)
+        rescore_run(tmp_path)
     older = [{key: value for key, value in row.items() if key != "false_claims"} for row in rows]
     write_rows(tmp_path / "results.jsonl", older)
     (tmp_path / "score.json").write_text(json.dumps({k: v for k, v in scored.items() if k != "false_claims"}))
-    assert "the same results" in rescore(tmp_path)
-    write_report(tmp_path)
+    assert "the same results" in rescore_run(tmp_path)
+    write_bench_report(tmp_path)
     assert ">false claims</abbr></dt>" not in (tmp_path / "report.html").read_text()

@@ -16,7 +16,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.reverify import reverify_file
 from homerl.play.trajectory import JSON_COLUMNS
-from homerl.worlds.registry import begin, restored
+from homerl.worlds.registry import begin_episode, restore_situation
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -39,7 +39,7 @@ def written(data: object) -> str:
 def test_a_wrong_blueprint_is_refused_or_can_be_played(rows, rng):
     told = json.loads(rng.choice(rows)["blueprint"])
     try:
-        episode = begin(Blueprint.model_validate(mutated(told, rng)))
+        episode = begin_episode(Blueprint.model_validate(mutated(told, rng)))
     except (InputError, ValidationError):
         return
     assert_coherent(episode.situation.home, rng)
@@ -58,7 +58,7 @@ def test_a_wrong_trajectory_is_refused_or_replayed(folder, rows, rng):
     text = written(row).encode()
     (folder / "rows.jsonl").write_bytes((spoilt(text, rng) if rng.random() < 0.25 else text) + b"\n")
     try:
-        assert "all as recorded" in reverify_file(folder / "rows.jsonl", restored)
+        assert "all as recorded" in reverify_file(folder / "rows.jsonl", restore_situation)
     except InputError as error:
         assert error.where and error.remedy and len(str(error).splitlines()) <= 3
 
@@ -95,5 +95,5 @@ def test_a_row_that_is_none_is_refused_by_its_line(folder):
     for wrong in (b"[1]", b"\xff\xfe", b'{"id": ' + b"9" * 5000 + b"}", b"[" * 100_000, b"{}", b'{"id": "x"'):
         (folder / "rows.jsonl").write_bytes(wrong)
         with pytest.raises(InputError) as refused:
-            reverify_file(folder / "rows.jsonl", restored)
+            reverify_file(folder / "rows.jsonl", restore_situation)
         assert refused.value.where.endswith("rows.jsonl:1")

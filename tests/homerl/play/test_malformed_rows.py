@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from command import homerl
 
-from homerl.play.trajectory import to_row
+from homerl.play.trajectory import trajectory_to_row
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import worlds
+from homerl.worlds.registry import known_worlds
 
 DEEP = "[" * 100_000
 JUNK: list[Any] = [
@@ -56,11 +56,11 @@ def row() -> dict[str, Any]:
 
     from homerl.play.loop import play
     from homerl.play.scripted_user import ScriptedUser
-    from homerl.worlds.registry import begin, make_blueprint, world_of
+    from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
-    blueprint = make_blueprint(worlds()["homeenv"].recipe(), "train", 3)
+    blueprint = make_blueprint_of_seed(known_worlds()["homeenv"].recipe(), "train", 3)
     agent = world_of(blueprint).expert(ExpertConfig(), 0)
-    return to_row(asyncio.run(play(begin(blueprint), agent, ScriptedUser())))
+    return trajectory_to_row(asyncio.run(play(begin_episode(blueprint), agent, ScriptedUser())))
 
 
 def paths(data: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

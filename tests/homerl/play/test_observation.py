@@ -11,10 +11,10 @@ import pytest
 
 from homerl.bench.runner import EpisodeSpec, ParticipantFactories, run_suite
 from homerl.envs.core.messages import tool_call
-from homerl.envs.homeenv.agents.baselines import Nothing, RandomAction
+from homerl.envs.homeenv.agents.baselines import DoNothingAgent, RandomActionAgent
 from homerl.envs.homeenv.tasks.roleplay import role_play
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
-from homerl.models.endpoint.structured import Spent
+from homerl.models.endpoint.structured import RequestsSpent
 from homerl.models.policy.policy import PolicyAgent, Sample
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Agent, Oracle, Policy, play, replies_from
@@ -23,10 +23,10 @@ from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.mcts import SearchConfig, search
-from homerl.train.data.rollout import Player
+from homerl.synth.mcts import SearchConfig, search_tree
+from homerl.train.data.rollout import RolloutPlayer
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, restored, world_of
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation, world_of
 
 SECRET = ("homerl.envs.", "homerl.worlds.", "homerl.play.episode", "homerl.play.situation", "homerl.synth.")
 ASKS = {"role": "assistant", "content": "Which one do you mean?"}
@@ -84,13 +84,18 @@ def innocent(agent: Spy, least: int = 1) -> None:
 @pytest.fixture(params=["homeflow", "direct", "simuhome"])
 def blueprint(request, task):
     if request.param == "simuhome":
-        return make_blueprint(SimuHomeRecipe(world="simuhome"), "train", 3)
-    return make_blueprint(task, "train", 3).model_copy(update={"toolset": request.param})
+        return make_blueprint_of_seed(SimuHomeRecipe(world="simuhome"), "train", 3)
+    return make_blueprint_of_seed(task, "train", 3).model_copy(update={"toolset": request.param})
 
 
 def test_the_walk_finds_an_episode_wherever_it_hides(blueprint):
-    episode = begin(blueprint)
-    hidden = {"closure": [lambda: episode], "method": episode.act, "default": lambda e=episode: e, "blueprint": blueprint}
+    episode = begin_episode(blueprint)
+    hidden = {
+        "closure": [lambda: episode],
+        "method": episode.apply_reply,
+        "default": lambda e=episode: e,
+        "blueprint": blueprint,
+    }
     for name, holder in hidden.items():
         assert secrets(holder), name
     assert {"Episode", type(blueprint).__name__, type(episode.situation).__name__} <= secrets(hidden["closure"])
@@ -99,7 +104,7 @@ def test_the_walk_finds_an_episode_wherever_it_hides(blueprint):
 @pytest.mark.parametrize("kind", [Spy, Greedy])
 def test_the_play_loop_hands_a_policy_its_observation(blueprint, kind):
     agent = kind()
-    asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser()))
+    asyncio.run(play(begin_episode(blueprint, LIMITS), agent, ScriptedUser()))
     innocent(agent)
     assert agent.handed[0][0].blueprint_id == blueprint.id
     assert agent.handed[0][0].one_answer == (blueprint.toolset == "direct")
@@ -107,7 +112,9 @@ def test_the_play_loop_hands_a_policy_its_observation(blueprint, kind):
 
 def test_a_search_hands_a_policy_its_observation(blueprint):
     agent = Spy()
-    asyncio.run(search(blueprint, agent, [ScriptedUser(0), ScriptedUser(1)], SearchConfig(k_user=2, rollouts=3), LIMITS))
+    asyncio.run(
+        search_tree(blueprint, agent, [ScriptedUser(0), ScriptedUser(1)], SearchConfig(k_user=2, rollouts=3), LIMITS)
+    )
     innocent(agent)
 
 
@@ -121,10 +128,10 @@ def test_the_bench_runner_hands_a_policy_its_observation(blueprint, tmp_path):
 
 
 def test_a_role_play_hands_a_policy_its_observation(task):
-    household, agent = make_blueprint(task, "train", 3), Spy()
+    household, agent = make_blueprint_of_seed(task, "train", 3), Spy()
 
     class Model:
-        tally = Spent()
+        tally = RequestsSpent()
 
         async def ask(self, system, text, shape, seed, temperature=None):
             said = {"say": "Turn it on.", "stop": "Which" in text, "keep": False, "fault": "none"}
@@ -153,8 +160,8 @@ def test_a_rollout_hands_the_policy_its_observation(task, tokenizer, monkeypatch
         return await propose(self, *handed)
 
     monkeypatch.setattr(PolicyAgent, "propose", spied)
-    player = Player(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096)
-    rollouts = player.play([make_blueprint(task, "train", 3)] * 8, list(range(8)))
+    player = RolloutPlayer(Engine(tokenizer), tokenizer, ScriptedUser, LIMITS, RewardWeights(), 4096)
+    rollouts = player.play_blueprints([make_blueprint_of_seed(task, "train", 3)] * 8, list(range(8)))
     assert all(rollout.trajectory.fault is None for rollout in rollouts)
     innocent(spy, least=4)
 
@@ -185,13 +192,15 @@ def test_a_policy_that_changes_what_it_is_handed_changes_no_episode(blueprint):
         async def propose(self, *handed: Any) -> Sequence[Reply]:
             return [Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("query_spec", {"did": "1"})]})]
 
-    kept, spoilt = (asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser())) for agent in (Calls(), Vandal()))
+    kept, spoilt = (
+        asyncio.run(play(begin_episode(blueprint, LIMITS), agent, ScriptedUser())) for agent in (Calls(), Vandal())
+    )
     assert replace(spoilt, agent="spy") == kept and len(kept.steps) > 1 and kept.tools
-    assert first_difference(spoilt, restored) is None
+    assert first_difference(spoilt, restore_situation) is None
 
 
 def test_an_oracle_is_handed_the_episode(blueprint):
-    episode, seen = begin(blueprint), []
+    episode, seen = begin_episode(blueprint), []
 
     class Sees:
         name = "sees"
@@ -209,6 +218,6 @@ def test_who_reads_the_home_is_an_oracle_and_who_only_speaks_is_a_policy(bluepri
 
     world = world_of(blueprint)
     assert kinds(world.expert(ExpertConfig(), 0)) == (False, True)
-    assert kinds(Nothing()) == (True, False) and kinds(RandomAction()) == (False, True)
+    assert kinds(DoNothingAgent()) == (True, False) and kinds(RandomActionAgent()) == (False, True)
     for name in world.baselines.keys() - {"hassil"}:
         assert sum(kinds(world.baselines[name]())) == 1, name

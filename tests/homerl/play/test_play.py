@@ -18,11 +18,11 @@ from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim import sandbox
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Past
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, Boundary, Fault, InfraError, RequestRefused, UserError
-from homerl.play.loop import GAVE_UP, claimed_done, listen, play, waits_for_user
+from homerl.play.loop import GAVE_UP, has_claimed_done, let_user_speak, play, waits_for_user
 from homerl.play.observation import Observation
 from homerl.play.reverify import first_difference
 from homerl.play.scripted_user import ScriptedUser
@@ -30,7 +30,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, Trajectory
 from homerl.rewards.composite import step_rewards
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, restored, worlds
+from homerl.worlds.registry import begin_episode, known_worlds, restore_situation
 
 
 def world_states(episode: Episode) -> list[tuple[str, Episode]]:
@@ -48,7 +48,7 @@ def world_states(episode: Episode) -> list[tuple[str, Episode]]:
 @cache
 def blueprints() -> tuple[Blueprint, ...]:
     recipes = BlueprintRecipe(), BlueprintRecipe(intents=(2, 2), phrasings=6, prompt="full")
-    return tuple(make_blueprint(recipe, "train", seed) for recipe in recipes for seed in range(20))
+    return tuple(make_home_blueprint(recipe, "train", seed) for recipe in recipes for seed in range(20))
 
 
 def several() -> Blueprint:
@@ -78,7 +78,7 @@ def say(text: str) -> Message:
 
 def played(agent, user=None, blueprint: Blueprint | None = None, limits: EpisodeLimits = EpisodeLimits()) -> Trajectory:
     blueprint = blueprint or several()
-    return asyncio.run(play(begin(blueprint, limits), agent, user or ScriptedUser(1), 5))
+    return asyncio.run(play(begin_episode(blueprint, limits), agent, user or ScriptedUser(1), 5))
 
 
 def plan(blueprint: Blueprint) -> Message:
@@ -93,7 +93,7 @@ def test_the_expert_succeeds_everywhere_without_a_refusal(styles):
     limits = EpisodeLimits(turns=9, steps=40, steps_per_turn=20)
     for blueprint in blueprints():
         trajectory = played(Expert(3, 0.0, styles), ScriptedUser(blueprint.seed), blueprint, limits)
-        assert trajectory.outcome is Outcome.SUCCESS and trajectory.valid and trajectory.clean
+        assert trajectory.outcome is Outcome.SUCCESS and trajectory.is_valid and trajectory.clean
         assert trajectory.progress == 1.0 and trajectory.steps[-1].facts.last
         assert sum(step.facts.last for step in trajectory.steps) == 1
 
@@ -111,13 +111,13 @@ def test_the_expert_errs_also_with_the_right_device():
 def test_a_decision_is_of_the_open_wishes_and_their_devices_whatever_was_said():
     found = set()
     for blueprint in blueprints()[:20]:
-        episode, other = begin(blueprint), begin(blueprint)
-        episode.hear("one thing", 0)
-        other.hear("the same in other words", 0)
-        assert episode.decision() == other.decision()
+        episode, other = begin_episode(blueprint), begin_episode(blueprint)
+        episode.add_utterance("one thing", 0)
+        other.add_utterance("the same in other words", 0)
+        assert episode.decision_key() == other.decision_key()
         concerned = {did for intent in blueprint.intents for did in intent.devices}
         for did, changed in world_states(episode):
-            assert (changed.decision() != episode.decision()) == (did in concerned), did
+            assert (changed.decision_key() != episode.decision_key()) == (did in concerned), did
             found.add(did in concerned)
     assert found == {True, False}
 
@@ -142,8 +142,8 @@ def test_the_last_word_has_a_step_of_its_own_beyond_every_limit():
 
 
 def test_what_is_spoilt_before_the_last_word_is_no_success():
-    blueprint = next(b for b in blueprints() if len(b.devices) < len(b.home["devices"]))
-    other = stray(begin(blueprint))
+    blueprint = next(b for b in blueprints() if len(b.changeable_devices) < len(b.home["devices"]))
+    other = stray(begin_episode(blueprint))
     spoilt = played(Says(plan(blueprint), pyexec_message(other), say("Done.")), blueprint=blueprint)
     assert spoilt.outcome is Outcome.AGENT_FAILURE and spoilt.progress == 1.0
 
@@ -162,10 +162,10 @@ def test_a_success_ends_in_words_and_no_episode_is_longer_than_its_limits_and_a_
 
 
 def test_touching_another_device_is_a_failure_where_the_blueprint_preserves():
-    blueprint = next(b for b in blueprints() if len(b.devices) < len(b.home["devices"]))
+    blueprint = next(b for b in blueprints() if len(b.changeable_devices) < len(b.home["devices"]))
     for preserve, outcome in ((True, Outcome.AGENT_FAILURE), (False, Outcome.SUCCESS)):
         one = blueprint.model_copy(update={"preserve": preserve})
-        episode = begin(one)
+        episode = begin_episode(one)
         trajectory = played(Says(pyexec_message(stray(episode)), plan(one), say("Done.")), blueprint=one)
         assert trajectory.outcome is outcome and trajectory.progress == 1.0 and not trajectory.clean
         assert trajectory.steps[0].facts.side_effects_after == 1 and trajectory.steps[0].facts.side_effects_before == 0
@@ -249,20 +249,20 @@ def test_each_fault_is_put_where_it_belongs(agent, user, outcome, fault):
 @pytest.mark.parametrize("family", ["atomic/clear", "multi_turn/correction"])
 def test_a_user_who_says_nothing_at_all_is_to_blame_also_after_an_earlier_dialogue(family):
     recipe = BlueprintRecipe.model_validate({"families": {family: 1}, "intents": [1, 1]})
-    trajectory = played(Says(NOTHING), Speaks(), make_blueprint(recipe, "train", 0))
+    trajectory = played(Says(NOTHING), Speaks(), make_home_blueprint(recipe, "train", 0))
     assert trajectory.outcome is Outcome.USER_ERROR and trajectory.fault == GAVE_UP and not trajectory.steps
 
 
 def test_after_an_error_of_the_world_the_episode_is_as_before_the_message():
-    episode = begin(several(), EpisodeLimits(steps=1))
-    episode.hear("please", 1)
+    episode = begin_episode(several(), EpisodeLimits(steps=1))
+    episode.add_utterance("please", 1)
     before = episode.fork()
     episode.situation.changed_since = lambda mark: 1 / 0  # asked for when the message has had its effect
     with pytest.raises(WorldError, match="ZeroDivisionError"):
-        episode.act(Reply(pyexec_message(several().intents[0].plan[0].code)))
+        episode.apply_reply(Reply(pyexec_message(several().intents[0].plan[0].code)))
     assert (episode.outcome, episode.messages, episode.steps) == (None, before.messages, [])
     assert episode.situation.state_key() == before.situation.state_key()
-    assert episode.act(Reply(NOTHING)).facts.last
+    assert episode.apply_reply(Reply(NOTHING)).facts.last
 
 
 def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
@@ -298,9 +298,9 @@ def test_calls_that_cannot_be_read_are_refused_and_never_raise(arguments):
 
 
 def test_a_malformed_reply_is_a_refusal_of_syntax():
-    episode = begin(several())
-    episode.hear("please", 1)
-    step = episode.act(Reply(say("<tool_call>{"), malformed="the tool call has no end"))
+    episode = begin_episode(several())
+    episode.add_utterance("please", 1)
+    step = episode.apply_reply(Reply(say("<tool_call>{"), malformed="the tool call has no end"))
     assert step.facts.blocked == ("syntax",) and not step.facts.changed
     assert [m["role"] for m in episode.messages] == ["system", "user", "assistant", "tool"]
 
@@ -313,7 +313,7 @@ def test_a_step_records_what_rewards_need():
     facts = trajectory.steps[0].facts
     assert facts.code == code and facts.code_tokens > 5 and facts.blocked == ("unknown_device",)
     assert facts.progress_before == 0 and facts.progress_after == pytest.approx(
-        len(first.conditions) / len(blueprint.conditions)
+        len(first.conditions) / len(blueprint.all_conditions)
     )
     assert facts.changed and {slot.split(".")[0] for slot in facts.changed} <= set(first.devices)
 
@@ -335,17 +335,17 @@ def test_several_calls_in_a_message_are_answered_one_by_one():
 
 
 def test_a_fork_of_an_episode_that_a_fault_ended_has_the_fault():
-    episode = begin(several())
-    episode.end(Fault(Boundary.WORLD, "no sandbox"))
+    episode = begin_episode(several())
+    episode.end_with_fault(Fault(Boundary.WORLD, "no sandbox"))
     assert episode.fork().fault == episode.fault and episode.fork().outcome is Outcome.WORLD_ERROR
 
 
 def test_forks_of_an_episode_are_independent():
-    episode = begin(several())
-    episode.hear("please", 1)
+    episode = begin_episode(several())
+    episode.add_utterance("please", 1)
     twin = episode.fork()
-    twin.act(Reply(plan(twin.blueprint)))
-    twin.act(Reply(say("Done.")))
+    twin.apply_reply(Reply(plan(twin.blueprint)))
+    twin.apply_reply(Reply(say("Done.")))
     assert twin.outcome is Outcome.SUCCESS and twin.progress == 1.0
     assert episode.outcome is None and episode.progress == 0.0 and len(episode.messages) == 2 and not episode.steps
     assert episode.situation.home.state_key() == episode.situation.start.state_key() != twin.situation.home.state_key()
@@ -354,11 +354,11 @@ def test_forks_of_an_episode_are_independent():
 def test_the_clock_moves_by_the_recipe_alone():
     blueprint = several()
     for seconds in (0, 30):
-        episode = begin(blueprint, EpisodeLimits(seconds_per_step=seconds))
-        episode.hear("please", 1)
-        episode.act(Reply(say("Hm?")))
-        episode.hear("please", 1)
-        episode.act(Reply(NOTHING))
+        episode = begin_episode(blueprint, EpisodeLimits(seconds_per_step=seconds))
+        episode.add_utterance("please", 1)
+        episode.apply_reply(Reply(say("Hm?")))
+        episode.add_utterance("please", 1)
+        episode.apply_reply(Reply(NOTHING))
         assert episode.situation.home.clock - episode.situation.start.clock == 2 * seconds
 
 
@@ -376,18 +376,18 @@ def test_the_user_rewords_goes_round_and_answers_questions():
 def test_the_user_goes_on_with_what_is_open_and_stops_when_nothing_is():
     blueprint = several()
     first, second = blueprint.intents
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
     user = ScriptedUser(0)
     assert asyncio.run(user.speak(episode)).intent_id == first.id
-    episode.hear(first.queries[0], first.id)
-    episode.act(Reply(pyexec_message("\n".join(call.code for call in first.plan))))
-    episode.act(Reply(say("Done.")))
+    episode.add_utterance(first.queries[0], first.id)
+    episode.apply_reply(Reply(pyexec_message("\n".join(call.code for call in first.plan))))
+    episode.apply_reply(Reply(say("Done.")))
     utterance = asyncio.run(user.speak(episode))
     assert utterance.intent_id == second.id and utterance.text in second.queries
-    episode.hear(utterance.text, second.id)
-    episode.act(Reply(pyexec_message("\n".join(call.code for call in second.plan))))
+    episode.add_utterance(utterance.text, second.id)
+    episode.apply_reply(Reply(pyexec_message("\n".join(call.code for call in second.plan))))
     assert episode.outcome is None
-    episode.act(Reply(say("Done.")))
+    episode.apply_reply(Reply(say("Done.")))
     assert episode.outcome is Outcome.SUCCESS and asyncio.run(user.speak(episode)).text == ""
 
 
@@ -402,9 +402,9 @@ def test_no_id_or_condition_is_ever_in_a_users_words():
 
 def test_an_agent_never_sees_the_conditions_or_the_plan():
     for blueprint in blueprints():
-        episode = begin(blueprint)
-        episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
-        episode.act(Reply(pyexec_message("print(1)")))
+        episode = begin_episode(blueprint)
+        episode.add_utterance(blueprint.intents[0].queries[0], blueprint.intents[0].id)
+        episode.apply_reply(Reply(pyexec_message("print(1)")))
         seen = json.dumps([episode.observation.messages, episode.observation.tools])
         seen = seen.replace('device(\\"1001\\").turn_on()', "")  # the example in the full prompt
         for intent in blueprint.intents:
@@ -437,7 +437,7 @@ def arguments_of(call) -> dict:
 
     names = {
         (path, a.name)
-        for spec in Catalogue.shipped().values()
+        for spec in Catalogue.load_shipped().values()
         for path, compiled in spec.service_index.items()
         for a in compiled.service.arguments[:1]
         if path == call.service
@@ -447,17 +447,17 @@ def arguments_of(call) -> dict:
 
 def test_a_direct_answer_acts_speaks_and_ends_the_turn():
     blueprint = direct(several())
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
     first, second = blueprint.intents
-    episode.hear(first.queries[0], first.id)
-    step = episode.act(Reply(answered("execute", first)))
+    episode.add_utterance(first.queries[0], first.id)
+    step = episode.apply_reply(Reply(answered("execute", first)))
     assert step.facts.progress_after > 0 and not step.facts.blocked and waits_for_user(episode)
-    assert episode.open_intents() == [second] and claimed_done(episode)
-    episode.hear(second.queries[0], second.id)
-    asked = episode.act(Reply(answered("clarify", second, "Which one?")))
-    assert not asked.facts.changed and not claimed_done(episode)
-    episode.hear(second.clarification, second.id)
-    episode.act(Reply(say("```json\n" + answered("execute", second)["content"] + "\n```")))
+    assert episode.open_intents() == [second] and has_claimed_done(episode)
+    episode.add_utterance(second.queries[0], second.id)
+    asked = episode.apply_reply(Reply(answered("clarify", second, "Which one?")))
+    assert not asked.facts.changed and not has_claimed_done(episode)
+    episode.add_utterance(second.clarification, second.id)
+    episode.apply_reply(Reply(say("```json\n" + answered("execute", second)["content"] + "\n```")))
     assert episode.outcome is Outcome.SUCCESS
 
 
@@ -465,9 +465,9 @@ def test_a_direct_answer_acts_speaks_and_ends_the_turn():
     "text", ["Sure!", "[1]", '{"mode": "dance"}', '{"mode": "execute", "actions": [{"did": "1"}]}', "{" * 9000]
 )
 def test_an_answer_that_is_none_is_refused_and_ends_the_turn(text):
-    episode = begin(direct(several()))
-    episode.hear("hello", 1)
-    step = episode.act(Reply(say(text)))
+    episode = begin_episode(direct(several()))
+    episode.add_utterance("hello", 1)
+    step = episode.apply_reply(Reply(say(text)))
     assert len(step.facts.blocked) == 1 and not step.facts.changed and waits_for_user(episode)
 
 
@@ -480,7 +480,7 @@ def test_memory_and_history_are_told_and_are_no_turns_of_the_episode():
     assert trajectory.outcome is Outcome.SUCCESS
     turns = trajectory.turns()
     assert turns[0].utterance != "Dim the lamp." and sum(len(turn.steps) for turn in turns) == len(trajectory.steps)
-    assert first_difference(trajectory, restored) is None
+    assert first_difference(trajectory, restore_situation) is None
 
 
 @pytest.mark.parametrize("history", [0, 2, 4])
@@ -492,14 +492,17 @@ def test_the_opening_is_what_stood_before_the_user_spoke_whatever_keys_a_bluepri
     silent = played(Says(say("Done.")), Speaks(UserError("left_role", "")), blueprint)
     for trajectory in (silent, *(played(agent, None, blueprint) for agent in agents)):
         unnamed = replace(trajectory, blueprint={"id": "of a world without these keys"})
-        assert unnamed.opening == tuple(begin(blueprint).messages) and len(unnamed.opening) == 1 + history
+        assert (
+            unnamed.opening_messages == tuple(begin_episode(blueprint).messages)
+            and len(unnamed.opening_messages) == 1 + history
+        )
         assert len(unnamed.turns()) == sum(message["role"] == "user" for message in trajectory.messages[1 + history :])
 
 
 @pytest.mark.parametrize("toolset", ["homeflow", "smh", "direct"])
 def test_a_full_briefing_tells_hour_rooms_and_entrance(toolset):
     blueprint = several().model_copy(update={"prompt": "full", "toolset": toolset})
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
     told = episode.messages[0]["content"]
     assert all(room.name in told for room in episode.situation.home.plan.rooms) and "It is " in told
     entrance = episode.situation.home.plan.entrance
@@ -509,16 +512,18 @@ def test_a_full_briefing_tells_hour_rooms_and_entrance(toolset):
     )
 
 
-@pytest.mark.parametrize("name", worlds())
+@pytest.mark.parametrize("name", known_worlds())
 def test_an_episode_that_is_pickled_half_way_goes_on_alike(name):
-    world = worlds()[name]
-    episode = begin(world.make_blueprint(world.recipe(world=name), "train", 5))
+    world = known_worlds()[name]
+    episode = begin_episode(world.make_blueprint(world.recipe(world=name), "train", 5))
 
     def goes_on(episode: Episode) -> Trajectory:
         return asyncio.run(play(episode, world.expert(ExpertConfig(), 1), ScriptedUser(1)))
 
     for _ in range(3):
-        asyncio.run(listen(episode, ScriptedUser(1))) if waits_for_user(episode) else episode.act(Reply(say("One moment.")))
+        asyncio.run(let_user_speak(episode, ScriptedUser(1))) if waits_for_user(episode) else episode.apply_reply(
+            Reply(say("One moment."))
+        )
         twin = pickle.loads(pickle.dumps(episode))
         assert twin.situation.state_key() == episode.situation.state_key() and twin.observation == episode.observation
         trajectory = goes_on(episode.fork())

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from homerl.bench.rescore import rescored_row
+from homerl.bench.rescore import rescore_trajectory
 from homerl.play.reverify import reverify_file
-from homerl.play.trajectory import from_row, to_row
-from homerl.worlds.registry import restored
+from homerl.play.trajectory import trajectory_from_row, trajectory_to_row
+from homerl.worlds.registry import restore_situation
 
 FOLDER = Path(__file__).parent / "previous"
 RESULTS = ".results.jsonl.xz"
@@ -40,17 +40,17 @@ def test_the_sample_is_varied():
 def test_it_replays_as_recorded(name, tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text(text_of(name), encoding="utf-8")
-    assert f"{len(rows_of(name))} trajectories" in reverify_file(path, restored)
+    assert f"{len(rows_of(name))} trajectories" in reverify_file(path, restore_situation)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_it_is_written_as_it_was(name):
     for row in rows_of(name):
-        again = to_row(from_row(row))
+        again = trajectory_to_row(trajectory_from_row(row))
         assert again == {key: row[key] for key in again}
 
 
 @pytest.mark.parametrize("name", SCORED)
 def test_it_scores_as_it_did(name):
     for row, result in zip(rows_of(name), rows_of(f"{name}.results"), strict=True):
-        assert rescored_row(from_row(row), result) == result
+        assert rescore_trajectory(trajectory_from_row(row), result) == result

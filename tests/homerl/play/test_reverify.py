@@ -14,7 +14,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import AgentFault, InfraError
@@ -24,10 +24,10 @@ from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, Trajectory, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, trajectory_to_row, write_rows
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import rewarded
-from homerl.worlds.registry import begin, restored
+from homerl.train.data.rollout import add_step_rewards
+from homerl.worlds.registry import begin_episode, restore_situation
 
 WEIGHTS = RewardWeights(collateral=0.2, max_turns=1)
 
@@ -53,7 +53,7 @@ def call(name: str, **arguments: Any) -> str:
 
 def simple(task) -> Blueprint:
     """A blueprint of one condition, which does not hold yet."""
-    return next(b for b in (make_blueprint(task, "train", seed) for seed in range(99)) if len(b.conditions) == 1)
+    return next(b for b in (make_home_blueprint(task, "train", seed) for seed in range(99)) if len(b.all_conditions) == 1)
 
 
 def endings(task) -> dict[str, Trajectory]:
@@ -80,7 +80,7 @@ def endings(task) -> dict[str, Trajectory]:
         "nobody spoke": ([], [InfraError("gone")], EpisodeLimits()),
     }
     return {
-        name: rewarded(asyncio.run(play(begin(blueprint, limits), Says(*said), Speaks(*heard), 5)), WEIGHTS)
+        name: add_step_rewards(asyncio.run(play(begin_episode(blueprint, limits), Says(*said), Speaks(*heard), 5)), WEIGHTS)
         for name, (said, heard, limits) in played.items()
     }
 
@@ -92,12 +92,12 @@ def ended(task) -> dict[str, Trajectory]:
 
 def check(path: Path, *rows: dict[str, Any]) -> str:
     write_rows(path / "rows.jsonl", rows)
-    return reverify_file(path / "rows.jsonl", restored)
+    return reverify_file(path / "rows.jsonl", restore_situation)
 
 
 def test_synthesised_trajectories_verify(dialogues, rows):
     steps = sum(len(json.loads(row["steps"])) for row in rows)
-    assert reverify_file(dialogues / "trajectories.jsonl", restored).endswith(
+    assert reverify_file(dialogues / "trajectories.jsonl", restore_situation).endswith(
         f"{len(rows)} trajectories, {steps} steps replayed, all as recorded"
     )
 
@@ -115,17 +115,17 @@ def test_what_an_earlier_version_read_otherwise_verifies(task, tmp_path):
         ("<function=a></function>", "no JSON either"),
         ('{"name": "a", "arguments": {}}', None),
     ]
-    begun = begin(simple(task), EpisodeLimits(turns=1))
+    begun = begin_episode(simple(task), EpisodeLimits(turns=1))
     trajectory = asyncio.run(play(begun, Earlier(*said), Speaks("go"), 5))
     assert [step.observations for step in trajectory.steps[:2]] == [(f"refused: syntax: {why}",) for _, why in said[:2]]
-    assert "1 trajectories, 3 steps" in check(tmp_path, to_row(trajectory))
+    assert "1 trajectories, 3 steps" in check(tmp_path, trajectory_to_row(trajectory))
 
 
 def test_a_thought_is_kept_with_its_step_and_verifies(task, tmp_path):
     trajectory = asyncio.run(
-        play(begin(simple(task), EpisodeLimits(turns=1)), Says("<think>hm</think>Done."), Speaks("go"), 5)
+        play(begin_episode(simple(task), EpisodeLimits(turns=1)), Says("<think>hm</think>Done."), Speaks("go"), 5)
     )
-    row = to_row(trajectory)
+    row = trajectory_to_row(trajectory)
     assert [message["content"] for message in row["messages"]][-1] == "Done." and "hm" in row["steps"]
     assert "1 trajectories, 1 steps" in check(tmp_path, row)
 
@@ -145,32 +145,36 @@ def test_every_way_to_end_verifies(ended, tmp_path):
         "world error": "world_error",
         "nobody spoke": "infra_error",
     }
-    assert f"{len(ended)} trajectories" in check(tmp_path, *map(to_row, ended.values()))
+    assert f"{len(ended)} trajectories" in check(tmp_path, *map(trajectory_to_row, ended.values()))
 
 
 def test_fallible_experts_and_stray_devices_verify(task, tmp_path):
     rows = []
     for seed in range(12):
-        blueprint = make_blueprint(task, "heldout", seed).model_copy(update={"preserve": bool(seed % 2)})
-        episode = begin(blueprint, EpisodeLimits(turns=3, steps=6))
-        rows.append(to_row(rewarded(asyncio.run(play(episode, Expert(seed, 0.6), ScriptedUser(seed), seed)), WEIGHTS)))
+        blueprint = make_home_blueprint(task, "heldout", seed).model_copy(update={"preserve": bool(seed % 2)})
+        episode = begin_episode(blueprint, EpisodeLimits(turns=3, steps=6))
+        rows.append(
+            trajectory_to_row(
+                add_step_rewards(asyncio.run(play(episode, Expert(seed, 0.6), ScriptedUser(seed), seed)), WEIGHTS)
+            )
+        )
     check(tmp_path, *rows)
 
 
 def test_phi_with_a_stray_device_is_a_failure_and_verifies(task, tmp_path):
     blueprint = simple(task)
-    strange = next(d["did"] for d in blueprint.home["devices"] if d["did"] not in blueprint.devices)
+    strange = next(d["did"] for d in blueprint.home["devices"] if d["did"] not in blueprint.changeable_devices)
     plan = "\n".join(c.code for intent in blueprint.intents for c in intent.plan)
     for code in ("turn_on()", "open()", "turn_off()", "close()", "set_position(31)"):
-        episode = begin(blueprint)
-        episode.hear("go", 1)
-        step = episode.act(Reply(pyexec_message(f'device("{strange}").{code}')))
+        episode = begin_episode(blueprint)
+        episode.add_utterance("go", 1)
+        step = episode.apply_reply(Reply(pyexec_message(f'device("{strange}").{code}')))
         if step.facts.side_effects_after:
             break
-    episode.act(Reply(pyexec_message(plan)))
-    episode.act(Reply({"role": "assistant", "content": "Done."}))
+    episode.apply_reply(Reply(pyexec_message(plan)))
+    episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
     assert episode.outcome is Outcome.AGENT_FAILURE and episode.progress == 1.0
-    row = to_row(episode.trajectory("expert", "scripted"))
+    row = trajectory_to_row(episode.to_trajectory("expert", "scripted"))
     check(tmp_path, row)
     with pytest.raises(InputError, match="outcome agent_failure, stored success"):
         check(tmp_path, row | {"outcome": "success"})
@@ -180,9 +184,9 @@ def test_episodes_in_which_time_passes_verify(task, tmp_path):
     limits = EpisodeLimits(seconds_per_step=600)
 
     def play_of(seed):
-        return play(begin(make_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
+        return play(begin_episode(make_home_blueprint(task, "heldout", seed), limits), Expert(seed), ScriptedUser(seed))
 
-    check(tmp_path, *(to_row(rewarded(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
+    check(tmp_path, *(trajectory_to_row(add_step_rewards(asyncio.run(play_of(seed)), WEIGHTS)) for seed in range(4)))
 
 
 # Edits. Each takes a row with its JSON columns opened; the second value is what the message must say.
@@ -313,12 +317,12 @@ NESTED = ("blueprint", "tools", "steps", "rewards", "weights")
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_is_named_with_file_line_and_step(edit, ended, tmp_path):
     name, change, message = EDITS[edit]
-    row = copy.deepcopy(to_row(ended[name]))
+    row = copy.deepcopy(trajectory_to_row(ended[name]))
     row |= {key: json.loads(row[key]) for key in NESTED}
     change(row)
     row |= {key: json.dumps(row[key]) for key in NESTED if key in row}
     with pytest.raises(InputError, match=message) as refused:
-        check(tmp_path, to_row(ended["success"]), row)
+        check(tmp_path, trajectory_to_row(ended["success"]), row)
     assert refused.value.where.endswith("rows.jsonl:2") and "edited" in refused.value.remedy
 
 
@@ -333,7 +337,7 @@ def test_a_bound_that_only_the_file_has_is_a_difference(ended, tmp_path, bound):
 
 def with_columns(trajectory: Trajectory, change: Edit) -> dict[str, Any]:
     """A trajectory's row after an edit of its nested columns."""
-    row = copy.deepcopy(to_row(trajectory))
+    row = copy.deepcopy(trajectory_to_row(trajectory))
     row |= {key: json.loads(row[key]) for key in NESTED}
     change(row)
     return row | {key: json.dumps(row[key]) for key in NESTED}
@@ -416,7 +420,7 @@ def test_what_a_file_holds_beyond_is_named(name, ended, tmp_path):
 
 
 def test_an_experts_code_tokens_can_be_counted_again(trajectories, tmp_path):
-    row = to_row(trajectories[0])
+    row = trajectory_to_row(trajectories[0])
     steps = json.loads(row["steps"])
     steps[-1]["facts"]["code_tokens"] += 1
     with pytest.raises(InputError, match="code_tokens"):
@@ -427,4 +431,4 @@ def test_a_file_cut_in_half_is_named(dialogues, tmp_path):
     whole = (dialogues / "trajectories.jsonl").read_bytes()
     (tmp_path / "half.jsonl").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"half.jsonl:\d+: not a JSON line"):
-        reverify_file(tmp_path / "half.jsonl", restored)
+        reverify_file(tmp_path / "half.jsonl", restore_situation)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
 from homerl.envs.simuhome.tasks.react_agent import react_reply
-from homerl.models.endpoint.agent import as_sent, reply_of
-from homerl.play.messages import JSON_ANSWERS, THOUGHT, parse_reply, read_reply, words_of
+from homerl.models.endpoint.agent import messages_to_send, reply_from_completion
+from homerl.play.messages import JSON_ANSWERS, THOUGHT, parse_observed_reply, parse_reply, spoken_words_of
 from homerl.play.observation import Observation
-from homerl.play.speech import CALLS, THOUGHTS, parse_speech, unthought, without_thoughts
+from homerl.play.speech import CALLS, THOUGHTS, parse_speech, strip_thoughts, strip_thoughts_and_controls
 
 TOOLS = [
     {"type": "function", "function": {"name": "set", "parameters": {"properties": {
@@ -102,7 +102,7 @@ def test_a_call_is_read_in_the_form_of_every_family(form, around):
     message, malformed = parse_reply(around + FORMS[form], TOOLS)
     assert malformed is None and called(message) == [("set", SET)]
     assert message["content"] == around.strip() and THOUGHT not in message
-    assert words_of({"content": around + FORMS[form]}).text.strip() == around.strip()
+    assert spoken_words_of({"content": around + FORMS[form]}).text.strip() == around.strip()
 
 
 @pytest.mark.parametrize("form", [form for form, text in FORMS.items() if form not in ("json", "llama, bare")])
@@ -114,7 +114,7 @@ def test_a_form_that_is_cut_is_no_speech(form):
         assert malformed or called(message) in ([("set", SET)], []), text[:end]
         if not form.startswith("python, bare"):
             assert malformed or called(message), text[:end]
-            assert "1001" not in words_of(message).text, text[:end]
+            assert "1001" not in spoken_words_of(message).text, text[:end]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_form_that_is_cut_is_no_speech(form):
 def test_a_thought_is_no_speech(text, words, thought):
     message, malformed = parse_reply(text)
     assert malformed is None and message["content"] == words and message.get(THOUGHT) == thought
-    assert words_of({"content": text}).text == words and "tool_calls" not in message
-    assert without_thoughts(text).replace("</tool_call>", "") == words
+    assert spoken_words_of({"content": text}).text == words and "tool_calls" not in message
+    assert strip_thoughts_and_controls(text).replace("</tool_call>", "") == words
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_thought_is_no_speech(text, words, thought):
 )  # fmt: skip
 def test_plain_words_stay_as_they_are(text):
     assert parse_reply(text) == ({"role": "assistant", "content": text}, None)
-    assert words_of({"content": text}).text == text
+    assert spoken_words_of({"content": text}).text == text
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_plain_words_stay_as_they_are(text):
 )  # fmt: skip
 def test_what_is_meant_as_a_call_and_is_none_is_refused_and_not_spoken(text, words):
     message, malformed = parse_reply(text, TOOLS)
-    assert malformed and message["content"] == unthought(text), "the model sees what it wrote, but its thoughts"
-    assert words_of(message).text == words
+    assert malformed and message["content"] == strip_thoughts(text), "the model sees what it wrote, but its thoughts"
+    assert spoken_words_of(message).text == words
 
 
 @pytest.mark.parametrize(
@@ -281,8 +281,8 @@ def test_any_text_is_taken_apart(text):
         assert not (said.calls and said.malformed) and "</think>" not in said.words and "<tool_call>" not in said.words
         json.dumps(said.calls, ensure_ascii=False).encode()
     message, malformed = parse_reply(text)
-    assert message["content"] == unthought(text) if malformed else words_of(message).text is not None
-    without_thoughts(text)
+    assert message["content"] == strip_thoughts(text) if malformed else spoken_words_of(message).text is not None
+    strip_thoughts_and_controls(text)
 
 
 @few(100)
@@ -311,31 +311,36 @@ def observed(**given) -> Observation:
 
 def test_one_answer_is_json_and_no_call():
     text = f"<think>{{}}</think>{CALL}<|im_end|>"
-    assert read_reply(text, observed(one_answer=True)) == ({"role": "assistant", "content": CALL}, None)
+    assert parse_observed_reply(text, observed(one_answer=True)) == ({"role": "assistant", "content": CALL}, None)
 
 
 def test_where_answers_may_be_json_only_marks_make_a_call():
     seen = observed(protocol={JSON_ANSWERS: True})
     answer = '[{"appliance": "a", "name": "set", "arguments": {}}]'
-    assert read_reply(f"<think>a</think>{answer}", seen)[0]["content"] == answer
-    assert words_of({"content": answer}, json_answers=True).text == answer
-    assert called(read_reply(FORMS["hermes"], seen)[0]) == [("set", SET)]
+    assert parse_observed_reply(f"<think>a</think>{answer}", seen)[0]["content"] == answer
+    assert spoken_words_of({"content": answer}, json_answers=True).text == answer
+    assert called(parse_observed_reply(FORMS["hermes"], seen)[0]) == [("set", SET)]
 
 
 def test_what_a_server_tells_apart_is_not_read_twice_and_thoughts_are_not_sent_back():
     written = f"<think>a</think>Sure. {FORMS['hermes']}"
     by_server = ChatCompletionMessage.model_validate({"role": "assistant", "content": written, "tool_calls": [OPENAI]})
     for text in (by_server, ChatCompletionMessage(role="assistant", content=written)):
-        reply = reply_of(text, observed())
+        reply = reply_from_completion(text, observed())
         assert reply.malformed is None and called(reply.message) == [("set", SET)]
         assert reply.message["content"] == "Sure." and reply.message[THOUGHT] == "a"
-        assert as_sent([reply.message]) == [{key: value for key, value in reply.message.items() if key != THOUGHT}]
+        assert messages_to_send([reply.message]) == [{key: value for key, value in reply.message.items() if key != THOUGHT}]
 
 
 @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
 def test_a_thought_of_its_own_field_is_no_speech(key):
-    reply = reply_of(ChatCompletionMessage.model_validate({"role": "assistant", "content": None, key: "Done?"}), observed())
-    assert reply.message == {"role": "assistant", "content": "", THOUGHT: "Done?"} and not words_of(reply.message).question
+    reply = reply_from_completion(
+        ChatCompletionMessage.model_validate({"role": "assistant", "content": None, key: "Done?"}), observed()
+    )
+    assert (
+        reply.message == {"role": "assistant", "content": "", THOUGHT: "Done?"}
+        and not spoken_words_of(reply.message).question
+    )
 
 
 def test_a_step_in_text_may_begin_with_a_thought():

@@ -12,8 +12,8 @@ from scripted_server import ScriptedServer
 from worst import WorstAgent, nested, real_values, worst_calls
 
 from homerl.app.studies.suite import BenchRun, run_benchmark
-from homerl.bench.suites import SEED, suite_of_homes, write_suite
-from homerl.envs.core.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, excess_of
+from homerl.bench.suites import SEED, make_suite_of_homes, write_suite
+from homerl.envs.core.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, why_action_too_large
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import save_home
@@ -23,12 +23,12 @@ from homerl.envs.simuhome.sim.react import parse_step
 from homerl.envs.simuhome.tasks.agents import SimuHomeExpert
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeRecipe
 from homerl.play.loop import play
-from homerl.play.messages import json_answer, parse_json, parse_reply
+from homerl.play.messages import parse_json_answer, parse_model_json, parse_reply
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.report.pages.bench_report import write_report
-from homerl.worlds.registry import begin, make_blueprint, suites, worlds
+from homerl.report.pages.bench_report import write_bench_report
+from homerl.worlds.registry import begin_episode, known_suites, known_worlds, make_blueprint_of_seed
 from tests.envs.simuhome.test_world import EPISODE
 
 PLACES = [*TOOLSETS, "released", "paper", "mended", "household"]
@@ -43,8 +43,8 @@ def started(place: str) -> tuple[World, dict]:
         real = {"did": ["1001", "1002"], "code": ["device('1001').turn_on()", "device('1001').set_brightness(10 ** 400)"]}
         return HomeEnv(home, toolset=place), real
     if place == "household":
-        blueprint = make_blueprint(worlds()["personalhome"].recipe(world="personalhome"), "train", 1)
-        return begin(blueprint).world, real_values(blueprint.model_dump(mode="json"))
+        blueprint = make_blueprint_of_seed(known_worlds()["personalhome"].recipe(world="personalhome"), "train", 1)
+        return begin_episode(blueprint).world, real_values(blueprint.model_dump(mode="json"))
     return SimuHome(EPISODE, place != "mended", "paper" if place == "paper" else "released"), real_values(EPISODE)
 
 
@@ -109,8 +109,8 @@ def test_a_call_is_as_large_as_it_may_be():
         ([0] * (MOST_VALUES - 3), [0] * MOST_VALUES),
         (nested(MOST_LEVELS - 1), nested(MOST_LEVELS)),
     ):
-        assert excess_of({"name": "a", "b": fits}) is None
-        assert "at most" in excess_of({"name": "a", "b": more})
+        assert why_action_too_large({"name": "a", "b": fits}) is None
+        assert "at most" in why_action_too_large({"name": "a", "b": more})
 
 
 class Breaking(SimuHome):
@@ -124,7 +124,9 @@ class Breaking(SimuHome):
 
 
 def test_what_escapes_from_a_world_is_the_world_s_fault_and_the_episode_is_as_before():
-    episode = begin(make_blueprint(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1))
+    episode = begin_episode(
+        make_blueprint_of_seed(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1)
+    )
     episode.situation.world.__class__ = Breaking
     key = episode.situation.state_key()
 
@@ -143,12 +145,12 @@ def test_what_escapes_from_a_world_is_the_world_s_fault_and_the_episode_is_as_be
 SLOW = {"own-home": pytest.mark.long}  # it makes its tasks before it counts them
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in suites()])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in known_suites()])
 def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch):
-    world, suite = suites()[name]
+    world, suite = known_suites()[name]
     if name == "own-home":
         save_home(HomeSampler.sample_test(), tmp_path / "home.json")
-        suite = suite_of_homes(name, [str(tmp_path / "home.json")])
+        suite = make_suite_of_homes(name, [str(tmp_path / "home.json")])
     _, instances = suite.build(SEED, "en", Counter(), lambda done, total: None)
     few = list(islice(instances, 2))
     write_suite(iter(few), tmp_path / f"{name}.jsonl")
@@ -156,7 +158,7 @@ def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch
     monkeypatch.setattr(type(world), "baselines", {"worst": lambda: WorstAgent(real)})
     out = tmp_path / "out"
     scored = run_benchmark(BenchRun(str(tmp_path / f"{name}.jsonl"), "worst", out))
-    write_report(out)
+    write_bench_report(out)
     assert scored["n"] == len(few) and (out / "report.html").exists() and json.loads((out / "score.json").read_text())
     assert {Outcome(row["outcome"]) for row in read_rows(out / "results.jsonl")} <= {
         Outcome.AGENT_FAILURE,
@@ -167,7 +169,7 @@ def test_a_run_ends_with_a_report_whatever_is_called(name, tmp_path, monkeypatch
 
 def two_tasks(folder: Path) -> Path:
     """A suite of two SimuHome tasks."""
-    _, instances = suites()["simuhome"][1].build(SEED, "en", Counter(), lambda done, total: None)
+    _, instances = known_suites()["simuhome"][1].build(SEED, "en", Counter(), lambda done, total: None)
     write_suite(islice(instances, 2), folder / "simuhome.jsonl")
     return folder / "simuhome.jsonl"
 
@@ -185,13 +187,13 @@ TEXTS = [  # escaped as a server sends them; `json.loads` makes half characters 
 def test_half_a_character_in_the_text_form_ends_no_run(step, tmp_path):
     with ScriptedServer(answer=lambda request: {"content": json.dumps(step)}) as server:
         scored = run_benchmark(BenchRun(str(two_tasks(tmp_path)), server.url, tmp_path / "out", "react"))
-    write_report(tmp_path / "out")
+    write_bench_report(tmp_path / "out")
     assert scored["n"] == 2 and len(list(read_rows(tmp_path / "out/trajectories.jsonl"))) == 2
 
 
 def test_an_agent_whose_own_program_fails_ends_its_episode_alone(tmp_path, monkeypatch):
     suite = two_tasks(tmp_path)
-    world = suites()["simuhome"][0]
+    world = known_suites()["simuhome"][0]
     broken = json.loads(suite.read_text().splitlines()[1])["id"]
 
     class Failing(SimuHomeExpert):
@@ -201,7 +203,7 @@ def test_an_agent_whose_own_program_fails_ends_its_episode_alone(tmp_path, monke
     monkeypatch.setattr(type(world), "baselines", {"failing": Failing})
     out = tmp_path / "out"
     scored = run_benchmark(BenchRun(str(suite), "failing", out))
-    write_report(out)
+    write_bench_report(out)
     assert scored["n"] == 1 and scored["success"] == 1.0
     lost = next(row for row in read_rows(out / "results.jsonl") if row["outcome"] == Outcome.INFRA_ERROR)
     assert "the agent's program failed: IndexError: list index out of range (test_worst_calls.py:" in str(lost["fault"])
@@ -213,24 +215,26 @@ def test_a_long_message_is_read_in_time_that_grows_with_its_length(filler):
     long = filler * min(150_000, 600_000 // len(filler))
     for text in (f"<tool_call>a{long}b", f"```a{long}b", f"<tool_call>{long}"):
         parse_reply(text)
-        json_answer(text)
+        parse_json_answer(text)
         parse_step(text, strict=True)
         parse_step(text, strict=False)
 
 
 def test_json_that_is_longer_than_any_call_may_be_is_not_read():
     fits, more = (json.dumps({"room_id": "x" * count}) for count in (MOST_TEXT - 20, MOST_TEXT))
-    assert parse_json(fits)["room_id"]
+    assert parse_model_json(fits)["room_id"]
     with pytest.raises(ValueError, match=f"longer than {MOST_TEXT} characters"):
-        parse_json(more)
-    episode = begin(make_blueprint(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1))
+        parse_model_json(more)
+    episode = begin_episode(
+        make_blueprint_of_seed(SimuHomeRecipe(world="simuhome", types={"qt3/feasible": 1.0}), "train", 1)
+    )
     key = episode.situation.state_key()
     call = {**CALL, "function": {"name": "get_room_devices", "arguments": more}}
-    (seen,) = episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [call]})).observations
+    (seen,) = episode.apply_reply(Reply({"role": "assistant", "content": "", "tool_calls": [call]})).observations
     assert seen.startswith("refused: syntax") and episode.situation.state_key() == key
     assert parse_step(json.dumps({"thought": more, "action": "finish", "action_input": "{}"})) is None
 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', '``` {"a": 1}```', '\n```json {"a": 1} ```\n'])
 def test_json_may_stand_in_a_fence(text):
-    assert json_answer(text) == ({"a": 1}, None)
+    assert parse_json_answer(text) == ({"a": 1}, None)

@@ -14,7 +14,7 @@ from command import homerl
 from homerl.bench.score import paired_difference
 from homerl.envs.core.documents import InputError
 from homerl.report.pages.charts import line_chart
-from homerl.report.pages.compare import compare, write_comparison
+from homerl.report.pages.compare import compare_runs, write_comparison
 
 NASTY = "<script>alert(1)</script>"
 
@@ -52,7 +52,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_the_figures_are_those_of_the_results(runs):
-    found = compare(*runs)
+    found = compare_runs(*runs)
     assert [(line.suite, line.model) for line in found.lines] == [("own", "after SFT"), ("own", "after RLVE")]
     last = found.lines[-1]
     again = [[json.loads(text) for text in (run / "rlve/bench/own/results.jsonl").open()] for run in runs]
@@ -62,16 +62,19 @@ def test_the_figures_are_those_of_the_results(runs):
 
 
 def test_the_sentence_says_which_is_better_or_that_neither_is(runs):
-    assert compare(*runs).sentence.startswith(
+    assert compare_runs(*runs).verdict_sentence.startswith(
         "On own, anchor succeeds in 100.0 % of the tasks after RLVE, and step in 50.0 %:"
     )
-    assert compare(*runs).sentence.endswith("anchor is better.") and "+50.0 points" in compare(*runs).sentence
-    assert compare(runs[1], runs[0]).sentence.endswith("anchor is better.")
-    assert compare(runs[0], runs[0]).sentence.endswith("neither is clearly better.")
+    assert (
+        compare_runs(*runs).verdict_sentence.endswith("anchor is better.")
+        and "+50.0 points" in compare_runs(*runs).verdict_sentence
+    )
+    assert compare_runs(runs[1], runs[0]).verdict_sentence.endswith("anchor is better.")
+    assert compare_runs(runs[0], runs[0]).verdict_sentence.endswith("neither is clearly better.")
 
 
 def test_only_keys_that_differ_are_listed_and_no_path_within_the_runs(runs):
-    assert compare(*runs).differences == [("rlve.credit", "step", "anchor")]
+    assert compare_runs(*runs).recipe_differences == [("rlve.credit", "step", "anchor")]
 
 
 def test_stages_folders_of_benchmarks_and_files_can_be_compared(runs, tmp_path):
@@ -83,7 +86,7 @@ def test_stages_folders_of_benchmarks_and_files_can_be_compared(runs, tmp_path):
         (one / "rlve/bench/own/results.jsonl", other / "rlve/bench/own/results.jsonl"),
         (one, other / "rlve"),
     ):
-        found = compare(first, second)
+        found = compare_runs(first, second)
         gains.append(found.lines[-1].gain)
         assert found.first.name.startswith("step") and found.second.name.startswith(("anchor", "rlve"))
     assert gains == [0.5] * 4
@@ -91,11 +94,11 @@ def test_stages_folders_of_benchmarks_and_files_can_be_compared(runs, tmp_path):
 
 def test_what_shares_no_task_or_is_none_is_refused(runs, tmp_path):
     with pytest.raises(InputError, match="there are no results here\nname the folder of a flywheel that has finished"):
-        compare(runs[0], Path(tmp_path, "step/sft/bench"))
+        compare_runs(runs[0], Path(tmp_path, "step/sft/bench"))
     results(tmp_path / "far/sft/bench/another", [1])
     results(tmp_path / "far/sft/bench/third", [1])
     with pytest.raises(InputError, match="the two runs share no suite: own and another, third"):
-        compare(runs[0], tmp_path / "far")
+        compare_runs(runs[0], tmp_path / "far")
     said = homerl("compare", runs[0], tmp_path / "stap").err
     assert "did you mean" in said and str(tmp_path / "step") in said
 
@@ -107,13 +110,13 @@ def test_tasks_that_only_share_their_names_are_not_compared(runs, tmp_path):
             rows = [json.loads(line) | {"families": families} for line in path.read_text().splitlines()]
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match="the tasks of own have the same names, and are others"):
-        compare(runs[0], other)
-    assert compare(runs[0], runs[0]).lines and compare(other, other).lines
+        compare_runs(runs[0], other)
+    assert compare_runs(runs[0], runs[0]).lines and compare_runs(other, other).lines
 
 
 def test_the_page_has_both_curves_in_one_chart_and_escapes_everything(runs, tmp_path):
     (runs[1] / "recipe.yaml").write_text(yaml.safe_dump({"run": "flywheel", "out": str(runs[1]), NASTY: NASTY}))
-    page = write_comparison(compare(*runs), tmp_path / "page.html").read_text()
+    page = write_comparison(compare_runs(*runs), tmp_path / "page.html").read_text()
     assert NASTY not in page and "<script" not in page and not re.search(r"(src|href)=.http", page)
     charts = re.findall(r"<svg viewBox.*?</svg>", page, re.S)
     assert len(charts) == 3 and all('class="curve"' in chart and 'class="curve other"' in chart for chart in charts)

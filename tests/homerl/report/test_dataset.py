@@ -14,8 +14,8 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.play.trajectory import read_rows
-from homerl.report.cards.dataset import FILES, describe, push
-from homerl.report.cards.schemas import file_name, formats, schemas
+from homerl.report.cards.dataset import FILES, push_dataset, write_dataset_description
+from homerl.report.cards.schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.synth.collect import _assemble as assemble
 from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
@@ -27,7 +27,7 @@ CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 def made(tmp_path):
     """A finished synthesis."""
     make_shard(CONFIG, range(6), tmp_path / "shards")
-    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path, describe)
+    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path, write_dataset_description)
     return tmp_path
 
 
@@ -46,9 +46,9 @@ def test_a_finished_synthesis_says_what_it_is(made):
 
 
 def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
-    known = {name: json.loads((made / "schemas" / name).read_text()) for name in map(file_name, formats())}
+    known = {name: json.loads((made / "schemas" / name).read_text()) for name in map(schema_file_name, file_formats())}
     registry = Registry().with_resources((name, Resource.from_contents(schema)) for name, schema in known.items())
-    schema = known[file_name("row")]
+    schema = known[schema_file_name("row")]
     whole = Draft202012Validator(schema, registry=registry)
     for row in read_rows(made / "trajectories.jsonl"):
         whole.validate(row)
@@ -56,14 +56,14 @@ def test_rows_are_valid_under_their_shipped_schema_json_columns_too(made):
             if "contentSchema" in column and name in row:  # a fault is there where there is one
                 Draft202012Validator(column["contentSchema"], registry=registry).validate(json.loads(row[name]))
         assert not whole.is_valid({**row, "messages": [{"role": "user"}]}) and not whole.is_valid({**row, "seed": "one"})
-    assert schemas()[file_name("row")] == schema
+    assert build_json_schemas()[schema_file_name("row")] == schema
 
 
 def test_where_models_answered_is_in_no_file_of_it(tmp_path):
     model = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
     config = SynthesisConfig.model_validate({"agent": model, "user": {"kind": "llm", **model}, "blueprints": 3})
     make_shard(SynthesisConfig(blueprints=3), range(3), tmp_path / "shards")
-    assemble(config, tmp_path / "shards", [range(3)], tmp_path, describe)
+    assemble(config, tmp_path / "shards", [range(3)], tmp_path, write_dataset_description)
     for name in FILES:
         text = (tmp_path / name).read_text()
         assert "gpu7" not in text and "MY_SECRET" not in text and str(tmp_path) not in text
@@ -78,7 +78,7 @@ def test_paths_of_the_machine_are_in_no_file_that_describes_it(made, tmp_path, h
     served = {"model": str(folder / "weights"), "gpus": [0], "arguments": [f"--chat-template={folder / 'mine.jinja'}"]}
     asked = {"agent": {"serve": served}, "blueprints": 6, "recipe": {"home": {"files": [str(folder / "home one.json")]}}}
     config, stats = SynthesisConfig.model_validate(asked), json.loads((made / "stats.json").read_text())
-    describe(made, config, stats)
+    write_dataset_description(made, config, stats)
 
     def told() -> str:
         return "".join((made / name).read_text() for name in ("dataset.json", "README.md"))
@@ -87,7 +87,7 @@ def test_paths_of_the_machine_are_in_no_file_that_describes_it(made, tmp_path, h
     assert "home one.json" in told() and all(f".../{name}" in told() for name in ("weights", "mine.jinja"))
     facts = json.loads((made / "dataset.json").read_text())
     (made / "dataset.json").write_text(json.dumps(facts | {"synthesis": config.identity}))
-    push(made, "acme/dialogues")
+    push_dataset(made, "acme/dialogues")
     assert str(tmp_path) not in told(), "an earlier version described it"
 
 
@@ -96,7 +96,7 @@ def test_push_uploads_what_it_is_and_tags_the_version(made, here):
     assert done.exit_code == 0, done.output
     held = here["repos"]["datasets/acme/dialogues"]
     assert held["visibility"] == "private" and held["tags"] == ["v1.2.0"]
-    expected = {*FILES, *(f"schemas/{file_name(kind)}" for kind in formats())}
+    expected = {*FILES, *(f"schemas/{schema_file_name(kind)}" for kind in file_formats())}
     assert set(held["files"]) == expected
     assert all(content == (made / name).read_bytes() for name, content in held["files"].items())
     card = held["files"]["README.md"].decode()
@@ -104,9 +104,9 @@ def test_push_uploads_what_it_is_and_tags_the_version(made, here):
 
 
 def test_a_version_that_is_out_never_changes(made, here):
-    push(made, "acme/dialogues")
+    push_dataset(made, "acme/dialogues")
     with pytest.raises(InputError, match=r"the version v1\.2\.0 is there already"):
-        push(made, "acme/dialogues")
+        push_dataset(made, "acme/dialogues")
     assert here["repos"]["datasets/acme/dialogues"]["tags"] == ["v1.2.0"]
 
 
@@ -114,9 +114,9 @@ def test_what_is_not_whole_is_not_pushed(made, here, monkeypatch):
     with (made / "trajectories.jsonl").open("a") as rows:
         rows.write("{}\n")
     with pytest.raises(InputError, match="not those that were described"):
-        push(made, "acme/dialogues")
+        push_dataset(made, "acme/dialogues")
     with pytest.raises(InputError, match="no finished dataset"):
-        push(made / "shards", "acme/dialogues")
+        push_dataset(made / "shards", "acme/dialogues")
     assert here["repos"] == {}
 
 
@@ -124,7 +124,7 @@ def test_what_servers_lost_is_made_before_it_is_pushed(made, here):
     stats = json.loads((made / "stats.json").read_text())
     (made / "stats.json").write_text(json.dumps(stats | {"outcomes": stats["outcomes"] | {"infra_error": 2}}))
     with pytest.raises(InputError, match="servers failed for 2 blueprints"):
-        push(made, "acme/dialogues")
+        push_dataset(made, "acme/dialogues")
     assert here["repos"] == {}
 
 

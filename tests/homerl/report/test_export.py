@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.run import model_and_terms
+from homerl.app.chat.run import find_model_and_terms
 from homerl.app.cli.app import app
 from homerl.app.runs.bench import run_bench
 from homerl.app.runs.recipe import load_recipe
@@ -29,20 +29,26 @@ from homerl.envs.homeenv.sim.devices.spec import NAMED
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.host.pages.templates import folded
-from homerl.host.recipe.folders import read_recipe
-from homerl.play.messages import chat_template, plain_template
-from homerl.report.cards.export import answered, destination, export, exported_tokenizer, load_model
-from homerl.report.cards.model_card import gather, model_card
-from homerl.report.cards.private import SHIPPED, without_files
-from homerl.report.cards.stages import data_folder, lineage
+from homerl.host.pages.templates import fold_long_text
+from homerl.host.recipe.folders import read_stage_recipe
+from homerl.play.messages import build_chat_template, without_generation_tags
+from homerl.report.cards.export import (
+    answer_card_example,
+    export_model,
+    load_exported_tokenizer,
+    load_model,
+    resolve_destination,
+)
+from homerl.report.cards.model_card import gather_card_facts, render_model_card
+from homerl.report.cards.private import SHIPPED, strip_file_names
+from homerl.report.cards.stages import stage_lineage, training_data_folder
 from homerl.train.common import load_policy
 from homerl.train.model import ModelSettings
 from homerl.train.recipe import BlueprintSource
-from homerl.train.tiny import TinyConfig, make_tiny
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.train.tiny import TinyConfig, make_tiny_model
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
-TOOLS = [tool.schema() for tool in TOOLSETS["homeflow"].tools]
+TOOLS = [tool.function_schema() for tool in TOOLSETS["homeflow"].tools]
 CODE = 'device("1001").turn_on()'
 DIALOGUE = [
     {"role": "system", "content": "You run a smart home through tools.\n- kitchen ceiling light=1001"},
@@ -81,7 +87,7 @@ SYNTH = {"rollouts": 900, "successes": 450, "blueprints": 300, "generation_succe
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     """An untrained model with its tokenizer."""
-    return make_tiny(ROWS, TOOLS, TINY, 0, tmp_path_factory.mktemp("tiny") / "model")
+    return make_tiny_model(ROWS, TOOLS, TINY, 0, tmp_path_factory.mktemp("tiny") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +107,7 @@ def flywheel(model: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(flywheel: Path) -> Path:
-    return export(flywheel, str(flywheel.parent / "my-agent"))
+    return export_model(flywheel, str(flywheel.parent / "my-agent"))
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +169,7 @@ def test_files(exported: Path):
         "config.json", "generation_config.json", "model.safetensors", "README.md", "homerl.json",
         "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "recipes",
     }  # fmt: skip
-    assert (exported / "chat_template.jinja").read_text() == plain_template(chat_template(show_tools=False))
+    assert (exported / "chat_template.jinja").read_text() == without_generation_tags(build_chat_template(show_tools=False))
     ends = json.loads((exported / "generation_config.json").read_text())["eos_token_id"]
     assert AutoTokenizer.from_pretrained(exported).convert_tokens_to_ids("<|im_end|>") in ends
     assert [path.name for path in exported.parent.glob(".my-agent*")] == []
@@ -200,15 +206,15 @@ def test_card_says_what_the_run_says(exported: Path):
 
 
 def test_what_a_weak_model_repeats_is_cut_to_ten_lines():
-    head, rest = folded("<|im_start|>assistant\n" * 256)
+    head, rest = fold_long_text("<|im_start|>assistant\n" * 256)
     assert head.splitlines() == ["<|im_start|>assistant"] * 10 and len(rest) > 246 * 21
-    assert folded("Done.\n") == ("Done.\n", "") and len(folded("word " * 4000)[0]) < 1000
+    assert fold_long_text("Done.\n") == ("Done.\n", "") and len(fold_long_text("word " * 4000)[0]) < 1000
 
 
 def test_a_card_says_how_to_ask_a_model_that_knows_its_tools_by_heart(exported: Path, run: Path):
     text = (exported / "README.md").read_text()
     assert "Ask it as in training" in text and "although the model does\nnot read them" in text
-    shown = model_card(gather(run, "agent", None, "mit"), "tiny", adapter=False, tools="shown")
+    shown = render_model_card(gather_card_facts(run, "agent", None, "mit"), "tiny", adapter=False, tools="shown")
     assert "Ask it as in training" not in shown and "send the tools above." in shown
 
 
@@ -224,7 +230,7 @@ def test_only_whole_scores_of_the_model_itself_are_on_its_card(run: Path, tmp_pa
         run_bench(load_recipe(tmp_path / "bench.yaml"))
 
     def shown(stage: Path) -> list[str]:
-        return list(gather(stage, "agent", None, "mit").scores)
+        return list(gather_card_facts(stage, "agent", None, "mit").scores)
 
     play(of_model)
     assert shown(run) == ["few"]
@@ -264,7 +270,7 @@ def test_the_card_states_no_synthesis_that_the_model_never_saw(tmp_path: Path, r
     write(tmp_path / "synth/stats.json", json.dumps(SYNTH))
     if whole:
         write(tmp_path / "recipe.yaml", yaml.safe_dump(whole))
-    assert gather(stage, "agent", None, "mit").synthesis == (SYNTH if seen else {})
+    assert gather_card_facts(stage, "agent", None, "mit").synthesis == (SYNTH if seen else {})
 
 
 SAYS = {"en": "Turn on the kitchen ceiling light.", "zh": "打开厨房的吸顶灯。"}
@@ -291,9 +297,9 @@ def test_card_shows_what_agents_of_the_recipe_are_told(
     """Its tools, its prompt and its language; and the example runs with them."""
     blueprints = BlueprintSource.model_validate({"recipe": recipe})
     write(run / "recipe.yaml", yaml.safe_dump(RLVE | {"blueprints": blueprints.model_dump(mode="json")}))
-    folder = export(run, str(run / "out"))
+    folder = export_model(run, str(run / "out"))
     card = ModelCard.load(folder / "README.md")
-    seen = [begin(make_blueprint(blueprints.recipe, "train", seed)).observation for seed in range(3)]
+    seen = [begin_episode(make_blueprint_of_seed(blueprints.recipe, "train", seed)).observation for seed in range(3)]
     shown = run_example(card, folder, monkeypatch)
     system, user = shown["messages"]
     assert all(shown["tools"] == list(dialogue.tools) for dialogue in seen)
@@ -311,7 +317,7 @@ def test_card_shows_what_agents_of_the_recipe_are_told(
 @pytest.mark.parametrize("kept", ["recipe", "blueprint"])
 def test_the_ids_of_the_example_have_the_form_of_training(ids: str, kept: str):
     recipe = BlueprintSource.model_validate({"recipe": {"home": {"devices": [3, 4], "ids": ids}}}).recipe
-    played = recipe if kept == "recipe" else make_blueprint(recipe, "train", 1)
+    played = recipe if kept == "recipe" else make_blueprint_of_seed(recipe, "train", 1)
     told = world_of(recipe).card(played.model_dump(mode="json")).system
     assert ("- kitchen_ceiling_light" in told, "- kitchen ceiling light=1001" in told) == (ids == "slug", ids == "number")
 
@@ -335,7 +341,7 @@ def test_the_report_of_an_import_is_no_home_of_the_example(tmp_path: Path):
 
 def test_the_card_shows_what_its_example_prints(run: Path, monkeypatch, capsys):
     monkeypatch.setattr("homerl.report.cards.model_card.MOST", 8)
-    folder = export(run, str(run / "out"))
+    folder = export_model(run, str(run / "out"))
     code, told = ModelCard.load(folder / "README.md").text.split("```python")[1].split("```", 1)
     capsys.readouterr()
     exec(code.replace('name = "out"', f"name = {str(folder)!r}"), {})
@@ -343,14 +349,16 @@ def test_the_card_shows_what_its_example_prints(run: Path, monkeypatch, capsys):
 
 
 def test_the_card_says_why_its_example_was_not_run(run: Path, monkeypatch):
-    model, tokenizer = load_model(run / "model"), exported_tokenizer(run / "model")
+    model, tokenizer = load_model(run / "model"), load_exported_tokenizer(run / "model")
     card = world_of({}).card({})
     monkeypatch.setattr(model.config, "max_position_embeddings", 20)
-    assert re.search(r"not run when this card was made: its prompt has \d+ tokens, and", answered(model, tokenizer, card))
+    assert re.search(
+        r"not run when this card was made: its prompt has \d+ tokens, and", answer_card_example(model, tokenizer, card)
+    )
     monkeypatch.undo()
     monkeypatch.setattr("homerl.report.cards.export.ON_CPU", 1000)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert "parameters, and this machine has no GPU" in answered(model, tokenizer, card)
+    assert "parameters, and this machine has no GPU" in answer_card_example(model, tokenizer, card)
 
 
 @pytest.mark.parametrize("kept", ["file", "rollouts", "data"])
@@ -360,7 +368,7 @@ def test_the_card_says_why_its_example_was_not_run(run: Path, monkeypatch):
 def test_card_shows_the_world_of_a_file_of_blueprints(run: Path, kept: str, recipe: dict):
     """The file's own; if it is gone, that of the stored rollouts; for a dataset, that of its dialogues."""
     source = BlueprintSource.model_validate({"recipe": recipe}).recipe
-    made = make_blueprint(source, "train", 1).model_dump(mode="json")
+    made = make_blueprint_of_seed(source, "train", 1).model_dump(mode="json")
     told = {"run": "rlve", "blueprints": {"recipe": {"file": str(run / "blueprints.jsonl")}}}
     if kept == "file":
         write(run / "blueprints.jsonl", json.dumps(made) + "\n")
@@ -370,7 +378,7 @@ def test_card_shows_the_world_of_a_file_of_blueprints(run: Path, kept: str, reci
         told = {"run": "sft", "data": str(run.parent / "data")}
         write(run.parent / "data/trajectories.jsonl", json.dumps({"blueprint": json.dumps(made)}) + "\n")
     write(run / "recipe.yaml", yaml.safe_dump({"homerl": 1, **told}))
-    card = ModelCard.load(export(run, str(run / "out")) / "README.md")
+    card = ModelCard.load(export_model(run, str(run / "out")) / "README.md")
     assert card.data.language == "zh" and SAYS["zh"] in card.text
     assert ("Matter" in card.text, "makes no tool calls" in card.text) == ("world" in recipe, "toolset" in recipe)
 
@@ -396,23 +404,25 @@ def test_export_tells_nothing_of_the_machine(exported: Path, flywheel: Path):
 
 
 def test_an_export_brings_the_terms_of_a_talk_without_the_names_of_files(exported: Path, flywheel: Path):
-    _, told = model_and_terms(exported)
-    assert told.recipes == {"": {"home": {}}} and replace(model_and_terms(flywheel)[1], recipes=told.recipes) == told
+    _, told = find_model_and_terms(exported)
+    assert told.recipes == {"": {"home": {}}} and replace(find_model_and_terms(flywheel)[1], recipes=told.recipes) == told
     recipe = BlueprintRecipe(home={"devices": (3, 5), "catalogue": ("/home/jo/devices",)}, intents=(1, 1), prompt="brief")
     data = recipe.model_dump(mode="json")
-    told = without_files({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
+    told = strip_file_names({"worlds": {"one": {"weight": 2, "recipe": data}}})["worlds"]["one"]
     again = BlueprintRecipe.model_validate(told["recipe"])
     assert told["weight"] == 2 and again.home.devices == (3, 5) and again.prompt == "brief" and not again.home.catalogue
-    assert without_files({"file": "/home/jo/tasks.jsonl"}) == {}
+    assert strip_file_names({"file": "/home/jo/tasks.jsonl"}) == {}
     assert NAMED.keys() == SHIPPED
-    assert without_files({"home": {"catalogue": ["homeassistant", "./mine"]}}) == {"home": {"catalogue": ["homeassistant"]}}
-    assert without_files(make_blueprint(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
+    assert strip_file_names({"home": {"catalogue": ["homeassistant", "./mine"]}}) == {
+        "home": {"catalogue": ["homeassistant"]}
+    }
+    assert strip_file_names(make_blueprint_of_seed(BlueprintRecipe(), "train", 1).model_dump(mode="json")) == {}
 
 
 def test_a_run_is_the_same_from_within_its_folder(flywheel: Path, monkeypatch, tmp_path: Path):
     """What lies beside a stage is found: the stages before it, and its data."""
     monkeypatch.chdir(flywheel / "rlve")
-    text = (export(Path(), str(tmp_path / "my-agent")) / "README.md").read_text()
+    text = (export_model(Path(), str(tmp_path / "my-agent")) / "README.md").read_text()
     assert "recipes/1_sft.yaml" in text and "450 of 900 rollouts" in text
     monkeypatch.chdir(flywheel / "rlve/model")
     refused(Path(), "a model, not a run", str(flywheel / "rlve"), to=str(tmp_path / "out"))
@@ -428,14 +438,14 @@ def test_a_copy_of_a_run_is_not_mistaken_for_a_run_of_that_name_here(tmp_path: P
         write(tmp_path / folder / "synth/stats.json", "{}")
     monkeypatch.chdir(tmp_path / "here")
     copied = tmp_path / "copied/one"
-    assert lineage(copied / "rlve") == [copied / "sft", copied / "rlve"]
-    assert data_folder(copied / "sft", read_recipe(copied / "sft")) == copied / "synth"
-    assert lineage(Path("runs/one/rlve")) == [Path("runs/one/sft"), Path("runs/one/rlve")]
+    assert stage_lineage(copied / "rlve") == [copied / "sft", copied / "rlve"]
+    assert training_data_folder(copied / "sft", read_stage_recipe(copied / "sft")) == copied / "synth"
+    assert stage_lineage(Path("runs/one/rlve")) == [Path("runs/one/sft"), Path("runs/one/rlve")]
 
 
 @pytest.mark.parametrize("name", ["my agent", 'it\'s "mine"', "智能家居"])
 def test_a_card_can_be_typed_whatever_the_folder_is_called(name: str, tmp_path: Path):
-    card = model_card(gather(tmp_path, name, None, "mit"), "tiny", adapter=False, gguf=f"{name}-f32.gguf")
+    card = render_model_card(gather_card_facts(tmp_path, name, None, "mit"), "tiny", adapter=False, gguf=f"{name}-f32.gguf")
     code, serve, at_home = (card.split(f"```{kind}\n")[part].split("```")[0] for kind, part in CODE_BLOCKS)
     assert ast.literal_eval(code.split("name = ")[1].split("  # ")[0]) == name
     assert shlex.split(serve)[:3] == ["vllm", "serve", name]
@@ -448,7 +458,7 @@ CODE_BLOCKS = (("python", 1), ("bash", 1), ("bash", 2))
 
 
 def test_stage_without_anything_else(run: Path):
-    card = ModelCard.load(export(run, str(run / "out")) / "README.md")
+    card = ModelCard.load(export_model(run, str(run / "out")) / "README.md")
     assert card.data.base_model is None and card.data.eval_results is None
     assert "## Scores" not in card.text and "## Rewards" not in card.text and "## Use" in card.text
     assert "None" not in card.text
@@ -458,14 +468,14 @@ def test_benchmark_of_a_stage_does_not_hide_its_recipe(run: Path):
     stage = run.rename(run.with_name("sft"))
     write(stage / "recipe.yaml", yaml.safe_dump({"run": "bench", "model": {"name": str(stage / "model")}}))
     write(stage.parent / "recipe.yaml", yaml.safe_dump({"run": "flywheel", "model": {"name": "acme/base"}}))
-    assert ModelCard.load(export(stage, str(stage / "out")) / "README.md").data.base_model == "acme/base"
+    assert ModelCard.load(export_model(stage, str(stage / "out")) / "README.md").data.base_model == "acme/base"
 
 
 def test_earlier_export_is_replaced_and_nothing_else(run: Path):
-    first = export(run, str(run / "out"))
+    first = export_model(run, str(run / "out"))
     write(first / "model-00001-of-00002.safetensors", "of an earlier, larger model")
     write(run / ".out.making/half", "of a killed export")
-    export(run, str(run / "out"))
+    export_model(run, str(run / "out"))
     assert not (first / "model-00001-of-00002.safetensors").exists()
     assert {path.name for path in run.iterdir()} == {"model", "out"}
     write(run / "mine/notes.txt", "keep")
@@ -474,11 +484,11 @@ def test_earlier_export_is_replaced_and_nothing_else(run: Path):
 
 
 def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
-    folder = export(run, str(run / "out"))
+    folder = export_model(run, str(run / "out"))
     before = contents(folder)
     monkeypatch.setattr("homerl.report.cards.export.model_card", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        export(run, str(run / "out"))
+        export_model(run, str(run / "out"))
     assert contents(folder) == before and {path.name for path in run.iterdir()} == {"model", "out"}
 
 
@@ -497,7 +507,7 @@ def unwritten(run: Path, to: object) -> str:
 def test_a_full_disk_is_said_and_leaves_the_earlier_export(run: Path, tmp_path: Path, room: int):
     """It fills at the first file, amid the tokenizer's, or amid the weights."""
     to = tmp_path / "agents" / "mine"
-    export(run, str(to))
+    export_model(run, str(to))
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     with full_disk(room):
         said = unwritten(run, to)
@@ -538,7 +548,7 @@ def test_adapters_are_merged(model: Path, tmp_path: Path):
     for stage in (first, second):
         wanted = torch.load(stage / "logits.pt")
         assert (wanted - plain).abs().max() > 1e-2
-        folder = export(stage, str(tmp_path / f"out-{stage.name}"))
+        folder = export_model(stage, str(tmp_path / f"out-{stage.name}"))
         assert not (folder / "adapter_config.json").exists()
         assert (logits(AutoModelForCausalLM.from_pretrained(folder)) - wanted).abs().max() < 1e-5
         plain = wanted
@@ -548,7 +558,7 @@ def test_adapter_alone(model: Path, tmp_path: Path):
     from peft import AutoPeftModelForCausalLM
 
     stage = adapt(model, tmp_path / "stage", model)
-    folder = export(stage, str(tmp_path / "out"), adapter=True)
+    folder = export_model(stage, str(tmp_path / "out"), adapter=True)
     assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
     loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
     assert (logits(loaded) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
@@ -561,7 +571,7 @@ def test_adapters_on_one_another_become_one(model: Path, tmp_path: Path):
 
     first = adapt(model, tmp_path / "first", model)
     second = adapt(first / "model", tmp_path / "second", model)
-    folder = export(second, str(tmp_path / "out"), adapter=True)
+    folder = export_model(second, str(tmp_path / "out"), adapter=True)
     settings = json.loads((folder / "adapter_config.json").read_text())
     assert settings["r"] == 8 and settings["base_model_name_or_path"] == str(model)
     loaded = AutoPeftModelForCausalLM.from_pretrained(folder)
@@ -574,7 +584,7 @@ def test_adapter_whose_base_is_gone(model: Path, tmp_path: Path):
     stage = adapt(base, tmp_path / "stage", model)
     base.rename(tmp_path / "moved")
     refused(stage, "--base")
-    folder = export(stage, str(tmp_path / "out"), base=str(tmp_path / "moved"))
+    folder = export_model(stage, str(tmp_path / "out"), base=str(tmp_path / "moved"))
     merged = AutoModelForCausalLM.from_pretrained(folder)
     assert (logits(merged) - torch.load(stage / "logits.pt")).abs().max() < 1e-5
 
@@ -602,7 +612,7 @@ def refused(run: Path, *words: str, to: str | None = None, **options) -> InputEr
     """Exporting raises one message with all the words, and leaves nothing behind."""
     to, before = to or str(run / "out"), (run / "out").exists()
     with pytest.raises(InputError) as caught:
-        export(run, to, **options)
+        export_model(run, to, **options)
     for word in words:
         assert word in str(caught.value)
     assert caught.value.remedy and not list(run.glob(".*.making")) and (run / "out").exists() == before
@@ -623,7 +633,7 @@ def test_tokenizer_without_template(run: Path):
     refused(run, "no chat template", "chat_template.jinja")
     for path in (run / "model").glob("tokenizer*"):
         path.unlink()
-    write(run / "model/chat_template.jinja", chat_template())
+    write(run / "model/chat_template.jinja", build_chat_template())
     refused(run, "files are missing")
 
 
@@ -660,17 +670,17 @@ def test_what_is_pushed_goes_to_a_hub_id_and_all_else_to_a_folder(tmp_path: Path
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "run"
     for folder in ("models/agent", "./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
-        assert destination(run, folder, push=False) == (Path(folder).absolute(), None)
+        assert resolve_destination(run, folder, push=False) == (Path(folder).absolute(), None)
     (tmp_path / "acme").mkdir()  # what stands here does not matter
-    assert destination(run, "acme/agent", push=True) == (tmp_path / "run/export/agent", "acme/agent")
+    assert resolve_destination(run, "acme/agent", push=True) == (tmp_path / "run/export/agent", "acme/agent")
     for folder in ("./acme/agent", "agent", "/acme/agent", "acme/agent/v2"):
         with pytest.raises(InputError, match="only a hub id"):
-            destination(run, folder, push=True)
+            resolve_destination(run, folder, push=True)
 
 
 def test_a_folder_is_made_with_those_above_it(run: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert export(run, "models/of/agent") == tmp_path / "models/of/agent"
+    assert export_model(run, "models/of/agent") == tmp_path / "models/of/agent"
     assert (tmp_path / "models/of/agent/README.md").is_file()
 
 
@@ -686,7 +696,7 @@ def test_push(flywheel: Path, here: dict):
         "visibility": "private",
         "files": {"model-00001-of-00002.safetensors": b"", "adapter_config.json": b"{}", "plan.png": b"mine"},
     }
-    folder = export(flywheel, "acme/agent", push=True)
+    folder = export_model(flywheel, "acme/agent", push=True)
     assert folder == flywheel / "export/agent"
     assert here["repos"]["acme/agent"]["files"] == contents(folder) | {"plan.png": b"mine"}
     assert any(call.startswith("PUT /blobs/") for call in here["calls"])
@@ -694,9 +704,9 @@ def test_push(flywheel: Path, here: dict):
 
 
 def test_new_repository_is_private_unless_said(run: Path, here: dict):
-    export(run, "acme/agent", push=True)
+    export_model(run, "acme/agent", push=True)
     assert here["repos"]["acme/agent"]["visibility"] == "private"
-    export(run, "acme/open", push=True, private=False)
+    export_model(run, "acme/open", push=True, private=False)
     assert here["repos"]["acme/open"]["visibility"] == "public"
     for name in ("agent", "open"):
         assert here["repos"][f"acme/{name}"]["files"] == contents(run / "export" / name)

@@ -19,7 +19,7 @@ import yaml
 from rich.console import Console
 
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.runner import Heldout, ParticipantFactories, run_suite
+from homerl.bench.runner import HeldoutSuite, ParticipantFactories, run_suite
 from homerl.bench.score import paired_difference
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
@@ -27,12 +27,12 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.host.measure.search_stats import TreeStats
 from homerl.play.episode import EpisodeLimits
 from homerl.play.situation import Reply
-from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.report.pages import charts
-from homerl.report.pages.report import RunReport, success_cell, write_report
-from homerl.report.pages.run import MODELS, PLAYERS, read_run
+from homerl.report.pages.report import FlywheelReport, success_cell, write_flywheel_report
+from homerl.report.pages.run import MODELS, PLAYERS, read_flywheel_run
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.synth.report import SynthesisReport
+from homerl.synth.report import SynthesisStatistics
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""
 SUITES = ("heldout", "new-names")
@@ -76,7 +76,7 @@ def make_run(out: Path, tasks: int) -> Path:
     for model, agent in agents.items():
         for i, suite in enumerate(SUITES):
             settings = SuiteSettings(name=suite, recipe=BlueprintRecipe(), count=tasks, first_seed=1000 * i)
-            run_suite(Heldout(settings, LIMITS), ParticipantFactories(agent), out / model / "bench" / suite)
+            run_suite(HeldoutSuite(settings, LIMITS), ParticipantFactories(agent), out / model / "bench" / suite)
     _rollouts(out)
     return out
 
@@ -87,13 +87,13 @@ def _synthesis(folder: Path, rng: random.Random) -> None:
         rollouts = rng.randint(4, 6)
         successes = sum(rng.random() < 0.55 for _ in range(rollouts))
         stats = TreeStats(rollouts, successes, nodes=10, steps_run=8, steps_linear=10)
-        rows.append({"id": f"train-{i}", "outcome": "success" if successes else "agent_failure"} | stats.row())
+        rows.append({"id": f"train-{i}", "outcome": "success" if successes else "agent_failure"} | stats.to_row())
     dropped = Counter({"author: home offers too little": 41, "consistent: two conditions contradict": 12})
     _lines(folder / "blueprints.jsonl", rows)
-    report = SynthesisReport()
-    report.add({"blueprints": rows, "dropped": dropped})
+    report = SynthesisStatistics()
+    report.add_shard_stats({"blueprints": rows, "dropped": dropped})
     report.kept = 877
-    (folder / "stats.json").write_text(json.dumps(report.summary()))
+    (folder / "stats.json").write_text(json.dumps(report.summarise_synthesis()))
 
 
 def _sft(rng: random.Random) -> Iterator[dict]:
@@ -133,9 +133,11 @@ def _rlve(rng: random.Random) -> Iterator[dict]:
 
 def _rollouts(out: Path) -> None:
     """An update's rollouts: episodes with the rewards of their steps."""
-    played = (from_row(row) for row in read_rows(out / "rlve/bench/heldout/trajectories.jsonl"))
+    played = (trajectory_from_row(row) for row in read_rows(out / "rlve/bench/heldout/trajectories.jsonl"))
     weights = RewardWeights(collateral=0.2)
-    rows = [to_row(replace(t, rewards=tuple(step_rewards(step.facts, weights) for step in t.steps))) for t in played]
+    rows = [
+        trajectory_to_row(replace(t, rewards=tuple(step_rewards(step.facts, weights) for step in t.steps))) for t in played
+    ]
     for update in (110, 120):
         write_rows(out / f"rlve/rollouts/update_{update:06d}.jsonl", rows[:16])
 
@@ -159,7 +161,7 @@ def score_of(out: Path, model: str, suite: str) -> dict:
     return json.loads((out / model / "bench" / suite / "score.json").read_text())
 
 
-def printed(report: RunReport, width: int = 100) -> str:
+def printed(report: FlywheelReport, width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(report.table)
     return console.file.getvalue()
@@ -194,7 +196,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
-def page_of(report: RunReport) -> Page:
+def page_of(report: FlywheelReport) -> Page:
     return Page(report.page.read_text(encoding="utf-8"))
 
 
@@ -207,7 +209,7 @@ def test_a_cell_of_fewer_tasks_says_so():
 
 
 def test_table_says_the_figures_of_score_json(run):
-    text = printed(write_report(run))
+    text = printed(write_flywheel_report(run))
     for model, name in MODELS.items():
         line = next(line for line in text.splitlines() if line.strip().startswith(name))
         said = [float(number) for number in re.findall(r"\d+\.\d+", line)]
@@ -225,32 +227,32 @@ def test_table_says_the_figures_of_score_json(run):
 
 
 def test_the_expert_stands_below_as_the_upper_bound_and_is_no_model_of_the_run(run):
-    report = write_report(run)
+    report = write_flywheel_report(run)
     lines = [line.strip() for line in printed(report).splitlines()]
     models = [line.split("  ")[0] for line in lines if line.split("  ")[0] in {*MODELS.values(), "expert"}]
     assert models == [*MODELS.values(), "expert"] and "(upper bound)" in lines
     score = score_of(run, "expert", SUITES[0])
     assert f"expert (upper bound) {100 * score['success']:.1f} %" in page_of(report).text
-    assert read_run(run).shown_model == "rlve" and "no model is told that" in page_of(report).text
+    assert read_flywheel_run(run).shown_model == "rlve" and "no model is told that" in page_of(report).text
     shutil.rmtree(run / "expert")
-    report = write_report(run)
+    report = write_flywheel_report(run)
     assert "upper bound" not in printed(report) + page_of(report).text
 
 
 def test_success_by_category_stands_below_so_that_a_mean_hides_nothing(run):
-    assert "QT3 IF" not in printed(write_report(run))
+    assert "QT3 IF" not in printed(write_flywheel_report(run))
     parts = {"QT3 F": (30, 0.2, (0.1, 0.373)), "QT3 IF": (10, 0.9, (0.596, 0.982))}
     by = {name: dict(zip(("n", "success", "interval"), part)) for name, part in parts.items()}
     path = run / "sft/bench/heldout/score.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"by_category": by}))
-    report = write_report(run)
+    report = write_flywheel_report(run)
     (line,) = (line for line in printed(report).splitlines() if "QT3 IF" in line)
     assert line.split() == ["QT3", "IF", "10", "90.0", "%", "59.6–98.2"]
     assert "QT3 F, n=30" in page_of(report).text and "20.0 % 10.0 to 37.3" in page_of(report).text
 
 
 def test_table_says_the_paired_gain_of_each_suite_in_100_columns(run):
-    text = printed(write_report(run))
+    text = printed(write_flywheel_report(run))
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
     for suite in SUITES:
@@ -266,14 +268,14 @@ def test_gain_leaves_out_episodes_that_do_not_count(run):
     rows = list(read_rows(path))
     rows[0] |= {"outcome": "infra_error", "success": False}
     write_rows(path, rows)
-    assert read_run(run).gains["heldout"]["n"] == len(rows) - 1
+    assert read_flywheel_run(run).gains["heldout"]["n"] == len(rows) - 1
 
 
 # The page
 
 
 def test_page_says_the_figures_and_what_the_run_was(run):
-    page = page_of(write_report(run))
+    page = page_of(write_flywheel_report(run))
     for model in MODELS:
         for suite in SUITES:
             score = score_of(run, model, suite)
@@ -292,9 +294,9 @@ def test_page_says_the_figures_and_what_the_run_was(run):
 
 
 def test_page_shows_three_successes_and_three_failures_and_rewards_of_training(run):
-    shown = read_run(run)
+    shown = read_flywheel_run(run)
     assert [t.success for t in shown.examples] == [True] * 3 + [False] * 3
-    page = page_of(write_report(run))
+    page = page_of(write_flywheel_report(run))
     for trajectory in shown.examples:
         assert trajectory.blueprint["id"] in page.text
         for step in trajectory.steps:
@@ -305,7 +307,7 @@ def test_page_shows_three_successes_and_three_failures_and_rewards_of_training(r
 
 
 def test_page_needs_no_network_and_runs_no_script(run):
-    report = write_report(run)
+    report = write_flywheel_report(run)
     page, text = page_of(report), report.page.read_text(encoding="utf-8")
     assert not page.tags["script"]
     assert set(page.links) == {"data:,"}
@@ -315,7 +317,7 @@ def test_page_needs_no_network_and_runs_no_script(run):
 
 def test_everything_of_the_run_is_escaped(run):
     row = next(read_rows(run / "rlve/bench/heldout/trajectories.jsonl"))
-    t = from_row(row)
+    t = trajectory_from_row(row)
     call = {"type": "function", "function": {"name": NASTY, "arguments": NASTY}}
     message = {"role": "assistant", "content": NASTY, "tool_calls": [call]}
     facts = replace(t.steps[0].facts, code=NASTY, blocked=(NASTY,), turn=1)
@@ -323,13 +325,13 @@ def test_everything_of_the_run_is_escaped(run):
     blueprint = t.blueprint | {"id": NASTY, "scene": NASTY}
     messages = ({"role": "system", "content": NASTY}, {"role": "user", "content": NASTY})
     bad = replace(t, steps=steps, blueprint=blueprint, messages=messages, rewards=({NASTY: 1.0},))
-    write_rows(run / "rlve/bench/heldout/trajectories.jsonl", [to_row(bad)])
+    write_rows(run / "rlve/bench/heldout/trajectories.jsonl", [trajectory_to_row(bad)])
     record = json.loads((run / "run.json").read_text())
     record |= {"command": [NASTY], "commit": NASTY, "packages": {NASTY: NASTY}}
     (run / "run.json").write_text(json.dumps(record))
     stats = json.loads((run / "synth/stats.json").read_text())
     (run / "synth/stats.json").write_text(json.dumps(stats | {"dropped": {f"{NASTY}: {NASTY}": 1}}))
-    page = page_of(write_report(run))
+    page = page_of(write_flywheel_report(run))
     assert not page.tags["script"] and not page.tags["img"]
     assert page.text.count(" ".join(NASTY.split())) >= 8
     assert "49" not in re.findall(r"too' (\d+)", page.text)
@@ -342,7 +344,7 @@ def test_text_that_is_no_unicode_is_told_with_its_line(run):
     rows[0]["messages"][1]["content"] = "half \ud800 a pair"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match=r"trajectories\.jsonl:1: holds half a character"):
-        write_report(run)
+        write_flywheel_report(run)
 
 
 # Partial runs
@@ -360,20 +362,20 @@ def test_text_that_is_no_unicode_is_told_with_its_line(run):
 def test_a_missing_part_is_left_out(run, lost):
     path = run / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    report = write_report(run)
+    report = write_flywheel_report(run)
     page_of(report)
     assert "after" in printed(report)
 
 
 def test_an_empty_folder_makes_a_report(tmp_path):
-    report = write_report(tmp_path)
+    report = write_flywheel_report(tmp_path)
     assert "nothing was benchmarked yet" in printed(report)
     assert page_of(report).tags["section"] == 1
 
 
 def test_a_run_that_is_called_a_dot_has_the_name_of_its_folder(run, monkeypatch):
     monkeypatch.chdir(run)
-    report = write_report(Path())
+    report = write_flywheel_report(Path())
     assert f"<h1>{run.name}</h1>" in (run / "report.html").read_text()
     assert dict(report.next)["The same with another seed"].endswith(f" --out {run.name}-seed8")
 
@@ -385,25 +387,25 @@ def test_stages_that_have_just_begun(run):
         first = path.read_text().splitlines()[0]
         path.write_text(f'{first}\n{{"step": 2, "loss": NaN, "reward": NaN, "success": NaN}}\n{{"step": 3, "lo')
     (run / "untrained/bench/heldout/score.json").write_text(json.dumps({"n": 0, "outcomes": {"infra_error": 40}}))
-    report = write_report(run)
+    report = write_flywheel_report(run)
     assert "no episode counted" in page_of(report).text
     assert "nan" not in report.page.read_text().lower().replace("nance", "")
 
 
 def test_prefixed_rollouts_have_a_curve_where_there_are_any(run):
-    assert "Prefixed rollouts" not in page_of(write_report(run)).text
+    assert "Prefixed rollouts" not in page_of(write_flywheel_report(run)).text
     path = run / "rlve/metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for shares, shown in (([0.0] * len(rows), False), ([0.5 - row["step"] / 240 for row in rows], True)):
         given = (row | {"curriculum/prefixed": share} for row, share in zip(rows, shares, strict=True))
         path.write_text("".join(json.dumps(row) + "\n" for row in given))
-        assert ("Prefixed rollouts" in page_of(write_report(run)).text) is shown
+        assert ("Prefixed rollouts" in page_of(write_flywheel_report(run)).text) is shown
 
 
 def test_without_rlve_the_page_shows_sft_and_how_to_go_on(run):
     shutil.rmtree(run / "rlve")
-    report = write_report(run)
-    assert read_run(run).shown_model == "sft"
+    report = write_flywheel_report(run)
+    assert read_flywheel_run(run).shown_model == "sft"
     text = page_of(report).text
     assert "The model after SFT on the first" in text
     assert "Go on where this run stopped" in text
@@ -425,25 +427,25 @@ def test_ticks_enclose_and_are_few(low, high):
 
 def test_long_curves_are_thinned_and_keep_their_ends_and_mean():
     points = [(i, float(i % 7)) for i in range(5001)]
-    thin = charts.thinned(points)
+    thin = charts.thin_points(points)
     assert len(thin) <= charts.MOST and thin[0] == points[0] and thin[-1][0] == 5000
     assert sum(y for _, y in thin) / len(thin) == pytest.approx(3, abs=0.05)
-    assert charts.thinned(points[: charts.MOST]) == points[: charts.MOST]
+    assert charts.thin_points(points[: charts.MOST]) == points[: charts.MOST]
 
 
 def test_a_trend_of_a_line_is_the_line():
-    assert charts.trend([2.0 * i for i in range(20)], 5) == pytest.approx([2.0 * i for i in range(20)])
-    assert charts.trend([1.0, 3.0], 1) == pytest.approx([2.0, 2.0])
-    assert charts.trend([1.0, 3.0], 0) == [1.0, 3.0]
+    assert charts.local_trend([2.0 * i for i in range(20)], 5) == pytest.approx([2.0 * i for i in range(20)])
+    assert charts.local_trend([1.0, 3.0], 1) == pytest.approx([2.0, 2.0])
+    assert charts.local_trend([1.0, 3.0], 0) == [1.0, 3.0]
 
 
 def test_histogram_counts_every_value_once():
-    chart = charts.histogram("h", [0.0, 0.05, 0.3, 0.6, 1 - 2 / 5, 1.0])
+    chart = charts.histogram_chart("h", [0.0, 0.05, 0.3, 0.6, 1 - 2 / 5, 1.0])
     assert [int(n) for n in re.findall(r": (\d+)</title>", chart)] == [2, 0, 0, 1, 0, 0, 2, 0, 0, 1]
 
 
 def test_shares_are_in_percent_and_a_heat_map_says_what_its_colours_mean():
-    assert "75 %</text>" in charts.histogram("h", [0.5])
+    assert "75 %</text>" in charts.histogram_chart("h", [0.5])
     chart = charts.heat_map("h", {0: [(1, 0.25), (2, -0.5)]})
     assert "full colour: 0.5</text>" in chart
     height = float(re.search(r'viewBox="0 0 360 ([\d.]+)"', chart)[1])
@@ -452,7 +454,7 @@ def test_shares_are_in_percent_and_a_heat_map_says_what_its_colours_mean():
 
 
 def test_charts_of_too_little_are_empty_and_labels_are_escaped():
-    assert not charts.line_chart("x", [(1, 2.0)]) and not charts.heat_map("x", {}) and not charts.histogram("x", [])
+    assert not charts.line_chart("x", [(1, 2.0)]) and not charts.heat_map("x", {}) and not charts.histogram_chart("x", [])
     assert not charts.stacked_area("x", [1], {"a": [1.0]})
     assert "<b>" not in charts.line_chart('"<b>', [(0, 1.0), (1, 2.0)])
 
@@ -465,7 +467,7 @@ def test_charts_of_too_little_are_empty_and_labels_are_escaped():
 @pytest.mark.parametrize("width", [390, 1280])
 def test_page_in_a_real_browser(made, browser, width, scheme):
     """No error, no request, no sideways scrolling, nothing sticks out of the page, in both modes."""
-    report = write_report(made)
+    report = write_flywheel_report(made)
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page, said, asked = context.new_page(), [], []
     page.on("console", lambda message: said.append(message.text))

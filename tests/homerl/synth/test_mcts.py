@@ -9,30 +9,30 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, to_row
+from homerl.play.trajectory import Outcome, trajectory_to_row
 from homerl.play.utterance import Utterance
 from homerl.synth import mcts
-from homerl.synth.mcts import Participants, SearchConfig, forest, search
-from homerl.synth.tree import Node, Role, backpropagate, walk
-from homerl.worlds.registry import begin
+from homerl.synth.mcts import Participants, SearchConfig, search_forest, search_tree
+from homerl.synth.tree import NodeRole, TreeNode, backpropagate_reward, walk_tree
+from homerl.worlds.registry import begin_episode
 
 CONFIG = SearchConfig(rollouts=8)
 
 
 @cache
 def blueprints(count: int = 30) -> tuple[Blueprint, ...]:
-    return tuple(make_blueprint(BlueprintRecipe(), "train", seed) for seed in range(count))
+    return tuple(make_home_blueprint(BlueprintRecipe(), "train", seed) for seed in range(count))
 
 
-def root(seed: int = 0) -> Node:
-    return Node(begin(blueprints()[seed]))
+def root(seed: int = 0) -> TreeNode:
+    return TreeNode(begin_episode(blueprints()[seed]))
 
 
 def grown(
@@ -44,7 +44,7 @@ def grown(
     """(trajectories, statistics, the tree's root) of a search."""
     kept = []
 
-    class Kept(Node):
+    class Kept(TreeNode):
         def __init__(self, *args, **kwargs) -> None:
             super().__init__(*args, **kwargs)
             kept.append(self)
@@ -52,34 +52,34 @@ def grown(
     users = [ScriptedUser(blueprint.seed + i) for i in range(config.k_user)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mcts, "Node", Kept)  # the root alone is made there
-        found, stats = asyncio.run(search(blueprint, Expert(blueprint.seed, mistakes), users, config, limits))
+        found, stats = asyncio.run(search_tree(blueprint, Expert(blueprint.seed, mistakes), users, config, limits))
     return found, stats, kept[0]
 
 
 def test_ucb_is_equation_3():
-    node = Node(None, visits=3, value=2.0)
-    assert node.bound(10, 1.0) == pytest.approx(2 / 3 + math.sqrt(2 * math.log(10) / 3))
-    assert node.bound(10, 0.5) == pytest.approx(1.2861, abs=1e-4)
-    assert node.bound(10, 0.0) == pytest.approx(2 / 3)
-    assert Node(None, visits=1, value=1.0).bound(1, 1.4) == 1.0
+    node = TreeNode(None, visits=3, value=2.0)
+    assert node.upper_confidence_bound(10, 1.0) == pytest.approx(2 / 3 + math.sqrt(2 * math.log(10) / 3))
+    assert node.upper_confidence_bound(10, 0.5) == pytest.approx(1.2861, abs=1e-4)
+    assert node.upper_confidence_bound(10, 0.0) == pytest.approx(2 / 3)
+    assert TreeNode(None, visits=1, value=1.0).upper_confidence_bound(1, 1.4) == 1.0
 
 
 def test_selection_takes_the_highest_bound_among_the_passable():
     parent = root()
     parent.visits = 12
     parent.children = [
-        Node(None, visits=8, value=6.0),
-        Node(None, visits=2, value=1.0),
-        Node(None, visits=1, value=1.0, passable=False),
+        TreeNode(None, visits=8, value=6.0),
+        TreeNode(None, visits=2, value=1.0),
+        TreeNode(None, visits=1, value=1.0, passable=False),
     ]
-    assert parent.select(1.0) is parent.children[1], "0.5 + sqrt(ln 12) beats 0.75 + sqrt(ln 12 / 4)"
-    assert parent.select(0.1) is parent.children[0]
-    parent.children.append(Node(None))
-    assert parent.select(1.0) is parent.children[3], "the unvisited come first"
+    assert parent.select_child(1.0) is parent.children[1], "0.5 + sqrt(ln 12) beats 0.75 + sqrt(ln 12 / 4)"
+    assert parent.select_child(0.1) is parent.children[0]
+    parent.children.append(TreeNode(None))
+    assert parent.select_child(1.0) is parent.children[3], "the unvisited come first"
     parent.value = 9.0
-    assert parent.select(0.1, "mean") is parent.children[0], "0.75 and a bonus beats the mean of 0.75"
+    assert parent.select_child(0.1, "mean") is parent.children[0], "0.75 and a bonus beats the mean of 0.75"
     parent.value = 11.0
-    assert parent.select(0.1, "mean") is parent.children[3]
+    assert parent.select_child(0.1, "mean") is parent.children[3]
 
 
 def test_unvisited_by_the_mean_shares_longer_prefixes_and_finds_about_as_much():
@@ -95,55 +95,55 @@ def test_unvisited_by_the_mean_shares_longer_prefixes_and_finds_about_as_much():
 
 def test_backpropagation_credits_ancestors_and_closes_what_is_exhausted():
     parent = root()
-    left, right = Node(parent.episode), Node(parent.episode)
-    leaf = Node(parent.episode)
+    left, right = TreeNode(parent.episode), TreeNode(parent.episode)
+    leaf = TreeNode(parent.episode)
     parent.children, left.children = [left, right], [leaf]
-    backpropagate([parent, left, leaf], 1.0)
+    backpropagate_reward([parent, left, leaf], 1.0)
     assert [(n.visits, n.value, n.passable) for n in (parent, left, leaf, right)] == [
         (1, 1.0, True),
         (1, 1.0, False),
         (1, 1.0, False),
         (0, 0.0, True),
     ]
-    backpropagate([parent, right], 0.0)
+    backpropagate_reward([parent, right], 0.0)
     assert (parent.visits, parent.value, parent.passable) == (2, 1.0, False)
 
 
 def test_a_candidate_takes_effect_on_a_fork_and_only_when_entered():
     parent = root()
-    parent.grow([Utterance("please", 1), Utterance("", None)])
+    parent.add_children([Utterance("please", 1), Utterance("", None)])
     first, second = parent.children
-    assert list(walk(parent)) == [parent]
-    asyncio.run(first.enter())
-    assert first.role is Role.AGENT and parent.role is Role.USER and len(parent.episode.messages) == 1
-    asyncio.run(first.enter())
+    assert list(walk_tree(parent)) == [parent]
+    asyncio.run(first.apply_candidate())
+    assert first.next_role is NodeRole.AGENT and parent.next_role is NodeRole.USER and len(parent.episode.messages) == 1
+    asyncio.run(first.apply_candidate())
     assert len(first.episode.messages) == 2, "entering twice changes nothing"
-    asyncio.run(second.enter())
-    assert second.terminal and second.episode.outcome is Outcome.USER_ERROR, "as in play, silence ends it"
-    first.grow([Reply({"role": "assistant", "content": "", "tool_calls": [
+    asyncio.run(second.apply_candidate())
+    assert second.is_terminal and second.episode.outcome is Outcome.USER_ERROR, "as in play, silence ends it"
+    first.add_children([Reply({"role": "assistant", "content": "", "tool_calls": [
         {"type": "function", "function": {"name": "nonsense", "arguments": "{}"}}]})])  # fmt: skip
     (violation,) = first.children
-    asyncio.run(violation.enter())
-    assert violation.terminal and not violation.episode.valid and violation.episode.outcome is None
+    asyncio.run(violation.apply_candidate())
+    assert violation.is_terminal and not violation.episode.is_valid and violation.episode.outcome is None
 
 
 @pytest.mark.parametrize("opening", [[], [{"role": "user", "content": "good morning"}]])
 def test_whatever_was_said_before_the_user_speaks_first(opening):
     first = root()
     first.episode.messages[:] = opening
-    assert first.role is Role.USER
+    assert first.next_role is NodeRole.USER
 
 
 @pytest.mark.parametrize(("k_agent", "k_user"), [(3, 1), (2, 2), (1, 1)])
 def test_branching_is_asymmetric(k_agent, k_user):
     config = SearchConfig(k_agent=k_agent, k_user=k_user, rollouts=6)
-    widths = {Role.AGENT: set(), Role.USER: set()}
+    widths = {NodeRole.AGENT: set(), NodeRole.USER: set()}
     for blueprint in blueprints()[:12]:
-        for node in walk(grown(blueprint, 0.5, config)[2]):
+        for node in walk_tree(grown(blueprint, 0.5, config)[2]):
             if node.children:
-                widths[node.role].add(len(node.children))
-    assert max(widths[Role.AGENT]) == k_agent and max(widths[Role.USER]) == k_user
-    assert min(widths[Role.AGENT]) >= 1
+                widths[node.next_role].add(len(node.children))
+    assert max(widths[NodeRole.AGENT]) == k_agent and max(widths[NodeRole.USER]) == k_user
+    assert min(widths[NodeRole.AGENT]) >= 1
 
 
 def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():
@@ -152,9 +152,9 @@ def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():
         found, stats, tree = grown(blueprint, 0.4)
         total += len(found)
         assert stats.successes == len(found) <= stats.rollouts <= CONFIG.rollouts
-        assert stats.difficulty == pytest.approx(1 - len(found) / stats.rollouts)
+        assert stats.estimated_difficulty == pytest.approx(1 - len(found) / stats.rollouts)
         for trajectory in found:
-            assert trajectory.outcome is Outcome.SUCCESS and trajectory.progress == 1.0 and trajectory.valid
+            assert trajectory.outcome is Outcome.SUCCESS and trajectory.progress == 1.0 and trajectory.is_valid
             assert trajectory.clean and trajectory.blueprint["id"] == blueprint.id
         assert len({json.dumps(t.messages) for t in found}) == len(found)
         assert tree.value == len(found) and tree.visits == stats.rollouts
@@ -164,13 +164,13 @@ def test_every_trajectory_is_valid_satisfies_all_conditions_and_is_found_once():
 def test_all_simulated_nodes_are_kept_and_add_up():
     for blueprint in blueprints()[:10]:
         _, stats, tree = grown(blueprint, 0.5)
-        nodes = list(walk(tree))
+        nodes = list(walk_tree(tree))
         assert len(nodes) == stats.nodes
-        leaves = [node for node in nodes if node.terminal]
+        leaves = [node for node in nodes if node.is_terminal]
         assert len(leaves) == stats.rollouts and all(node.visits == 1 and not node.passable for node in leaves)
         for node in nodes:
             inner = [child for child in node.children if child.pending is None]
-            if not node.terminal:
+            if not node.is_terminal:
                 assert node.visits == sum(child.visits for child in inner)
                 assert node.value == sum(child.value for child in inner)
                 assert node.passable == any(child.passable for child in node.children)
@@ -189,7 +189,7 @@ def test_new_trees_are_searched_until_so_many_calls_were_made():
     seeds = range(100)
     players = [Participants(Expert(seed, 0.4), [ScriptedUser(seed)]) for seed in seeds]
     config, limits = SearchConfig(k_agent=1, rollouts=100), EpisodeLimits()
-    few, many = (asyncio.run(forest(blueprints()[0], players, config, limits, calls)) for calls in (10, 100))
+    few, many = (asyncio.run(search_forest(blueprints()[0], players, config, limits, calls)) for calls in (10, 100))
     for calls, (_, stats) in ((10, few), (100, many)):
         assert calls <= stats.calls < calls + limits.steps + limits.turns
     assert len(many[0]) > len(few[0])
@@ -198,7 +198,7 @@ def test_new_trees_are_searched_until_so_many_calls_were_made():
 def test_a_hopeless_blueprint_yields_nothing_and_is_hard():
     several = next(blueprint for blueprint in blueprints() if len(blueprint.intents) > 1)  # more than one step can do
     found, stats, tree = grown(several, 1.0, SearchConfig(rollouts=4), EpisodeLimits(turns=1, steps=1))
-    assert not found and stats.difficulty == 1.0 and stats.rollouts == 3 and not tree.passable
+    assert not found and stats.estimated_difficulty == 1.0 and stats.rollouts == 3 and not tree.passable
 
 
 def test_search_beats_linear_sampling_where_the_agent_errs():
@@ -212,7 +212,9 @@ def test_search_beats_linear_sampling_where_the_agent_errs():
 def test_the_same_seed_gives_the_same_bytes():
     for blueprint in blueprints()[:5]:
         one, other = grown(blueprint, 0.5), grown(blueprint, 0.5)
-        assert [json.dumps(to_row(t)) for t in one[0]] == [json.dumps(to_row(t)) for t in other[0]] and one[1] == other[1]
+        assert [json.dumps(trajectory_to_row(t)) for t in one[0]] == [
+            json.dumps(trajectory_to_row(t)) for t in other[0]
+        ] and one[1] == other[1]
 
 
 class Moody(ScriptedUser):
@@ -235,7 +237,7 @@ def test_users_that_leave_their_role_cost_what_they_cost():
     costs = []
     for strays in (False, True):
         users = [Moody(0, strays), Moody(0, False)]
-        found, stats = asyncio.run(search(blueprint, Expert(0), users, config))
+        found, stats = asyncio.run(search_tree(blueprint, Expert(0), users, config))
         assert len(found) == 1 and stats.user_errors == ({"leak": 1} if strays else {})
         assert (stats.calls, stats.tokens) == (stats.calls_linear, stats.tokens_linear)
         costs.append((stats.calls, stats.tokens))
@@ -259,14 +261,14 @@ class Idle:
 
 
 def test_a_user_whose_patience_ends_asks_for_nothing():
-    _, stats = asyncio.run(search(blueprints()[0], Idle(), [Leaves(0)], SearchConfig(k_agent=1, k_user=1, rollouts=1)))
+    _, stats = asyncio.run(search_tree(blueprints()[0], Idle(), [Leaves(0)], SearchConfig(k_agent=1, k_user=1, rollouts=1)))
     assert stats.rollouts == 1 and stats.calls == stats.calls_linear == stats.sampled == 2
 
 
 def test_an_expert_that_sees_the_home_leaves_out_what_the_home_would_refuse():
     recipe = BlueprintRecipe.model_validate({"home": {"scale": "simple"}})
-    paused = make_blueprint(recipe, "train", 894)  # one of its players is paused by the time that it is to be
-    found, _ = asyncio.run(search(paused, Expert(seed=894, mistakes=0.25, minimal=True), [ScriptedUser(894)]))
+    paused = make_home_blueprint(recipe, "train", 894)  # one of its players is paused by the time that it is to be
+    found, _ = asyncio.run(search_tree(paused, Expert(seed=894, mistakes=0.25, minimal=True), [ScriptedUser(894)]))
     assert found
 
 
@@ -289,8 +291,8 @@ def test_a_success_is_not_merged_into_silence(first):
     recipe = BlueprintRecipe.model_validate({"families": {"query": 1}, "intents": [1, 1]})
     config, limits = SearchConfig(k_agent=2), EpisodeLimits(turns=1)
     for seed in range(3):
-        asked = make_blueprint(recipe, "train", seed)
-        found, _ = asyncio.run(search(asked, Both(first), [ScriptedUser(0)], config, limits))
+        asked = make_home_blueprint(recipe, "train", seed)
+        found, _ = asyncio.run(search_tree(asked, Both(first), [ScriptedUser(0)], config, limits))
         assert len(found) == 1
 
 
@@ -298,10 +300,10 @@ def test_a_success_is_not_merged_into_silence(first):
 def test_one_rollout_runs_as_many_steps_as_it_has(subcategory):
     """Neither the earlier dialogue nor a user who stops is a step."""
     recipe = BlueprintRecipe.model_validate({"families": {f"multi_turn/{subcategory}": 1}, "intents": [1, 1]})
-    blueprint = make_blueprint(recipe, "train", 0)
+    blueprint = make_home_blueprint(recipe, "train", 0)
     assert blueprint.history
     for agent, user in ((Expert(0), ScriptedUser(0)), (Idle(), Leaves(0))):
-        _, stats = asyncio.run(search(blueprint, agent, [user], SearchConfig(k_agent=1, rollouts=1)))
+        _, stats = asyncio.run(search_tree(blueprint, agent, [user], SearchConfig(k_agent=1, rollouts=1)))
         assert stats.steps_run == stats.steps_linear > 0
 
 
@@ -311,7 +313,7 @@ def test_a_recovery_is_told_from_verified_dialogues_by_its_refused_calls_alone(c
     recovered = 0
     for blueprint in blueprints():
         found, stats, root = grown(blueprint, 0.4, config.model_copy(update={"recoveries": 1.0}))
-        verified = [trajectory for trajectory in found if trajectory.valid]
+        verified = [trajectory for trajectory in found if trajectory.is_valid]
         assert found[-len(verified) :] == verified and len(found) - len(verified) <= 1 and all(t.success for t in found)
         assert stats.successes == root.value and stats.merged >= 0
         for recovery in found[: -len(verified)]:
@@ -326,8 +328,8 @@ def test_recoveries_are_of_a_share_of_the_blueprints():
 
     def recovers(blueprint: Blueprint, share: float) -> bool:
         found, stats, _ = grown(blueprint, 0.4, CONFIG.model_copy(update={"recoveries": share}))
-        assert stats.recovered > 0 or all(trajectory.valid for trajectory in found)
-        return not all(trajectory.valid for trajectory in found)
+        assert stats.recovered > 0 or all(trajectory.is_valid for trajectory in found)
+        return not all(trajectory.is_valid for trajectory in found)
 
     none, some, every = (sum(recovers(blueprint, share) for blueprint in blueprints()) for share in (0.0, 0.5, 1.0))
     assert none == 0 < some < every

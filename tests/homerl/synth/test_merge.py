@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import KINDS, load_recipe, recipe_data
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.host.recipe.load import load, overlay
+from homerl.host.recipe.load import load_recipe_document, merge_documents
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.registry import world_of
 from homerl.worlds.sources import BlueprintFile
@@ -43,7 +43,7 @@ def stacked(layers: list[dict[str, Any]]) -> Document:
     """Layers one over the other, the first beneath."""
     found = document("0", layers[0])
     for number, layer in enumerate(layers[1:], 1):
-        found = overlay(found, document(str(number), layer))
+        found = merge_documents(found, document(str(number), layer))
     return found
 
 
@@ -54,7 +54,7 @@ def keys_of(data: Any, above: tuple = ()) -> set[tuple]:
 
 
 def places(found: Document) -> dict[tuple, str]:
-    return {key: found.where(key) for key in found.lines}
+    return {key: found.locate_key(key) for key in found.lines}
 
 
 # What is merged
@@ -65,7 +65,10 @@ def test_where_no_source_changes_layers_may_be_joined_in_any_order(sources: dict
     @given(st.tuples(*[alike(sources)] * 3))
     def holds(layers: tuple[dict[str, Any], ...]) -> None:
         low, middle, high = (document(str(number), layer) for number, layer in enumerate(layers))
-        left, right = overlay(overlay(low, middle), high), overlay(low, overlay(middle, high))
+        left, right = (
+            merge_documents(merge_documents(low, middle), high),
+            merge_documents(low, merge_documents(middle, high)),
+        )
         assert left.data == right.data and places(left) == places(right)
 
     holds()
@@ -79,19 +82,19 @@ def test_every_key_of_what_comes_out_stands_in_the_uppermost_layer_that_has_it(l
     assert set(found.lines) == keys_of(found.data)
     for key in found.lines:
         uppermost = next(file for file in reversed(files) if key in file.lines)
-        assert found.where(key) == uppermost.where(key)
+        assert found.locate_key(key) == uppermost.locate_key(key)
 
 
 @given(MAPPINGS, MAPPINGS, st.sampled_from(["world", "file"]))
 def test_a_mapping_of_another_source_replaces_the_one_beneath(low: dict, high: dict, key: str) -> None:
     for beneath in (low | {"world": "x"}, low | {"file": "x"}, low):
         top = document("top", {"recipe": high | {key: "y"}})
-        found = overlay(document("base", {"recipe": beneath, "seed": 1}), top)
+        found = merge_documents(document("base", {"recipe": beneath, "seed": 1}), top)
         assert found.data == {"recipe": high | {key: "y"}, "seed": 1}
-        assert {found.where(part) for part in keys_of(found.data["recipe"], ("recipe",))} == {
-            top.where(part) for part in keys_of(top.data["recipe"], ("recipe",))
+        assert {found.locate_key(part) for part in keys_of(found.data["recipe"], ("recipe",))} == {
+            top.locate_key(part) for part in keys_of(top.data["recipe"], ("recipe",))
         }
-        assert found.where(("seed",)).startswith("base:")
+        assert found.locate_key(("seed",)).startswith("base:")
 
 
 @given(MAPPINGS, MAPPINGS, st.sampled_from(["world", "file"]))
@@ -133,11 +136,11 @@ def test_naming_the_world_over_a_recipe_that_names_none_begins_it_afresh(tmp_pat
 def test_the_command_line_changes_the_world_whatever_the_order(tmp_path: Path) -> None:
     path, typed = write(tmp_path, home=HOME), ["--synth.recipe.world=simuhome", "--synth.recipe.phrasings=1"]
     for arguments in (typed, typed[::-1]):
-        data, document = load(path, arguments)
+        data, document = load_recipe_document(path, arguments)
         assert data["synth"] == {"blueprints": 7, "recipe": {"world": "simuhome", "phrasings": 1}}
         for key in (("recipe",), ("recipe", "world"), ("recipe", "phrasings"), ("recipe", "types")):
-            assert document.where(("synth", *key)) == "command line"
-        assert document.where(("synth",)) == f"{path}:3" and document.where(("synth", "blueprints")) == f"{path}:4"
+            assert document.locate_key(("synth", *key)) == "command line"
+        assert document.locate_key(("synth",)) == f"{path}:3" and document.locate_key(("synth", "blueprints")) == f"{path}:4"
 
 
 def test_a_file_takes_the_place_of_a_recipe_and_the_other_way_round(tmp_path: Path) -> None:

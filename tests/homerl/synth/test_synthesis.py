@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from homerl.app.runs.stages import why_nothing
+from homerl.app.runs.stages import why_nothing_synthesised
 from homerl.envs.core.world import WorldError
 from homerl.play.faults import AgentFault
-from homerl.play.trajectory import Outcome, from_row, read_rows
-from homerl.report.pages.page import drops
-from homerl.synth.collect import _serve, make_shard, synthesise
-from homerl.synth.make import Maker
+from homerl.play.trajectory import Outcome, read_rows, trajectory_from_row
+from homerl.report.pages.page import list_synthesis_drops
+from homerl.synth.collect import _serve, make_shard, synthesise_dataset
+from homerl.synth.make import BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.work import assign_shards
 from homerl.worlds.contract import ExpertConfig
@@ -63,7 +63,7 @@ def test_what_nobody_can_play_is_refused(settings):
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("unbroken")
-    synthesise(CONFIG, out, 1, lambda done, total: None)
+    synthesise_dataset(CONFIG, out, 1, lambda done, total: None)
     return out
 
 
@@ -118,8 +118,8 @@ def test_rows_are_verified_trajectories_ordered_by_blueprint(unbroken):
     assert [row["seed"] for row in rows] == sorted(row["seed"] for row in rows)
     difficulty = {row["id"]: row["difficulty"] for row in blueprints}
     for row in rows:
-        trajectory = from_row(row)
-        assert trajectory.outcome is Outcome.SUCCESS and trajectory.valid and trajectory.progress == 1.0
+        trajectory = trajectory_from_row(row)
+        assert trajectory.outcome is Outcome.SUCCESS and trajectory.is_valid and trajectory.progress == 1.0
         assert row["difficulty"] == difficulty[row["id"]] < 1
     counts = {row["id"]: sum(other["id"] == row["id"] for other in rows) for row in rows}
     assert max(counts.values()) == CONFIG.per_blueprint
@@ -129,7 +129,7 @@ def test_rows_are_verified_trajectories_ordered_by_blueprint(unbroken):
 
 
 def test_bytes_do_not_depend_on_the_number_of_processes(unbroken, tmp_path):
-    synthesise(CONFIG, tmp_path, 2, lambda done, total: None)
+    synthesise_dataset(CONFIG, tmp_path, 2, lambda done, total: None)
     assert contents(tmp_path) == contents(unbroken)
 
 
@@ -137,7 +137,7 @@ def test_bytes_do_not_depend_on_the_number_of_processes(unbroken, tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed (pip install 'homerl[ray]')")
 def test_bytes_are_the_same_over_ray(unbroken, tmp_path):
     told = []
-    synthesise(CONFIG, tmp_path, 2, lambda done, total: told.append(done), ray="local")
+    synthesise_dataset(CONFIG, tmp_path, 2, lambda done, total: told.append(done), ray="local")
     assert contents(tmp_path) == contents(unbroken) and told == list(range(CONFIG.blueprints // CONFIG.shard + 1))
 
 
@@ -188,7 +188,7 @@ def test_a_worker_whose_run_has_ended_says_nothing(capfd):
 def test_shards_of_another_recipe_are_not_taken_over(unbroken, tmp_path):
     out = shutil.copytree(unbroken, tmp_path / "out")
     faultless = CONFIG.model_copy(update={"blueprints": 4, "expert": ExpertConfig(mistakes=0.0)})
-    synthesise(faultless, out, 1, lambda done, total: None)
+    synthesise_dataset(faultless, out, 1, lambda done, total: None)
     stats = json.loads((out / "stats.json").read_text())
     assert stats["rollout_success"] == 1.0 > json.loads((unbroken / "stats.json").read_text())["rollout_success"]
 
@@ -210,21 +210,21 @@ def test_a_fault_ends_a_blueprint_and_not_the_synthesis(monkeypatch, error, outc
         async def consult(self, episode, n=1):
             raise error
 
-    monkeypatch.setattr(Maker, "_agent", lambda *_: Broken())
-    made = [asyncio.run(Maker(CONFIG).one(index)) for index in range(2)]
+    monkeypatch.setattr(BlueprintSynthesiser, "_agent", lambda *_: Broken())
+    made = [asyncio.run(BlueprintSynthesiser(CONFIG).synthesise_blueprint(index)) for index in range(2)]
     assert all(part.stats["outcome"] == outcome and part.stats["fault"] == "it loops" for part in made)
 
 
 def test_a_curriculum_deals_out_blueprints_in_equal_shares_in_order():
     easy = CONFIG.recipe.model_copy(update={"intents": (1, 1)})
     config = CONFIG.model_copy(update={"curriculum": (easy, easy), "blueprints": 9})
-    assert [config.recipe_of(i) is config.recipe for i in range(9)] == [False] * 6 + [True] * 3
+    assert [config.blueprint_recipe_at(i) is config.recipe for i in range(9)] == [False] * 6 + [True] * 3
 
 
 def test_what_was_written_is_no_drop_and_no_reason(tmp_path):
     stats = {"outcomes": {"agent_failure": 20}, "dropped": {"tasks: written": 120, "consistent: x": 2}}
-    assert drops(stats) == [("consistent", "x", 2)]
+    assert list_synthesis_drops(stats) == [("consistent", "x", 2)]
     (tmp_path / "blueprints.jsonl").touch()
-    assert why_nothing(stats, tmp_path).startswith("agent failure: so 20 blueprints gave no trajectory")
+    assert why_nothing_synthesised(stats, tmp_path).startswith("agent failure: so 20 blueprints gave no trajectory")
     none = stats | {"outcomes": {"no_blueprint": 20}}
-    assert why_nothing(none, tmp_path).startswith("dropped: consistent: x: so 20 blueprints")
+    assert why_nothing_synthesised(none, tmp_path).startswith("dropped: consistent: x: so 20 blueprints")

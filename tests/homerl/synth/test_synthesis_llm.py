@@ -11,26 +11,26 @@ from person import content
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint
 from homerl.models.endpoint.settings import AgentSettings
 from homerl.play.faults import InfraError
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import from_row
-from homerl.synth.collect import synthesise
-from homerl.synth.make import Made, Maker
-from homerl.synth.mcts import SearchConfig, search
+from homerl.play.trajectory import trajectory_from_row
+from homerl.synth.collect import synthesise_dataset
+from homerl.synth.make import BlueprintResult, BlueprintSynthesiser
+from homerl.synth.mcts import SearchConfig, search_tree
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.report import SynthesisReport
-from homerl.synth.work import work
+from homerl.synth.report import SynthesisStatistics
+from homerl.synth.work import synthesise_shards
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
 COUNT = 12
 
 
 def blueprints(count: int = COUNT):
-    return [make_blueprint(RECIPE, "train", seed) for seed in range(count)]
+    return [make_home_blueprint(RECIPE, "train", seed) for seed in range(count)]
 
 
 def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, retries: int = 5, **more) -> SynthesisConfig:
@@ -41,7 +41,7 @@ def config(server: ScriptedServer, timeout: float = 20, deadline: float = 60, re
 
 def shards(settings: SynthesisConfig):
     parts = [range(i, i + settings.shard) for i in range(0, settings.blueprints, settings.shard)]
-    return list(work(settings, parts, settings.in_flight))
+    return list(synthesise_shards(settings, parts, settings.in_flight))
 
 
 def data_of(made) -> list:
@@ -69,7 +69,7 @@ def test_an_llm_plays_both_parts_and_what_is_kept_is_verified(faultless):
     lines = [line for shard in made for line in shard.stats["blueprints"]]
     assert len(lines) == COUNT and sum(line["outcome"] == "success" for line in lines) > COUNT * 0.8
     assert {(row["agent"], row["user"]) for row in rows} == {("llm:scripted", "llm:scripted")}
-    assert all(from_row(row).success and from_row(row).valid for row in rows)
+    assert all(trajectory_from_row(row).success and trajectory_from_row(row).is_valid for row in rows)
     asked = [request for request in requests if request.get("tools")]
     assert asked and all(request["n"] == 3 and "seed" in request for request in asked), "n candidates in one request"
     assert sum(line["calls"] for line in lines) == len(requests)
@@ -89,10 +89,10 @@ def test_prefix_reuse_is_measured_in_tokens(faultless):
     for line in lines:
         assert line["sampled"] >= line["calls"] and line["tokens_linear"] >= 103 * line["calls_linear"]
         assert line["steps_run"] <= line["steps_linear"]
-    report = SynthesisReport()
+    report = SynthesisStatistics()
     for shard in made:
-        report.add(shard.stats)
-    figures = report.summary()
+        report.add_shard_stats(shard.stats)
+    figures = report.summarise_synthesis()
     assert 0 < figures["tokens_saved"] < 1 and figures["tokens_saved"] == 1 - figures["tokens"] / figures["tokens_linear"]
     assert sum(figures["difficulty"]) == COUNT and report.transport["agent/requests"] + report.transport["user/requests"]
 
@@ -136,12 +136,12 @@ def test_blueprints_lost_to_servers_are_typed_counted_and_made_again(faultless, 
 
     with ScriptedServer(answer=answer) as server:
         settings = config(server, retries=0, attempts=1)
-        synthesise(settings, tmp_path, 0, lambda *_: None)
+        synthesise_dataset(settings, tmp_path, 0, lambda *_: None)
         stats = json.loads((tmp_path / "stats.json").read_text())
         assert stats["outcomes"]["infra_error"] == 1 and first.id not in (tmp_path / "trajectories.jsonl").read_text()
         assert json.loads((tmp_path / "endpoints.json").read_text())["again/infra_error"] == 1
         broken, told = False, []
-        synthesise(settings, tmp_path, 0, lambda done, total: told.append((done, total)))
+        synthesise_dataset(settings, tmp_path, 0, lambda done, total: told.append((done, total)))
     assert told == [(1, 2), (2, 2)], "only the shard with the gap is made again"
     assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
 
@@ -154,7 +154,7 @@ def test_the_last_blueprint_alone_in_its_shard_does_not_end_the_work(quick, tmp_
         return [] if request["messages"][0]["content"] == system else oracle(request)
 
     with ScriptedServer(answer=answer) as server:
-        synthesise(config(server, blueprints=3, shard=2, retries=0, attempts=1), tmp_path, 0, lambda *_: None)
+        synthesise_dataset(config(server, blueprints=3, shard=2, retries=0, attempts=1), tmp_path, 0, lambda *_: None)
     assert json.loads((tmp_path / "stats.json").read_text())["outcomes"]["infra_error"] == 1
     assert "train-0" in (tmp_path / "trajectories.jsonl").read_text()
 
@@ -171,9 +171,9 @@ def test_a_request_that_a_server_will_not_take_is_an_outcome_and_not_asked_for_a
 
     with Strict(answer=oracle) as server:
         settings = config(server, blueprints=4, shard=4)
-        synthesise(settings, tmp_path, 0, lambda *_: None)
+        synthesise_dataset(settings, tmp_path, 0, lambda *_: None)
         asked, told = len(server.requests), []
-        synthesise(settings, tmp_path, 0, lambda done, total: told.append(done))
+        synthesise_dataset(settings, tmp_path, 0, lambda done, total: told.append(done))
         assert told == [1] and len(server.requests) == asked
     line = json.loads((tmp_path / "blueprints.jsonl").read_text().splitlines()[0])
     assert line["outcome"] == "refused" and line["fault"].startswith("status 400")
@@ -204,38 +204,38 @@ def test_a_key_that_is_not_taken_ends_the_run_and_leaves_no_gap(faultless, tmp_p
     with Locked(answer=Oracle(blueprints(), mistakes=0.3), refusal=401) as server:
         settings = config(server)
         with pytest.raises(InputError, match="status 401"):
-            synthesise(settings, tmp_path, 0, lambda *_: None)
+            synthesise_dataset(settings, tmp_path, 0, lambda *_: None)
         server.requests *= 3  # now it is open
-        synthesise(settings, tmp_path, 0, lambda *_: None)
+        synthesise_dataset(settings, tmp_path, 0, lambda *_: None)
     assert (tmp_path / "trajectories.jsonl").read_text() == "".join(shard.lines for shard in faultless[0])
 
 
 def test_one_slow_blueprint_keeps_no_other_waiting(monkeypatch):
     began, slow = [], asyncio.Event()
 
-    class Clocked(Maker):
-        async def one(self, index):
+    class Clocked(BlueprintSynthesiser):
+        async def synthesise_blueprint(self, index):
             began.append(index)
             if index == 0:
                 await slow.wait()
             if index == 320:  # so many shards may wait for the first
                 slow.set()
-            return Made([], self._line(index, "success"))
+            return BlueprintResult([], self._line(index, "success"))
 
     monkeypatch.setattr("homerl.synth.work.Maker", Clocked)
     settings = SynthesisConfig(blueprints=400, shard=10, in_flight=20)
-    made = list(work(settings, [range(i, i + 10) for i in range(0, 400, 10)], 20))
+    made = list(synthesise_shards(settings, [range(i, i + 10) for i in range(0, 400, 10)], 20))
     assert [shard.blueprints.start for shard in made] == list(range(0, 400, 10)) and len(began) == 400
 
 
 def test_what_a_served_model_answers_by_is_part_of_the_dataset():
     def agent(**serve):
-        return AgentSettings(model="assistant", serve={"model": "Qwen/Qwen3-8B", "gpus": [0]} | serve).asked
+        return AgentSettings(model="assistant", serve={"model": "Qwen/Qwen3-8B", "gpus": [0]} | serve).answer_settings
 
     assert agent() == agent(gpu_memory=0.5, gpus=[0, 1], port=9000) != agent(model="Qwen/Qwen3-32B")
     assert agent(max_length=512) != agent()
     named = AgentSettings(serve={"model": "Qwen/Qwen3-8B", "gpus": [0]})
-    assert named.asked == AgentSettings(model="Qwen/Qwen3-8B", url="http://host/v1").asked
+    assert named.answer_settings == AgentSettings(model="Qwen/Qwen3-8B", url="http://host/v1").answer_settings
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_what_a_served_model_answers_by_is_part_of_the_dataset():
 def test_a_cluster_is_refused_what_could_only_hang(agent, address, says, tmp_path):
     settings = SynthesisConfig(blueprints=2, agent={"model": "m"} | agent)
     with pytest.raises(InputError, match=says):
-        synthesise(settings, tmp_path, 1, lambda *_: None, ray=address)
+        synthesise_dataset(settings, tmp_path, 1, lambda *_: None, ray=address)
 
 
 def test_where_models_answer_is_no_part_of_the_dataset():
@@ -268,7 +268,7 @@ def grown(answer, users, search_config):
 
         async def run():
             endpoint = Endpoint([server.url], "scripted")
-            found = await search(blueprint, LLMAgent(endpoint, seed=0), users(server), search_config)
+            found = await search_tree(blueprint, LLMAgent(endpoint, seed=0), users(server), search_config)
             await endpoint.close()
             return found
 
@@ -333,7 +333,7 @@ def test_a_thousand_blueprints_outlive_a_faulty_server(tmp_path):
                 threading.Timer(20, lambda server=server: (server.die(), time.sleep(8), server.start())).start()
             settings = config(server, timeout=2, blueprints=1000, shard=50, attempts=6)
             out = tmp_path / name
-            synthesise(settings, out, 2 if name == "faulty" else 1, lambda *_: None)
+            synthesise_dataset(settings, out, 2 if name == "faulty" else 1, lambda *_: None)
             contents[name] = [(out / file).read_bytes() for file in files]
     assert contents["faulty"] == contents["faultless"]
     assert json.loads((tmp_path / "faulty/stats.json").read_text())["outcomes"].get("infra_error", 0) == 0

@@ -7,13 +7,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
-from homerl.train.credit.anchor import anchor_credit, recurrence
-from homerl.train.credit.common import EPSILON, returns_to_go
+from homerl.train.credit.anchor import compute_anchor_credit, measure_state_recurrence
+from homerl.train.credit.common import EPSILON, compute_returns_to_go
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, has_variance, mode_of, rule_of
-from homerl.train.credit.step import scaled, step_credit
-from homerl.train.credit.trajectory import trajectory_credit
-from homerl.train.credit.values import Values, state_credit
+from homerl.train.credit.registry import assign_advantages, chosen_credit_mode, has_return_variance, make_advantage_rule
+from homerl.train.credit.step import compute_step_credit, scale_advantages
+from homerl.train.credit.trajectory import compute_trajectory_credit
+from homerl.train.credit.values import StateValues, compute_state_credit
 from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)
@@ -26,17 +26,17 @@ def flat(credit) -> np.ndarray:
 
 
 def varied(group) -> bool:
-    return len({value for row in group for value in returns_to_go(row)}) > 1
+    return len({value for row in group for value in compute_returns_to_go(row)}) > 1
 
 
 def test_returns_to_go():
-    assert returns_to_go([1.0, 0.0, 2.0]) == [3.0, 2.0, 2.0]
-    assert returns_to_go([]) == []
+    assert compute_returns_to_go([1.0, 0.0, 2.0]) == [3.0, 2.0, 2.0]
+    assert compute_returns_to_go([]) == []
 
 
 def test_trajectory_credit_by_hand():
     # returns 2, 0, 1, 1: mean 1, sample deviation sqrt(2/3)
-    credit = trajectory_credit([[1.0, 1.0], [0.0], [0.5, 0.25, 0.25], [1.0]])
+    credit = compute_trajectory_credit([[1.0, 1.0], [0.0], [0.5, 0.25, 0.25], [1.0]])
     unit = 1 / ((2 / 3) ** 0.5 + EPSILON)
     assert credit == [pytest.approx([unit] * 2), pytest.approx([-unit]), [0.0] * 3, [0.0]]
 
@@ -45,31 +45,31 @@ def test_trajectory_credit_by_hand():
 def test_trajectory_credit_is_trls_advantage_of_the_returns(group):
     rewards = torch.tensor([sum(row) for row in group], dtype=torch.float64).view(1, -1)
     theirs = (rewards - torch.nanmean(rewards, dim=1)) / (nanstd(rewards, dim=1) + 1e-4)
-    ours = trajectory_credit(group)
+    ours = compute_trajectory_credit(group)
     assert [row[0] for row in ours] == pytest.approx(theirs[0].tolist(), abs=1e-6)
     assert all(len(set(row)) == 1 and len(row) == len(rewards) for row, rewards in zip(ours, group, strict=True))
 
 
 def test_index_step_credit_by_hand():
     # by step index: (1, 0, 2), (1, 1), (1): means 1, 1, 1; deviation of what is left sqrt(2/5)
-    credit = step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]])
+    credit = compute_step_credit([[0.0, 1.0], [0.0], [1.0, 0.0, 1.0]])
     unit = 1 / (0.4**0.5 + EPSILON)
     assert flat(credit) == pytest.approx([0, 0, -unit, unit, 0, 0], abs=1e-12)
     # index 0: 3 and 1, index 1: 3 alone
-    assert step_credit([[0.0, 3.0], [1.0]])[0][1] == pytest.approx(0.0, abs=1e-12)
+    assert compute_step_credit([[0.0, 3.0], [1.0]])[0][1] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_one_good_step_is_told_from_the_bad_one_beside_it():
     """What trajectory credit cannot do: the return is shared, the step's credit is not."""
     group = [[-0.2, 1.0], [0.0, 0.0]]
-    (bad, good), _ = step_credit(group)
+    (bad, good), _ = compute_step_credit(group)
     assert good > bad
-    assert len(set(trajectory_credit(group)[0])) == 1
+    assert len(set(compute_trajectory_credit(group)[0])) == 1
 
 
 @given(GROUPS)
 def test_index_credit_has_mean_zero_at_every_step_index(group):
-    credit = step_credit(group)
+    credit = compute_step_credit(group)
     for index in range(max(map(len, group))):
         reached = [row[index] for row in credit if len(row) > index]
         assert abs(np.mean(reached)) < 1e-9
@@ -81,24 +81,24 @@ def test_index_credit_has_mean_zero_at_every_step_index(group):
 )
 def test_what_every_member_gets_at_its_last_step_changes_nothing(group, bonus):
     more = [[*row[:-1], row[-1] + bonus] for row in group]
-    assert flat(step_credit(more)) == pytest.approx(flat(step_credit(group)), abs=1e-9)
-    assert flat(trajectory_credit(more)) == pytest.approx(flat(trajectory_credit(group)), abs=1e-9)
+    assert flat(compute_step_credit(more)) == pytest.approx(flat(compute_step_credit(group)), abs=1e-9)
+    assert flat(compute_trajectory_credit(more)) == pytest.approx(flat(compute_trajectory_credit(group)), abs=1e-9)
 
 
 @given(GROUPS, st.floats(0.5, 4))
 def test_scale_matters_only_through_epsilon(group, factor):
     assume(varied(group))
     scaled = [[value * factor for value in row] for row in group]
-    assert flat(step_credit(scaled)) == pytest.approx(flat(step_credit(group)), rel=2e-2, abs=1e-6)
+    assert flat(compute_step_credit(scaled)) == pytest.approx(flat(compute_step_credit(group)), rel=2e-2, abs=1e-6)
 
 
 @given(st.lists(st.lists(REWARDS, min_size=1, max_size=1), min_size=2, max_size=8))
 def test_episodes_of_one_step_get_the_same_from_every_mode(group):
-    expected = flat(trajectory_credit(group))
-    assert flat(step_credit(group)) == pytest.approx(expected, abs=1e-9)
+    expected = flat(compute_trajectory_credit(group))
+    assert flat(compute_step_credit(group)) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("rule", [trajectory_credit, step_credit])
+@pytest.mark.parametrize("rule", [compute_trajectory_credit, compute_step_credit])
 @pytest.mark.parametrize("group", [[[0.1]] * 3, [[0.0, 0.3]] * 3, [[]] * 3, [[0.1 + 0.2], [0.3], [0.3]]])
 def test_constant_groups_get_exact_zeros(rule, group):
     assert rule(group) == [[0.0] * len(row) for row in group]
@@ -109,48 +109,48 @@ def played(rewards, counts=None) -> list[CreditInput]:
 
 
 def rule(credit: str):
-    return rule_of(RLVESettings(credit=credit))
+    return make_advantage_rule(RLVESettings(credit=credit))
 
 
 def test_a_rollout_that_does_not_count_takes_no_part_in_its_group():
     group, counts = [[5.0, 0.0], [1.0], [2.0]], [True, False, True]
-    for mode, credit in (("step", step_credit), ("trajectory", trajectory_credit)):
+    for mode, credit in (("step", compute_step_credit), ("trajectory", compute_trajectory_credit)):
         first, last = credit([group[0], group[2]])
-        assert assign(played(group, counts), 3, rule(mode)) == [first, [0.0], last]
+        assert assign_advantages(played(group, counts), 3, rule(mode)) == [first, [0.0], last]
         assert flat([first, last]).any()
-    alone = assign(played(group, [False, False, True]), 3, rule("step"))
+    alone = assign_advantages(played(group, [False, False, True]), 3, rule("step"))
     assert not flat(alone).any(), "there is nothing to compare it with"
 
 
 def test_groups_are_apart():
     good, other = [[1.0], [0.0]], [[5.0, 0.0], [1.0]]
     rewards, counts = good + other + good, [True, True, True, False, True, True]
-    credit = assign(played(rewards, counts), 2, rule("step"))
-    assert credit == [*step_credit(good), [0.0, 0.0], [0.0], *step_credit(good)]
+    credit = assign_advantages(played(rewards, counts), 2, rule("step"))
+    assert credit == [*compute_step_credit(good), [0.0, 0.0], [0.0], *compute_step_credit(good)]
     assert flat(credit).any()
 
 
 def test_steps_that_no_other_member_reached_are_counted():
     settings = RLVESettings(credit="step")
     groups = [played([[0.0], [0.0, 1.0, 0.0]]), played([[1.0], [0.0]])]
-    assert mode_of(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
+    assert chosen_credit_mode(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
 
 
 def test_groups_may_straddle_ranks():
     """Rank-major order is the sampler's order: two ranks of three rollouts hold three groups of two."""
     rewards = [[1.0], [0.0], [0.5], [0.25], [2.0], [0.0]]
     first, second = played(rewards[:3]), played(rewards[3:])
-    credit = assign(first + second, 2, rule("trajectory"))
-    assert credit == [row for i in (0, 2, 4) for row in trajectory_credit(rewards[i : i + 2])]
+    credit = assign_advantages(first + second, 2, rule("trajectory"))
+    assert credit == [row for i in (0, 2, 4) for row in compute_trajectory_credit(rewards[i : i + 2])]
 
 
 def test_what_makes_no_groups_is_refused():
     with pytest.raises(ValueError, match="3 rollouts do not make groups of 2"):
-        assign(played([[1.0]] * 3), 2, rule("step"))
+        assign_advantages(played([[1.0]] * 3), 2, rule("step"))
 
 
 def test_a_dropped_rollout_may_be_without_steps():
-    credit = assign(played([[], [1.0]], [False, True]), 2, rule("step"))
+    credit = assign_advantages(played([[], [1.0]], [False, True]), 2, rule("step"))
     assert credit == [[], [0.0]]
 
 
@@ -161,21 +161,21 @@ def test_anchor_credit_by_hand():
     # returns-to-go 1, 1 | 0, 0 | 2; a is seen by all (1, 0, 2), b by one, c by one
     group, states = [[0.0, 1.0], [0.0, 0.0], [2.0]], [["a", "b"], ["a", "c"], ["a"]]
     unit = 1 / (1 + EPSILON)  # both pools are 1, 0, 2: mean 1, deviation 1
-    assert anchor_credit(group, states) == [[0.0, 0.0], [-2 * unit, -unit], [pytest.approx(2 * unit)]]
+    assert compute_anchor_credit(group, states) == [[0.0, 0.0], [-2 * unit, -unit], [pytest.approx(2 * unit)]]
 
 
 def test_anchor_tells_apart_what_the_return_does_not():
     """Both rollouts earn 1, and one of them only after a detour: from the state that both were in, it lost by it."""
     group, states = [[1.0], [-1.0, 2.0], [-1.0, 2.0]], [["a"], ["a", "b"], ["a", "b"]]
-    assert not flat(trajectory_credit(group)).any() and not flat(anchor_credit(group, states)).any()
+    assert not flat(compute_trajectory_credit(group)).any() and not flat(compute_anchor_credit(group, states)).any()
     group, states = [[0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0]], [["a", "b"], ["a", "c", "b"], ["a", "c"]]
-    credit = anchor_credit(group, states)
-    assert not flat(trajectory_credit(group)).any()
+    credit = compute_anchor_credit(group, states)
+    assert not flat(compute_trajectory_credit(group)).any()
     assert credit[1][1] > 0 > credit[2][1] and credit[0] == [0.0, 0.0] == [credit[1][0], credit[1][2]]
 
 
 def test_a_state_may_recur_in_one_rollout():
-    [row] = anchor_credit([[1.0, 1.0]], [["a", "a"]])
+    [row] = compute_anchor_credit([[1.0, 1.0]], [["a", "a"]])
     unit = 0.5 / (0.5**0.5 + EPSILON)
     assert row == pytest.approx([unit, -unit])
 
@@ -184,15 +184,15 @@ def test_a_state_may_recur_in_one_rollout():
 @given(GROUPS)
 def test_states_that_never_recur_leave_the_trajectorys_credit(group):
     apart = [[f"{i} {t}" for t in range(len(row))] for i, row in enumerate(group)]
-    assert anchor_credit(group, apart) == trajectory_credit(group)
-    assert recurrence([apart]) == {"anchor/coverage": 0.0, "anchor/singletons": 1.0}
+    assert compute_anchor_credit(group, apart) == compute_trajectory_credit(group)
+    assert measure_state_recurrence([apart]) == {"anchor/coverage": 0.0, "anchor/singletons": 1.0}
 
 
 @settings(deadline=None)
 @given(GROUPS, st.randoms(use_true_random=False))
 def test_anchor_credit_beyond_the_trajectorys_has_mean_zero_in_every_state(group, rng):
     states = [[rng.choice("abc") for _ in row] for row in group]
-    beyond = flat(anchor_credit(group, states)) - flat(trajectory_credit(group))
+    beyond = flat(compute_anchor_credit(group, states)) - flat(compute_trajectory_credit(group))
     named = [state for row in states for state in row]
     for state in set(named):
         assert abs(sum(value for value, name in zip(beyond, named, strict=True) if name == state)) < 1e-9
@@ -200,8 +200,8 @@ def test_anchor_credit_beyond_the_trajectorys_has_mean_zero_in_every_state(group
 
 def test_recurrence_by_hand():
     first, second = [["a", "b"], ["a", "c"]], [["a"], ["b"]]  # states of two groups are never the same
-    assert recurrence([first, second]) == {"anchor/coverage": pytest.approx(2 / 6), "anchor/singletons": 4 / 5}
-    assert recurrence([]) == {"anchor/coverage": 0.0, "anchor/singletons": 0.0}
+    assert measure_state_recurrence([first, second]) == {"anchor/coverage": pytest.approx(2 / 6), "anchor/singletons": 4 / 5}
+    assert measure_state_recurrence([]) == {"anchor/coverage": 0.0, "anchor/singletons": 0.0}
 
 
 # state: the value of what is still to be done
@@ -213,18 +213,18 @@ def credit_inputs(group, states) -> list[CreditInput]:
 
 def test_a_states_value_is_that_of_others_shrunk_to_their_mean_at_the_index():
     group = credit_inputs([[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]], [["a", "b"], ["a", "c"], ["a", "b"]])
-    values = Values(group, shrinkage=1.0)
+    values = StateValues(group, shrinkage=1.0)
     # others of rollout 0: in a (0, 2), at index 0 the same; in b at index 1 (1,), by index (0, 1)
-    assert values.at(0, 0, "a", unmet=9.0) == 1.0
-    assert values.at(0, 1, "b", unmet=9.0) == (1.0 + 0.5) / 2
-    assert values.at(0, 1, "never", unmet=9.0) == 0.5
-    assert values.at(0, 7, "never", unmet=9.0) == 9.0
+    assert values.estimate_state_value(0, 0, "a", unmet=9.0) == 1.0
+    assert values.estimate_state_value(0, 1, "b", unmet=9.0) == (1.0 + 0.5) / 2
+    assert values.estimate_state_value(0, 1, "never", unmet=9.0) == 0.5
+    assert values.estimate_state_value(0, 7, "never", unmet=9.0) == 9.0
 
 
 def test_state_credit_by_hand():
     """One reaches b and earns there, one reaches c and does not. With λ = 0 the first step is judged by where it led."""
     group = credit_inputs([[0.0, 1.0], [0.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [["a", "b"], ["a", "c"], ["a", "b"], ["a", "c"]])
-    credit = state_credit(group, lam=0.0, shrinkage=0.0)
+    credit = compute_state_credit(group, lam=0.0, shrinkage=0.0)
     assert credit[0] == pytest.approx([1 - 1 / 3, 0.0])  # V(a) of others: (0 + 1 + 0) / 3
     assert credit[1] == pytest.approx([0 - 2 / 3, 0.0])
 
@@ -232,19 +232,24 @@ def test_state_credit_by_hand():
 @given(GROUPS, st.randoms(use_true_random=False), st.floats(0, 8))
 def test_with_lambda_one_state_credit_is_the_return_less_the_value(group, rng, shrinkage):
     states = [[rng.choice("abc") for _ in row] for row in group]
-    given_, credit = credit_inputs(group, states), state_credit(credit_inputs(group, states), lam=1.0, shrinkage=shrinkage)
-    values = Values(given_, shrinkage=shrinkage)
+    given_, credit = (
+        credit_inputs(group, states),
+        compute_state_credit(credit_inputs(group, states), lam=1.0, shrinkage=shrinkage),
+    )
+    values = StateValues(given_, shrinkage=shrinkage)
     for i, row in enumerate(group):
-        for t, value in enumerate(returns_to_go(row)):
-            assert credit[i][t] == pytest.approx(value - values.at(i, t, states[i][t], unmet=value), abs=1e-9)
+        for t, value in enumerate(compute_returns_to_go(row)):
+            assert credit[i][t] == pytest.approx(
+                value - values.estimate_state_value(i, t, states[i][t], unmet=value), abs=1e-9
+            )
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(REWARDS, min_size=1, max_size=1), min_size=2, max_size=8), st.floats(0, 8), st.floats(0, 1))
 def test_of_one_step_from_one_state_state_credit_is_grpos(group, shrinkage, lam):
     assume(varied(group))
-    credit = scaled(state_credit(credit_inputs(group, [["a"]] * len(group)), lam=lam, shrinkage=shrinkage))
-    assert flat(credit) == pytest.approx(flat(trajectory_credit(group)), rel=1e-2, abs=1e-3)
+    credit = scale_advantages(compute_state_credit(credit_inputs(group, [["a"]] * len(group)), lam=lam, shrinkage=shrinkage))
+    assert flat(credit) == pytest.approx(flat(compute_trajectory_credit(group)), rel=1e-2, abs=1e-3)
 
 
 @settings(deadline=None)
@@ -252,9 +257,9 @@ def test_of_one_step_from_one_state_state_credit_is_grpos(group, shrinkage, lam)
 def test_of_states_that_never_recur_state_credit_is_that_of_the_index(group):
     """Leave-one-out has the factor n / (n - 1), by the number that reached the index."""
     apart = [[f"{i} {t}" for t in range(len(row))] for i, row in enumerate(group)]
-    credit = state_credit(credit_inputs(group, apart), lam=1.0, shrinkage=2.0)
+    credit = compute_state_credit(credit_inputs(group, apart), lam=1.0, shrinkage=2.0)
     for t in range(max(map(len, group))):
-        reached = [returns_to_go(row)[t] for row in group if len(row) > t]
+        reached = [compute_returns_to_go(row)[t] for row in group if len(row) > t]
         factor = len(reached) / (len(reached) - 1) if len(reached) > 1 else 0.0
         found = [row[t] for row in credit if len(row) > t]
         assert found == pytest.approx([factor * (value - np.mean(reached)) for value in reached], abs=1e-6)
@@ -268,7 +273,7 @@ def test_state_credit_is_unbiased_with_lambda_one():
     for _ in range(rounds):
         acted = (rng.random((n, 2)) < chance).astype(int)
         group = credit_inputs([[0.1, earned[a, b]] for a, b in acted], [["start", f"after {a}"] for a, _ in acted])
-        for (a, b), (first, second) in zip(acted, state_credit(group, lam=1.0, shrinkage=2.0), strict=True):
+        for (a, b), (first, second) in zip(acted, compute_state_credit(group, lam=1.0, shrinkage=2.0), strict=True):
             total += np.array([first * (a - chance[0]), second * (b - chance[1])])
     mean = earned @ [1 - chance[1], chance[1]]
     slopes = (mean[1] - mean[0]) * chance[0] * (1 - chance[0])
@@ -297,15 +302,15 @@ MODES = [{"credit": "trajectory"}, {"credit": "anchor"}] + [
 def test_a_group_of_equal_returns_teaches_nothing_in_any_mode(keys, shapes, total):
     """Whatever the ways, if all rollouts earn the same, every step's advantage is 0."""
     group = equal_rollouts(shapes, total)
-    assert not has_variance(group)
-    rule = rule_of(RLVESettings(**keys))
+    assert not has_return_variance(group)
+    rule = make_advantage_rule(RLVESettings(**keys))
     assert rule(group) == [[0.0] * len(played.rewards) for played in group]
     better = CreditInput([*group[0].rewards[:-1], group[0].rewards[-1] + 1.0], states=group[0].states)
-    assert has_variance([better, *group[1:]])
+    assert has_return_variance([better, *group[1:]])
 
 
 def test_a_group_in_which_a_rollout_does_not_count_teaches_nothing():
-    assert not has_variance(played([[1.0], [0.0]], [True, False]))
+    assert not has_return_variance(played([[1.0], [0.0]], [True, False]))
 
 
 @pytest.mark.parametrize("key", ["gamma", "trace", "shrink", "counterfactual", "teacher"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scripted_rollouts import Episodes, Exchange
 
 from homerl.envs.core.documents import InputError
-from homerl.train.data.curriculum import Curriculum, difficulties
-from homerl.train.data.supply import Batch, RankContext, Supply
+from homerl.train.data.curriculum import Curriculum, read_difficulties
+from homerl.train.data.supply import RankContext, RolloutBatch, RolloutSupply
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 
 SOURCE = BlueprintSource(count=10, first_seed=100)
@@ -23,7 +23,7 @@ def curriculum(by: str = "none", seed: int = 1, **more) -> Curriculum:
 
 
 def seeds_of(known: Curriculum, count: int) -> list[int]:
-    return [draw.seed for draw in known.draw(count)]
+    return [draw.seed for draw in known.draw_groups(count)]
 
 
 def test_every_pass_takes_every_blueprint_once_in_another_order():
@@ -46,33 +46,33 @@ def test_difficulties_are_read_from_a_synthesis_of_the_same_blueprints(tmp_path)
     rows = [{"id": f"train-{seed}", "difficulty": seed / 1000} for seed in range(100, 110)]
     (tmp_path / "blueprints.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = CurriculumSettings(by="difficulty", synthesis=str(tmp_path))
-    assert difficulties(settings, SOURCE) == {seed: seed / 1000 for seed in range(100, 110)}
+    assert read_difficulties(settings, SOURCE) == {seed: seed / 1000 for seed in range(100, 110)}
     with pytest.raises(InputError, match="difficulty of 10 of the 11 blueprints"):
-        difficulties(settings, SOURCE.model_copy(update={"count": 11}))
-    assert difficulties(CurriculumSettings(), SOURCE) == {}
+        read_difficulties(settings, SOURCE.model_copy(update={"count": 11}))
+    assert read_difficulties(CurriculumSettings(), SOURCE) == {}
 
 
 def test_a_blueprint_that_servers_spoiled_is_neither_easy_nor_hard(tmp_path):
     rows = [{"id": f"train-{seed}", "difficulty": 0.2, "rollouts": 5} for seed in range(100, 109)]
     rows += [{"id": "train-109", "difficulty": 1.0, "rollouts": 0, "outcome": "infra_error"}]
     (tmp_path / "blueprints.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = difficulties(CurriculumSettings(by="difficulty", synthesis=str(tmp_path)), SOURCE)
+    found = read_difficulties(CurriculumSettings(by="difficulty", synthesis=str(tmp_path)), SOURCE)
     assert found[109] == pytest.approx(0.2) and len(found) == 10
 
 
 def test_by_success_what_is_always_or_never_solved_comes_seldom():
     known = curriculum("success")
-    known.learn([(100, True)] * 8 + [(101, False)] * 8 + [(102, True)] * 4 + [(102, False)] * 4)
+    known.update_success_rates([(100, True)] * 8 + [(101, False)] * 8 + [(102, True)] * 4 + [(102, False)] * 4)
     order = seeds_of(known, 700)
     times = {seed: order.count(seed) for seed in range(100, 110)}
     assert min(times[seed] for seed in range(102, 110)) > 70 and 0 < times[100] < 25 and 0 < times[101] < 25
-    assert known.metrics()["curriculum/passed_over"] == pytest.approx(1 - 700 / known.position)
+    assert known.curriculum_metrics()["curriculum/passed_over"] == pytest.approx(1 - 700 / known.position)
 
 
 def test_running_success_fades():
     known = curriculum("success")
     for success in (False, True, True):
-        known.learn([(100, success), (100, success)])
+        known.update_success_rates([(100, success), (100, success)])
     assert known.success_rates == {100: (0.75, 3)}
 
 
@@ -96,21 +96,21 @@ def test_a_run_that_is_broken_off_anywhere_draws_what_an_unbroken_one_draws(by, 
         drawn, state, taken = {}, {}, begin
         for turn in range(begin, upto):
             while taken <= min(turn + ahead, turns - 1):
-                drawn |= {draw.number: draw for draw in known.draw(3)}
+                drawn |= {draw.number: draw for draw in known.draw_groups(3)}
                 taken += 1
             batch = sorted(drawn)[3 * (turn - begin) : 3 * (turn - begin) + 3]
-            known.train({number: min(refill, replaced[number]) for number in batch})
+            known.mark_trained({number: min(refill, replaced[number]) for number in batch})
             if not ahead:  # what is learned between two draws changes the second
-                known.learn([(drawn[number].seed, number % 3 == 0) for number in batch])
+                known.update_success_rates([(drawn[number].seed, number % 3 == 0) for number in batch])
             if turn == save_at:
-                state = json.loads(json.dumps(known.state()))
+                state = json.loads(json.dumps(known.checkpoint_state()))
         return drawn, state
 
     whole, _ = go_on(fresh(), 0, turns)
     saved = data.draw(st.integers(0, turns - 1))
     _, state = go_on(fresh(), 0, data.draw(st.integers(saved + 1, turns)), saved)
     resumed = fresh()
-    resumed.load(state)
+    resumed.restore_state(state)
     rest, _ = go_on(resumed, saved + 1, turns)
     if ahead and refill:  # replacements of what is played again are drawn again
         assert {n: draw.seed for n, draw in rest.items() if n < 3 * (saved + 1 + ahead)}.items() <= {
@@ -127,14 +127,14 @@ def test_what_no_group_needed_is_not_lost(refill, laps):
     known = Curriculum(CurriculumSettings(refill=refill), SOURCE, 1)
     played: list[int] = []
     for batch in laps:
-        draws = known.draw(3)
+        draws = known.draw_groups(3)
         assert all(len(draw.replacements) == refill for draw in draws)
         used = {draw.number: min(refill, times) for draw, times in zip(draws, batch, strict=True)}
-        known.train(used)
+        known.mark_trained(used)
         played += [seed for draw in draws for seed in (draw.seed, *draw.replacements)[: 1 + used[draw.number]]]
     taken = Counter(played) + Counter(seed for _, seed in known.returned)
     assert max(taken.values()) - min(taken[seed] for seed in range(100, 110)) <= 1
-    assert known.metrics()["curriculum/passes"] == len(played) / 10
+    assert known.curriculum_metrics()["curriculum/passes"] == len(played) / 10
     rest = [seed for _, seed in known.returned]
     assert seeds_of(known, len(rest)) == rest, "what was put back comes first"
 
@@ -142,15 +142,15 @@ def test_what_no_group_needed_is_not_lost(refill, laps):
 # Refills
 
 
-def supply_of(player, refill: int, ranks: RankContext = RankContext(), blueprints: int = 3) -> Supply:
+def supply_of(player, refill: int, ranks: RankContext = RankContext(), blueprints: int = 3) -> RolloutSupply:
     settings = RLVESettings(
         group=2, blueprints_per_update=blueprints, credit="trajectory", curriculum=CurriculumSettings(refill=refill)
     )
-    return Supply(settings, 0, player, lambda seed: seed, Curriculum(settings.curriculum, SOURCE, 1), ranks)
+    return RolloutSupply(settings, 0, player, lambda seed: seed, Curriculum(settings.curriculum, SOURCE, 1), ranks)
 
 
-def batch_of(supply: Supply) -> Batch:
-    return supply.finish(asyncio.run(supply.play(supply.draw())))
+def batch_of(supply: RolloutSupply) -> RolloutBatch:
+    return supply.finish_batch(asyncio.run(supply.play_groups(supply.draw_groups())))
 
 
 def test_a_group_without_variance_is_replaced_until_it_has_some():
@@ -163,7 +163,7 @@ def test_a_group_without_variance_is_replaced_until_it_has_some():
     assert batch.metrics["curriculum/zero_variance"] == pytest.approx(2 / 3)
     assert batch.metrics["curriculum/left_zero_variance"] == 0.0
     assert supply.curriculum.success_rates.keys() == set(player.asked), "what had no variance has a success rate too"
-    assert not supply.curriculum.state()["unfinished"]
+    assert not supply.curriculum.checkpoint_state()["unfinished"]
     assert [seed for _, seed in supply.curriculum.returned][:4] == [order[5], order[6], order[8], order[9]]
 
 
@@ -203,7 +203,7 @@ def test_a_batch_depends_neither_on_ranks_nor_on_who_ends_first(flat, refill, wo
         and max(len(b.rollouts) for b in found) - min(len(b.rollouts) for b in found) < 2
     )
     assert [r for batch in found for r in batch.rollouts.values()] == list(expected.rollouts.values())
-    assert all(supply.curriculum.state() == alone.curriculum.state() for supply in supplies)
+    assert all(supply.curriculum.checkpoint_state() == alone.curriculum.checkpoint_state() for supply in supplies)
     assert sorted(group for supply in supplies for group in supply.player.played) == sorted(alone.player.played)
 
 

@@ -9,5 +9,5 @@ def test_tokenized_dialogues_are_found_again(tokenizer, monkeypatch):
     monkeypatch.setattr(dialogues, "processes_for", lambda rows, ranks=1: 2)
     messages = [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}]
     rows = Dataset.from_list([{"messages": messages, "tools": "[]", "unlearnt": []}] * 4)
-    first, again = (dialogues.tokenized(rows, tokenizer, "assistant", "data") for _ in range(2))
+    first, again = (dialogues.tokenize_dialogues(rows, tokenizer, "assistant", "data") for _ in range(2))
     assert first._fingerprint == again._fingerprint and min(first["said"]) > 0

@@ -14,13 +14,13 @@ from scripted_server import ScriptedServer
 from homerl.app.runs.checks.preflight import check_machine
 from homerl.envs.core.documents import InputError
 from homerl.play.reverify import read_rows
-from homerl.train.memory import count_of, estimate, teacher_model
+from homerl.train.memory import count_recipe_model, estimate_training_memory, teacher_model_settings
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.rows.budget import Headroom
+from homerl.train.rows.budget import MemoryHeadroom
 from homerl.train.rows.rows import TokenSequence
-from homerl.train.tiny import TinyConfig, make_tiny
+from homerl.train.tiny import TinyConfig, make_tiny_model
 from homerl.train.update import rlve
-from homerl.train.update.distill import LocalTeacher, ServedTeacher, distilled, refuse_other_tokenizer
+from homerl.train.update.distill import LocalTeacher, ServedTeacher, add_teacher_advantages, refuse_other_tokenizer
 from homerl.train.update.rlve import train_rlve
 from homerl.train.update.tensors import SampledTokens
 
@@ -43,7 +43,7 @@ def repeating(folder: Path, often: float) -> Path:
 def teacher(rows, tmp_path_factory) -> Path:
     """A larger model of the same data, and so with the same tokenizer."""
     folder = tmp_path_factory.mktemp("teacher")
-    return repeating(make_tiny(rows, json.loads(rows[0]["tools"]), TinyConfig(**SIZES), 1, folder), 0.1)
+    return repeating(make_tiny_model(rows, json.loads(rows[0]["tools"]), TinyConfig(**SIZES), 1, folder), 0.1)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ class Judge(ScriptedServer):
     def _completion(self, request):
         assert request["echo"] and request["logprobs"] == 0 and request["return_token_ids"] and request["max_tokens"] == 1
         ids = np.array(request["prompt"])
-        known = [None, *plain(self.judge, TokenSequence.of(ids, np.arange(1, len(ids)))), -0.5]
+        known = [None, *plain(self.judge, TokenSequence.from_ids(ids, np.arange(1, len(ids)))), -0.5]
         words = [*map(self.tokenizer.decode, ids), "more"]
         found = {"tokens": words, "token_logprobs": known, "text_offset": [0] * len(words), "top_logprobs": None}
         choice = {"index": 0, "text": "", "finish_reason": "length", "logprobs": found if self.echoes else None}
@@ -87,12 +87,12 @@ def test_advantages_by_hand():
     """v A + w d; no gap where it is unknown, and none of a rollout that does not count."""
     tokens, settings = tokens_of([1.0, 1.0, -1.0, 2.0], [2, 1, 1]), DistillSettings(model="x", weight=0.5, reward=2.0)
     teacher, policy = np.array([-1.5, np.nan, -0.25, -9.0]), np.array([-1.0, -2.0, -0.75, -1.0])
-    found, sums = distilled(tokens, [True, True, False], teacher, policy, settings)
+    found, sums = add_teacher_advantages(tokens, [True, True, False], teacher, policy, settings)
     assert found.advantages.tolist() == [2 - 0.25, 2.0, -2 + 0.25, 4.0]
     assert sums.tolist() == [0.0, 2.0]  # -0.5 and +0.5
-    cut, sums = distilled(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"bound": 1.5}))
+    cut, sums = add_teacher_advantages(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"bound": 1.5}))
     assert cut.advantages.tolist() == [2 - 0.25, 2.0, -2 + 0.25, 4 - 0.75] and sums.tolist() == [-8.0, 3.0]
-    alone, _ = distilled(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"reward": 0.0}))
+    alone, _ = add_teacher_advantages(tokens, [True] * 3, teacher, policy, settings.model_copy(update={"reward": 0.0}))
     assert alone.advantages.tolist() == [-0.25, 0.0, 0.25, -4.0]
 
 
@@ -100,7 +100,7 @@ def test_gaps_go_down_the_reverse_divergence():
     """Samples of the policy times ∇ log π give -∇ KL(policy ‖ teacher), of three tokens, exactly."""
     logits = torch.tensor([0.2, -0.4, 0.9], dtype=torch.float64, requires_grad=True)
     teacher, policy = torch.tensor([0.5, 0.1, 0.3], dtype=torch.float64).log_softmax(0), logits.log_softmax(0)
-    found, _ = distilled(
+    found, _ = add_teacher_advantages(
         tokens_of([0.0] * 3, [3]), [True], teacher.numpy(), policy.detach().numpy(), DistillSettings(model="x")
     )
     pull = torch.tensor(found.advantages)
@@ -111,17 +111,17 @@ def test_gaps_go_down_the_reverse_divergence():
 
 def test_a_server_judges_as_a_plain_pass_does(loaded, tokenizer):
     ids = [tokenizer.encode(text, add_special_tokens=False) for text in ("turn on the lamp", "Done. Which one?", "hm")]
-    sequences = [TokenSequence.of(ids[0], np.array([2, 3])), TokenSequence.of(ids[1], np.arange(1, len(ids[1])))]
-    sequences.insert(1, TokenSequence.of(ids[2], np.zeros(0, int)))
+    sequences = [TokenSequence.from_ids(ids[0], np.array([2, 3])), TokenSequence.from_ids(ids[1], np.arange(1, len(ids[1])))]
+    sequences.insert(1, TokenSequence.from_ids(ids[2], np.zeros(0, int)))
     with Judge(loaded, tokenizer) as server:
-        found = ServedTeacher(server.url, "scripted", tokenizer).logps(sequences)
+        found = ServedTeacher(server.url, "scripted", tokenizer).score_targets(sequences)
     assert found == pytest.approx(plain(loaded, sequences[0]) + plain(loaded, sequences[2]), abs=1e-5)
 
 
 @pytest.fixture(scope="module")
 def stranger(rows, tmp_path_factory) -> Path:
     """A model whose tokenizer has another word in the place of one."""
-    folder = make_tiny(rows, json.loads(rows[0]["tools"]), TinyConfig(**SIZES), 1, tmp_path_factory.mktemp("stranger"))
+    folder = make_tiny_model(rows, json.loads(rows[0]["tools"]), TinyConfig(**SIZES), 1, tmp_path_factory.mktemp("stranger"))
     file = folder / "tokenizer.json"
     data = json.loads(file.read_text())
     vocabulary = data["model"]["vocab"]
@@ -132,13 +132,13 @@ def stranger(rows, tmp_path_factory) -> Path:
 
 
 def test_another_tokenizer_is_refused_by_name(teacher, stranger, loaded, tokenizer):
-    from homerl.train.common import load_tokenizer
+    from homerl.train.common import load_chat_tokenizer
 
     refuse_other_tokenizer(str(teacher), tokenizer)
     with pytest.raises(InputError, match=r"rlve\.distill\.model: .*stranger.* has another tokenizer .*: 2 tokens differ"):
         refuse_other_tokenizer(str(stranger), tokenizer)
     with (
-        Judge(loaded, load_tokenizer(str(stranger))) as server,
+        Judge(loaded, load_chat_tokenizer(str(stranger))) as server,
         pytest.raises(InputError, match=rf"(?s)url: {server.url} has another tokenizer .*token \d+ is '\w', not"),
     ):
         ServedTeacher(server.url, "scripted", tokenizer)
@@ -189,8 +189,8 @@ def judged(monkeypatch) -> list:
     class Watched(rlve.RLVETrainer):
         def _distilled(self, tokens, known):
             taught = super()._distilled(tokens, known)
-            logps = self.teacher.logps(tokens.sequences) if self.teacher else None
-            seen.append((taught, logps, [one.trajectory.outcome.counts for one in self.rollouts]))
+            logps = self.teacher.score_targets(tokens.sequences) if self.teacher else None
+            seen.append((taught, logps, [one.trajectory.outcome.is_counted for one in self.batch_rollouts]))
             return taught
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
@@ -214,11 +214,14 @@ def test_a_folder_judges_as_a_plain_pass_does(recipe, teacher, loaded, judged, k
 def test_a_teacher_is_asked_in_passes_that_its_own_layers_allow(recipe, teacher, tokenizer):
     """It is larger than the policy, and is never trained."""
     settings = recipe("run", {"model": str(teacher)})
-    trains, judges = (count_of(settings, 64, model).token for model in (None, teacher_model(settings.model, str(teacher))))
-    headroom = Headroom(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
+    trains, judges = (
+        count_recipe_model(settings, 64, model).token
+        for model in (None, teacher_model_settings(settings.model, str(teacher)))
+    )
+    headroom = MemoryHeadroom(settings.rlve, trains, 1e3 * judges.layer, cpu=False)
     updates = SimpleNamespace(accelerator=Accelerator(cpu=True), profiler=SimpleNamespace(headroom=headroom))
     made = LocalTeacher(str(teacher), settings, tokenizer, updates).passes.budget.without_gradients()
-    assert made.most == 896 < headroom.budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
+    assert made.most == 896 < headroom.make_budget().without_gradients().most  # nine tenths of 1,000, in steps of 128
 
 
 def test_a_policy_that_earns_nothing_comes_nearer_to_its_teacher(recipe, teacher, judged):
@@ -254,8 +257,8 @@ def test_recipes_name_a_teacher_and_the_machine_must_have_it(recipe, teacher, tm
     ):
         with pytest.raises(InputError, match=what):
             check_machine(recipe("run", distill), "mine.yaml")
-    assert "teacher" in estimate(recipe("run", {"model": str(teacher)}), 1).always
+    assert "teacher" in estimate_training_memory(recipe("run", {"model": str(teacher)}), 1).always
     named = recipe("run", {"model": "org/teacher-32B"})
     said = named.model_copy(update={"model": named.model.model_copy(update={"parameters": 0.6})})  # the policy's
-    assert estimate(said, 1).always["teacher"] == estimate(named, 1).always["teacher"]
-    assert "teacher" not in estimate(recipe("run", {"url": gone, "model": "a"}), 1).always
+    assert estimate_training_memory(said, 1).always["teacher"] == estimate_training_memory(named, 1).always["teacher"]
+    assert "teacher" not in estimate_training_memory(recipe("run", {"url": gone, "model": "a"}), 1).always

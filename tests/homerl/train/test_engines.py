@@ -22,21 +22,21 @@ from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
 from homerl.app.runs.checks.preflight import _engine
-from homerl.envs.homeenv.tasks.author import make_blueprint
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.scripted_user import ScriptedUser
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import Player
+from homerl.train.data.rollout import RolloutPlayer
 from homerl.train.engines import synced
-from homerl.train.engines.registry import engine_of
-from homerl.train.engines.server import Server, freezes_requests
-from homerl.train.engines.synced import WeightLock, merged_weights
-from homerl.train.engines.transformers import Snapshot
-from homerl.train.engines.vllm import Colocated
+from homerl.train.engines.registry import chosen_engine
+from homerl.train.engines.server import ServerEngine, can_freeze_requests
+from homerl.train.engines.synced import WeightLock, merge_adapter_weights
+from homerl.train.engines.transformers import SnapshotEngine
+from homerl.train.engines.vllm import ColocatedVLLM
 from homerl.train.recipe import EngineSettings, RLVESettings
-from homerl.train.watch.phases import Phases
-from homerl.train.watch.watchdog import Stalled
+from homerl.train.watch.phases import PhaseTimer
+from homerl.train.watch.watchdog import RunStalled
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
 
@@ -82,9 +82,9 @@ class VLLM(ScriptedServer):
 
 @pytest.fixture
 def engine(tokenizer):
-    def make(server: ScriptedServer, **settings) -> Server:
+    def make(server: ScriptedServer, **settings) -> ServerEngine:
         url = server.url.removesuffix("/v1")
-        return Server(tokenizer, 24, 0.8, EngineSettings(kind="server", url=url, **settings), model="scripted")
+        return ServerEngine(tokenizer, 24, 0.8, EngineSettings(kind="server", url=url, **settings), model="scripted")
 
     return make
 
@@ -162,7 +162,7 @@ def test_passing_faults_are_asked_again(engine, monkeypatch):
 def test_a_server_that_is_silent_stops_the_run_and_is_named(engine):
     with VLLM(faults=Faults(stalls=1.0)) as server:
         begin = time.monotonic()
-        with pytest.raises(Stalled, match=rf"the policy server at http://127.0.0.1:{server.port} .* 0.4 s.*in time"):
+        with pytest.raises(RunStalled, match=rf"the policy server at http://127.0.0.1:{server.port} .* 0.4 s.*in time"):
             sampled(engine(server, timeout=0.2, deadline=0.4), [1])
         assert time.monotonic() - begin < 50
 
@@ -170,10 +170,12 @@ def test_a_server_that_is_silent_stops_the_run_and_is_named(engine):
 def test_a_server_that_is_gone_stops_the_run(engine, monkeypatch):
     monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
     server = VLLM()
-    with pytest.raises(Stalled, match="policy server"):
+    with pytest.raises(RunStalled, match="policy server"):
         sampled(engine(server, retries=2, deadline=5), [1])
-    with pytest.raises(Stalled, match="does not answer"):
-        Server(SimpleNamespace(eos_token_id=2), 8, 1.0, EngineSettings(kind="server", url=server.url.removesuffix("/v1")))
+    with pytest.raises(RunStalled, match="does not answer"):
+        ServerEngine(
+            SimpleNamespace(eos_token_id=2), 8, 1.0, EngineSettings(kind="server", url=server.url.removesuffix("/v1"))
+        )
 
 
 def test_a_request_that_is_refused_stops_the_run_with_the_servers_words(engine):
@@ -190,8 +192,8 @@ def test_episodes_played_through_the_server_are_those_of_the_model_behind_it(eng
         return list(found.ids), list(found.logprobs)
 
     def play(asked):
-        player = Player(asked, tokenizer, ScriptedUser, EpisodeLimits(turns=2, steps=3), RewardWeights(), 2048)
-        return player.play([make_blueprint(task, "train", seed) for seed in range(4)], list(range(4)))
+        player = RolloutPlayer(asked, tokenizer, ScriptedUser, EpisodeLimits(turns=2, steps=3), RewardWeights(), 2048)
+        return player.play_blueprints([make_home_blueprint(task, "train", seed) for seed in range(4)], list(range(4)))
 
     with VLLM(says) as server:
         through, direct = play(engine(server)), play(behind)
@@ -221,7 +223,7 @@ def test_weights_go_when_no_sample_is_under_way_and_the_next_has_the_new_version
     trainer = sending(lambda: order.append("weights"), lambda: order.append("all ranks"))
     with VLLM() as server:
         asked = engine(server)
-        asked.attach(trainer, Phases(tmp_path))
+        asked.attach(trainer, PhaseTimer(tmp_path))
         server.held.append([1])
 
         async def first():
@@ -283,7 +285,7 @@ def test_a_server_that_freezes_its_requests_gets_weights_while_they_wait(tmp_pat
     trainer = sending(lambda: order.append("weights"), lambda: order.append("all ranks"))
     with Freezing(order) as server:
         asked = engine(server)
-        asked.attach(trainer, Phases(tmp_path))
+        asked.attach(trainer, PhaseTimer(tmp_path))
         asked.version = 2
         server.held.append([1])
 
@@ -310,8 +312,8 @@ def test_frozen_requests_go_on_though_the_weights_did_not_arrive(tmp_path, engin
 
     with Freezing(order) as server:
         asked = engine(server)
-        asked.attach(sending(gone), Phases(tmp_path))
-        with pytest.raises(Stalled, match="takes no weights: reset by peer"):
+        asked.attach(sending(gone), PhaseTimer(tmp_path))
+        with pytest.raises(RunStalled, match="takes no weights: reset by peer"):
             asked.sync(3)
     assert order == FROZEN
 
@@ -321,9 +323,9 @@ def test_a_server_that_would_keep_old_caches_is_not_asked_to_freeze(tmp_path, en
     order: list[str] = []
     with Freezing(order, parameters) as server:
         asked = engine(server)
-        asked.attach(sending(lambda: order.append("weights")), Phases(tmp_path))
+        asked.attach(sending(lambda: order.append("weights")), PhaseTimer(tmp_path))
         asked.sync(3)
-    assert order == ["weights"] and not freezes_requests("http://127.0.0.1:9")
+    assert order == ["weights"] and not can_freeze_requests("http://127.0.0.1:9")
 
 
 METRICS = """\
@@ -346,7 +348,7 @@ vllm:external_prefix_cache_hits_total{engine="0",model_name="tiny"} 77.0
 def test_the_share_of_cached_prompts_is_that_since_the_last_report(tmp_path, engine, sending):
     with Freezing([], metrics=METRICS) as server:
         asked = engine(server)
-        asked.attach(sending(lambda: None), Phases(tmp_path))
+        asked.attach(sending(lambda: None), PhaseTimer(tmp_path))
         assert asked.metrics() == {"policy/prefix_hits": 0.6}
         assert asked.metrics() == {}, "nothing was asked since"
         server.metrics = METRICS.replace("1600.0", "1700.0").replace("1200.0", "1225.0")
@@ -370,7 +372,7 @@ def test_an_adapter_is_merged_for_the_sampler_and_the_base_stays_as_it_was(model
     for name, weight in policy.named_parameters():
         if "lora_" in name:
             weight.data = weight.data.float().normal_(0, 0.1)
-    found = {name: weight.clone() for name, weight in merged_weights(policy)}
+    found = {name: weight.clone() for name, weight in merge_adapter_weights(policy)}
     after = {name.replace(".base_layer", ""): weight for name, weight in base.named_parameters() if "lora_" not in name}
     assert found.keys() == before.keys() and all(torch.equal(after[name], before[name]) for name in before)
     merged = dict(copy.deepcopy(policy).merge_and_unload().named_parameters())
@@ -394,7 +396,7 @@ def trl_sends(monkeypatch) -> Callable[..., tuple[Any, list]]:
 
         monkeypatch.setattr(VLLMGeneration, "_init_vllm", client)
         trainer = SimpleNamespace(model=model, accelerator=Accelerator(cpu=True), processing_class=None)
-        return synced.generation(
+        return synced.make_vllm_generation(
             trainer, mode="server", server_base_url="http://a:1", group_port=1, server_timeout=1.0
         ), sent
 
@@ -413,7 +415,7 @@ def test_vllm_reads_its_first_weights_from_a_complete_model(model, monkeypatch, 
     policy = get_peft_model(copy.deepcopy(model), LoraConfig(r=2, target_modules=["q_proj"]))
     policy.get_base_model().name_or_path = str(tmp_path / "second")
     trainer = SimpleNamespace(model=policy, accelerator=Accelerator(cpu=True), processing_class=None)
-    synced.generation(trainer, mode="colocate")
+    synced.make_vllm_generation(trainer, mode="colocate")
     assert named == ["base"] and policy.name_or_path == str(tmp_path / "second")
 
 
@@ -471,8 +473,8 @@ def test_a_server_that_is_lost_as_it_is_connected_stops_the_run_and_is_named(tmp
         asked, trainer = engine(server), sending(lambda: None)
         monkeypatch.setattr(synced, "generation", gone)
         for _ in range(2):
-            with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
-                asked.attach(trainer, Phases(tmp_path))
+            with pytest.raises(RunStalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
+                asked.attach(trainer, PhaseTimer(tmp_path))
     assert all(1024 < port < 1 << 16 for port in ports)
 
 
@@ -506,8 +508,8 @@ def test_a_server_that_takes_no_weights_stops_the_run_and_is_named(tmp_path, eng
 
     with VLLM() as server:
         asked = engine(server)
-        asked.attach(sending(gone), Phases(tmp_path))
-        with pytest.raises(Stalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
+        asked.attach(sending(gone), PhaseTimer(tmp_path))
+        with pytest.raises(RunStalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
             asked.sync(3)
 
 
@@ -534,7 +536,7 @@ def test_vllm_computes_logits_in_the_format_of_the_trainers_head(head, model, to
     for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "::", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)  # TRL writes them
     recipe = RLVESettings(head=head, engine={"kind": "vllm", "sleep": False})
-    engine = engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False)
+    engine = chosen_engine(recipe).make(recipe, tokenizer, 0, in_shards=False)
     engine.attach(SimpleNamespace(model=model, accelerator=Accelerator(cpu=True), processing_class=tokenizer), None)
     assert made[0].get("hf_overrides") == ({"head_dtype": "float32"} if head == "float32" else None)
     assert made[0]["logprobs_mode"] == "processed_logprobs"
@@ -567,10 +569,10 @@ def test_a_gate_that_is_closed_keeps_samples_out():
     lock, passed = WeightLock(), []
 
     async def enter():
-        await lock.enter()
+        await lock.begin_sample()
         passed.append(True)
 
-    with lock.exclusive(), pytest.raises(TimeoutError):
+    with lock.hold_exclusively(), pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(enter(), 0.05))
     assert not passed
     asyncio.run(enter())
@@ -622,9 +624,9 @@ def colocated(tokenizer, monkeypatch):
     )
     made = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False)
     monkeypatch.setattr(synced, "generation", lambda trainer, **options: made)
-    monkeypatch.setattr(Colocated, "_parameters", lambda self: None)
-    engine = Colocated(tokenizer, 16, 1.0, sleep=True)
-    engine.attach(SimpleNamespace(), Phases(Path(os.devnull)))
+    monkeypatch.setattr(ColocatedVLLM, "_parameters", lambda self: None)
+    engine = ColocatedVLLM(tokenizer, 16, 1.0, sleep=True)
+    engine.attach(SimpleNamespace(), PhaseTimer(Path(os.devnull)))
     return engine, made, calls
 
 
@@ -680,8 +682,10 @@ def test_a_copy_samples_with_its_own_weights_until_the_next_sync(model, tokenize
 
     trained = copy.deepcopy(model)
     accelerator = SimpleNamespace(unwrap_model=lambda model: model, device="cpu", is_fsdp2=False, distributed_type="NO")
-    engine = Snapshot(tokenizer, 8, 1.0, 4)
-    engine.attach(SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), Phases(Path(os.devnull)))
+    engine = SnapshotEngine(tokenizer, 8, 1.0, 4)
+    engine.attach(
+        SimpleNamespace(accelerator=accelerator, model=trained, model_wrapped=trained), PhaseTimer(Path(os.devnull))
+    )
     add_fused_lm_head(trained)
     engine.sync(0)
     torch.manual_seed(0)
@@ -708,7 +712,7 @@ def served():
 def test_the_recipe_chooses(tokenizer):
     def make(**settings):
         recipe = RLVESettings(**settings)
-        return type(engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False)).__name__
+        return type(chosen_engine(recipe).make(recipe, tokenizer, 0, in_shards=False)).__name__
 
     assert make() == "InPlace" and make(async_rollouts=1) == "Snapshot"
     assert make(engine={"kind": "vllm"}) == "Colocated"
@@ -726,5 +730,5 @@ def test_trls_object_takes_what_engines_give_it(tokenizer):
     with served() as url:
         for engine in ({"kind": "vllm"}, {"kind": "server", "url": url}):
             recipe = RLVESettings(engine=engine)
-            asked = engine_of(recipe).make(recipe, tokenizer, 0, in_shards=False).transfer
+            asked = chosen_engine(recipe).make(recipe, tokenizer, 0, in_shards=False).transfer
             assert asked and asked.keys() <= known

@@ -6,7 +6,7 @@ from pathlib import Path
 from scripted_rollouts import Exchange
 
 from homerl.train.recipe import RLVERecipe
-from homerl.train.update.evaluation import Evaluation
+from homerl.train.update.evaluation import HeldOutEvaluation
 
 
 def test_all_ranks_compare_with_the_score_that_the_first_one_finds(tmp_path: Path):
@@ -18,6 +18,6 @@ def test_all_ranks_compare_with_the_score_that_the_first_one_finds(tmp_path: Pat
 
     def best(rank: int) -> float:
         recipe = {"homerl": 1, "run": "rlve", "model": {"name": "any"}, "out": tmp_path / str(rank)}
-        return Evaluation(RLVERecipe.model_validate(recipe), None, exchange.rank(rank)).best
+        return HeldOutEvaluation(RLVERecipe.model_validate(recipe), None, exchange.rank(rank)).best
 
     assert exchange.all(best) == [0.5, 0.5]

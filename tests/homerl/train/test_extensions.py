@@ -17,10 +17,10 @@ from forked import homerl, python
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
 from homerl.train.credit.contract import CreditMode
-from homerl.train.credit.registry import modes
-from homerl.train.engines.registry import engines
-from homerl.train.losses.registry import losses
-from homerl.train.plugin_keys import keys_of
+from homerl.train.credit.registry import list_credit_modes
+from homerl.train.engines.registry import list_engines
+from homerl.train.losses.registry import list_losses
+from homerl.train.plugin_keys import combine_plugin_keys
 from homerl.train.recipe import LossSettings, RolloutSettings
 
 ROOT = Path(__file__).parents[3]
@@ -117,9 +117,9 @@ def test_a_recipe_with_a_mode_and_an_engine_of_ones_own_is_checked(extended, rec
     [
         ("--rlve.group=2", "a group of 2 is too small to rank"),
         ("--rlve.rank_scale=-1", "rlve.rank_scale is -1"),
-        ("--rlve.credit=rnk", f"did you mean rank? (known: {', '.join([*modes(), 'rank'])})"),
+        ("--rlve.credit=rnk", f"did you mean rank? (known: {', '.join([*list_credit_modes(), 'rank'])})"),
         ("--rlve.rank_scal=1", "did you mean rank_scale?"),
-        ("--rlve.loss=sof", f"did you mean soft? (known: {', '.join([*losses(), 'soft'])})"),
+        ("--rlve.loss=sof", f"did you mean soft? (known: {', '.join([*list_losses(), 'soft'])})"),
         ("--rlve.steepness=0", "rlve.steepness is 0"),
         ("--rlve.engine.kind=unpaded", "did you mean unpadded?"),
         ("--rlve.async_rollouts=1", "engine unpadded shares the trainer's GPU"),
@@ -210,19 +210,23 @@ def mode(**fields: Any) -> CreditMode:
 @pytest.mark.parametrize("key", ["kl", "group", "learning_rate", "baseline"])
 def test_a_key_that_is_taken_is_refused(key):
     with pytest.raises(InputError, match=f"the key '{key}' is .* already"):
-        keys_of([*modes().values(), mode(**{key: 1.0})], RolloutSettings, LossSettings)
+        combine_plugin_keys([*list_credit_modes().values(), mode(**{key: 1.0})], RolloutSettings, LossSettings)
 
 
 def test_a_key_of_its_own_is_not():
-    assert len(keys_of([*modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 2
+    assert len(combine_plugin_keys([*list_credit_modes().values(), mode(mine=1.0)], RolloutSettings, LossSettings)) == 2
 
 
-@pytest.mark.parametrize("one", [*modes().values(), *losses().values(), *engines().values()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [*list_credit_modes().values(), *list_losses().values(), *list_engines().values()], ids=lambda one: one.name
+)
 def test_what_is_there_is_documented(one):
     assert f"\n- `{one.name}`: {one.sentence}\n" in REFERENCE and one.sentence[-1] not in " ,;"
 
 
-@pytest.mark.parametrize(("heading", "known"), [("Credit", modes()), ("Losses", losses()), ("Engines", engines())])
+@pytest.mark.parametrize(
+    ("heading", "known"), [("Credit", list_credit_modes()), ("Losses", list_losses()), ("Engines", list_engines())]
+)
 def test_the_prose_is_about_modes_and_engines_that_there_are(heading, known):
     """The page need not have a row for each: the reference has."""
     table = DOCS.split(f"\n## {heading}\n")[1].split("\n|", 1)[1].split("\n\n")[0]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from trl import GRPOConfig, GRPOTrainer
 
 from homerl.train.losses.contract import Tokens, Totals
-from homerl.train.losses.registry import losses
+from homerl.train.losses.registry import list_losses
 from homerl.train.recipe import RLVESettings
-from homerl.train.rows.rows import Scores
-from homerl.train.update.objective import RolloutObjective, kl_divergences, sampler_ratios
+from homerl.train.rows.rows import TargetScores
+from homerl.train.update.objective import RolloutObjective, compute_importance_ratios, compute_kl_divergences
 from homerl.train.update.tensors import SampledTokens
 
 LONGEST = 9
@@ -81,7 +81,7 @@ def theirs(trl: Given, recipe: RLVESettings, mask, logps, entropy, old, referenc
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
-    st.sampled_from([*losses()]),
+    st.sampled_from([*list_losses()]),
     st.sampled_from([0.0, 0.1]),
     st.sampled_from([0.0, 0.01]),
     st.sampled_from([None, 0.3]),
@@ -121,12 +121,14 @@ def test_loss_and_gradients_are_trls(trl, loss, kl, entropy, high, seed, rollout
         tokens, recipe, 0, int(mask.sum()), old_logps=old[flat], reference_logps=reference[flat] if kl else None
     )
     passes = [list(range(0, rollouts, 2)), list(range(1, rollouts, 2))]
-    found, sums = zip(*(objective(p, Scores(*(rows(x, mask, p) for x in (now, spread)), None)) for p in passes), strict=True)
+    found, sums = zip(
+        *(objective(p, TargetScores(*(rows(x, mask, p) for x in (now, spread)), None)) for p in passes), strict=True
+    )
     ours = torch.autograd.grad(sum(found), [now, spread], allow_unused=True)
     assert sum(found).item() == pytest.approx(expected.item(), abs=1e-5)
     for one, other in zip(ours, wanted, strict=True):
         assert (one is None or not one.any()) if other is None else torch.allclose(one, other * mask, atol=1e-6)
-    figures = objective.metrics(sum(sums).tolist())
+    figures = objective.objective_metrics(sum(sums).tolist())
     same = {name: name for name in ("kl", "entropy")}
     if loss == "cispo":
         same["clip_ratio/high_mean"] = "cispo_clip_ratio"
@@ -174,17 +176,17 @@ BY_HAND = {  # the losses of the tokens, their gradients by log p, and the weigh
 }
 
 
-@pytest.mark.parametrize("name", losses())
+@pytest.mark.parametrize("name", list_losses())
 def test_each_loss_by_hand(name):
     recipe = RLVESettings(loss=name, cispo_cap=1.25, gspo_epsilon=0.1, gspo_epsilon_high=0.2)
     expected, gradients, weights = BY_HAND[name]
     logps = torch.full((3,), -0.7, requires_grad=True)
     tokens = Tokens(logps, logps.detach() - CHANGE.log(), ADVANTAGES, torch.tensor([0, 0, 1]))
-    found = losses()[name].losses(tokens, recipe)
+    found = list_losses()[name].losses(tokens, recipe)
     found.losses.sum().backward()
     assert found.losses.tolist() == pytest.approx(expected) and logps.grad.tolist() == pytest.approx(gradients)
     totals = Totals(rollouts=2, tokens=3, global_tokens=10, world_size=2, max_episode_tokens=100)
-    assert [losses()[name].weight(count, totals) for count in (2, 2, 1)] == pytest.approx(weights)
+    assert [list_losses()[name].weight(count, totals) for count in (2, 2, 1)] == pytest.approx(weights)
     low, high = {"gspo": ([0, 1, 0], [0, 0, 0])}.get(name, ([0, name != "cispo", 0], [1, 0, 0]))
     assert found.low.tolist() == [bool(one) for one in low] and found.high.tolist() == [bool(one) for one in high]
 
@@ -193,7 +195,7 @@ def test_under_gspo_each_token_follows_the_credit_of_its_own_step():
     """The ratio is the rollout's; a step with credit is not averaged with one that has none."""
     logps = torch.zeros(3, requires_grad=True)
     tokens = Tokens(logps, torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]), torch.zeros(3, dtype=torch.int64))
-    losses()["gspo"].losses(tokens, RLVESettings()).losses.sum().backward()
+    list_losses()["gspo"].losses(tokens, RLVESettings()).losses.sum().backward()
     assert logps.grad.tolist() == [-1.0, 0.0, 0.0]
 
 
@@ -215,13 +217,13 @@ def test_ratios_to_the_sampler_are_cut_raised_and_masked(keys, expected):
     recipe = RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.0, "loss": "cispo"} | keys)
     sampler = -RATIOS.log()
     rollout = torch.tensor([0, 0, 0, 1, 1])
-    assert sampler_ratios(torch.zeros(5), sampler, rollout, recipe).tolist() == pytest.approx(expected)
+    assert compute_importance_ratios(torch.zeros(5), sampler, rollout, recipe).tolist() == pytest.approx(expected)
     objective = RolloutObjective(sampled([3, 2], torch.ones(5), sampler), recipe, 0, 5)
     now = torch.zeros(5, requires_grad=True)
-    loss, sums = objective([0, 1], Scores(now, torch.zeros(5), None))
+    loss, sums = objective([0, 1], TargetScores(now, torch.zeros(5), None))
     loss.backward()
     assert now.grad.tolist() == pytest.approx([-ratio / 5 for ratio in expected]), "it weighs the advantages"
-    figures = objective.metrics(sums.tolist())
+    figures = objective.objective_metrics(sums.tolist())
     masked = sum(ratio == 0 for ratio in expected) / 5
     assert figures.get("policy/masked") == (masked if "ratio_mask" in keys else None)
 
@@ -231,8 +233,8 @@ def test_with_dropout_the_trainers_pass_is_not_the_samplers():
     tokens, recipe = sampled([5], torch.ones(5), -RATIOS.log()), RLVESettings(kl=0.0, ratio_cap=9.0)
     for dropout, expected in ((False, None), (True, RATIOS.mean().item())):
         objective = RolloutObjective(tokens, recipe, 0, 5, dropout=dropout)
-        _, sums = objective([0], Scores(torch.zeros(5, requires_grad=True), torch.zeros(5), None))
-        assert objective.metrics(sums.tolist()).get("policy/ratio") == (expected and pytest.approx(expected))
+        _, sums = objective([0], TargetScores(torch.zeros(5, requires_grad=True), torch.zeros(5), None))
+        assert objective.objective_metrics(sums.tolist()).get("policy/ratio") == (expected and pytest.approx(expected))
 
 
 def test_a_masked_rollout_has_no_divergence_either():
@@ -240,12 +242,12 @@ def test_a_masked_rollout_has_no_divergence_either():
     tokens = sampled([2, 2], torch.ones(4), torch.tensor([-1.0, -1.0, -3.0, -3.0]))
     objective = RolloutObjective(tokens, recipe, 0, 4, reference_logps=torch.full((4,), -2.0))
     now = torch.full((4,), -1.0, requires_grad=True)
-    objective([0, 1], Scores(now, torch.zeros(4), None))[0].backward()
+    objective([0, 1], TargetScores(now, torch.zeros(4), None))[0].backward()
     assert now.grad[:2].all() and not now.grad[2:].any()
 
 
 def test_a_ratio_that_the_sampler_could_not_tell_is_one():
-    found = sampler_ratios(
+    found = compute_importance_ratios(
         torch.tensor([-1.0, -1.0]), torch.tensor([-1.5, torch.nan]), torch.zeros(2).long(), RLVESettings()
     )
     assert found.tolist() == [pytest.approx(math.exp(0.5)), 1.0]
@@ -254,8 +256,8 @@ def test_a_ratio_that_the_sampler_could_not_tell_is_one():
 def test_what_the_sampler_could_not_tell_makes_no_gap_smaller():
     tokens = sampled([2], torch.ones(2), torch.tensor([-1.5, torch.nan]))
     objective = RolloutObjective(tokens, RLVESettings.model_validate({"async_rollouts": 1, "kl": 0.0}), 0, 2)
-    _, sums = objective([0], Scores(torch.tensor([-1.0, -1.0]), torch.zeros(2), None))
-    assert objective.metrics(sums.tolist())["sentinel/logp_gap"] == 0.5
+    _, sums = objective([0], TargetScores(torch.tensor([-1.0, -1.0]), torch.zeros(2), None))
+    assert objective.objective_metrics(sums.tolist())["sentinel/logp_gap"] == 0.5
 
 
 def test_the_bonus_of_ranks_is_that_of_one():
@@ -265,7 +267,7 @@ def test_the_bonus_of_ranks_is_that_of_one():
         spread = torch.ones(sum(counts), requires_grad=True)
         tokens = sampled(counts, torch.zeros(sum(counts)), torch.zeros(sum(counts)))
         objective = RolloutObjective(tokens, RLVESettings(kl=0.0, entropy=0.1), 0, 4, ranks)
-        objective([*range(len(counts))], Scores(torch.zeros(sum(counts)), spread, None))[0].backward()
+        objective([*range(len(counts))], TargetScores(torch.zeros(sum(counts)), spread, None))[0].backward()
         return [pull / ranks for pull in spread.grad.tolist()]
 
     assert pulls([2, 1], 2) + pulls([1], 2) == pytest.approx(pulls([2, 1, 1], 1))
@@ -275,8 +277,8 @@ def test_the_bonus_of_ranks_is_that_of_one():
 def test_without_any_token_no_mean_is_made_up():
     """An entropy of 0 would be taken for a policy that is certain."""
     objective = RolloutObjective(sampled([0], torch.zeros(0), torch.zeros(0)), RLVESettings(), 0, 0)
-    loss, sums = objective([], Scores(torch.zeros(0), torch.zeros(0), None))
-    assert loss == 0 and math.isnan(objective.metrics(sums.tolist())["entropy"])
+    loss, sums = objective([], TargetScores(torch.zeros(0), torch.zeros(0), None))
+    assert loss == 0 and math.isnan(objective.objective_metrics(sums.tolist())["entropy"])
 
 
 def rows(values: torch.Tensor, mask: torch.Tensor, members: list[int]) -> torch.Tensor:
@@ -291,7 +293,7 @@ def test_weights_of_a_whole_update_add_up(counts, ranks):
 
     def total(loss: str) -> float:
         totals = Totals(len(counts), sum(counts), global_tokens, ranks, 100)
-        return sum(losses()[loss].weight(count, totals) * count for count in counts)
+        return sum(list_losses()[loss].weight(count, totals) * count for count in counts)
 
     spoken = sum(count > 0 for count in counts)
     assert total("grpo") == total("gspo") == pytest.approx(spoken / len(counts))
@@ -308,5 +310,5 @@ def test_the_divergence_of_what_another_policy_sampled_is_still_that_of_this_one
     (expected,) = torch.autograd.grad((logps.exp() * (logps - referred)).sum(), logits, retain_graph=True)
     ratios, zeros = torch.exp(logps.detach() - sampled), torch.zeros_like(logps)
     tokens = Tokens(logps, logps.detach(), zeros, zeros.long())
-    (found,) = torch.autograd.grad((sampled.exp() * kl_divergences(tokens, referred) * ratios).sum(), logits)
+    (found,) = torch.autograd.grad((sampled.exp() * compute_kl_divergences(tokens, referred) * ratios).sum(), logits)
     torch.testing.assert_close(found, expected)

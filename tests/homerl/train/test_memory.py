@@ -10,11 +10,17 @@ import pytest
 from forked import homerl
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.train.disk import free_at
-from homerl.train.memory import count_of, estimate, estimates, longest, memory_of
+from homerl.train.disk import count_free_bytes
+from homerl.train.memory import (
+    count_recipe_model,
+    estimate_all_stages,
+    estimate_training_memory,
+    find_process_memory,
+    longest_sequence,
+)
 from homerl.train.model import LoraSettings, ModelSettings
-from homerl.train.rows.passes import Budget
-from homerl.train.sizes import KNOWN, DecoderSizes, sizes_of
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.sizes import KNOWN, DecoderSizes, estimate_decoder_sizes
 
 ROOT = Path(__file__).parents[3]
 SIZES = {
@@ -42,7 +48,7 @@ def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
 
     from peft import LoraConfig, get_peft_model
 
-    shape = sizes_of(ModelSettings(name=str(tiny)))
+    shape = estimate_decoder_sizes(ModelSettings(name=str(tiny)))
     norms = sum(p.numel() for n, p in model.named_parameters() if "norm" in n)
     assert shape.parameters == model.num_parameters() - norms
     lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -50,7 +56,7 @@ def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
     trained = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
     own = {"name": str(tiny), "dtype": "float32"}
     whole, few = (
-        count_of(recipe("sft_8b").model_copy(update={"model": ModelSettings(**own, lora=lora)}), 512)
+        count_recipe_model(recipe("sft_8b").model_copy(update={"model": ModelSettings(**own, lora=lora)}), 512)
         for lora in (None, LoraSettings(r=4))
     )
     assert (whole.parameters, whole.trained) == (model.num_parameters(), model.num_parameters())
@@ -59,12 +65,14 @@ def test_a_real_models_parameters_and_adapter_are_counted_right(model, tiny):
 
 def test_shapes_are_found_by_files_then_name_then_size(tmp_path, tiny):
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "Qwen/Qwen3-4B"}))
-    assert sizes_of(ModelSettings(name=str(tmp_path))) == KNOWN["Qwen3-4B"]
+    assert estimate_decoder_sizes(ModelSettings(name=str(tmp_path))) == KNOWN["Qwen3-4B"]
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tiny)}))
-    assert sizes_of(ModelSettings(name=str(tmp_path))).hidden == 64
-    assert sizes_of(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
-    assert sizes_of(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
-    assert sizes_of(ModelSettings(name="runs/of/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"], "no name of a repository"
+    assert estimate_decoder_sizes(ModelSettings(name=str(tmp_path))).hidden == 64
+    assert estimate_decoder_sizes(ModelSettings(name="someone/Qwen3-14B")) == KNOWN["Qwen3-14B"]
+    assert estimate_decoder_sizes(ModelSettings(name="runs/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"]
+    assert estimate_decoder_sizes(ModelSettings(name="runs/of/mine", parameters=1.5)) == KNOWN["Qwen3-1.7B"], (
+        "no name of a repository"
+    )
 
 
 def test_a_hub_model_has_the_sizes_of_its_cached_configuration(tmp_path, monkeypatch):
@@ -79,7 +87,11 @@ def test_a_hub_model_has_the_sizes_of_its_cached_configuration(tmp_path, monkeyp
     (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/Small-2B"}))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     expected = DecoderSizes(2048, 24, 32, 32, 8192, 64, 49152, True)
-    assert sizes_of(ModelSettings(name="someone/Small-2B")) == expected == sizes_of(ModelSettings(name=str(tmp_path)))
+    assert (
+        estimate_decoder_sizes(ModelSettings(name="someone/Small-2B"))
+        == expected
+        == estimate_decoder_sizes(ModelSettings(name=str(tmp_path)))
+    )
 
 
 def test_check_says_that_a_models_layers_are_not_all_attention(tmp_path):
@@ -88,9 +100,9 @@ def test_check_says_that_a_models_layers_are_not_all_attention(tmp_path):
     text = sizes | {"model_type": "qwen3_5_text", "layer_types": ["linear_attention", "full_attention"]}
     config = {"model_type": "qwen3_5", "text_config": text, "tie_word_embeddings": True}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    lines = estimate(recipe("sft_8b", "--model.name", str(tmp_path))).lines(80)
+    lines = estimate_training_memory(recipe("sft_8b", "--model.name", str(tmp_path))).report_lines(80)
     assert "no prompt is shared: its layers are not all attention (linear_attention)" in lines[-1]
-    assert "shared" not in estimate(recipe("sft_8b")).lines(80)[-1]
+    assert "shared" not in estimate_training_memory(recipe("sft_8b")).report_lines(80)[-1]
 
 
 PARTS = ("weights", "gradients", "optimizer")
@@ -98,13 +110,16 @@ PARTS = ("weights", "gradients", "optimizer")
 
 def test_states_by_hand():
     whole = 8.19073536  # with its norms
-    full = estimate(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
+    full = estimate_training_memory(recipe("sft_8b", "--parallel", "ddp"), gpus=1).always
     assert full["weights"] == pytest.approx(2 * whole) and full["optimizer"] == pytest.approx(10 * whole)
-    two = estimate(recipe("sft_8b", "--parallel", "zero2"), gpus=4).always
+    two = estimate_training_memory(recipe("sft_8b", "--parallel", "zero2"), gpus=4).always
     assert two["weights"] == pytest.approx(2 * whole) and two["optimizer"] == pytest.approx(3 * whole)
-    three = estimate(recipe("sft_8b"), gpus=4).always
+    three = estimate_training_memory(recipe("sft_8b"), gpus=4).always
     assert three["weights"] == pytest.approx(whole / 2) and three["optimizer"] == pytest.approx(3 * whole)
-    assert estimate(recipe("sft_8b"), gpus=8).peak < estimate(recipe("sft_8b"), gpus=4).peak
+    assert (
+        estimate_training_memory(recipe("sft_8b"), gpus=8).peak_memory
+        < estimate_training_memory(recipe("sft_8b"), gpus=4).peak_memory
+    )
 
 
 def test_a_stage_of_deepspeed_that_accelerate_names_is_counted_as_what_it_shards(monkeypatch):
@@ -112,7 +127,7 @@ def test_a_stage_of_deepspeed_that_accelerate_names_is_counted_as_what_it_shards
     found = {}
     for stage in range(4):
         monkeypatch.setenv("ACCELERATE_DEEPSPEED_ZERO_STAGE", str(stage))
-        always = estimate(recipe("sft_8b"), gpus=4).always
+        always = estimate_training_memory(recipe("sft_8b"), gpus=4).always
         found[stage] = [round(always[part] / (KNOWN["Qwen3-8B"].parameters / 1e9), 3) for part in PARTS]
     assert found == {0: [2, 2, 12], 1: [2, 2, 3], 2: [2, 0.5, 3], 3: [0.5, 0.5, 3]}
 
@@ -136,11 +151,13 @@ def test_the_optimizers_bytes_are_those_of_its_state(dtype, model):
 
 
 def test_a_sleeping_sampler_and_the_trainers_activations_are_not_added_up():
-    asleep, awake = (estimate(recipe("rlve_8b_lora", "--rlve.engine.sleep", value)) for value in ("true", "false"))
+    asleep, awake = (
+        estimate_training_memory(recipe("rlve_8b_lora", "--rlve.engine.sleep", value)) for value in ("true", "false")
+    )
     assert "vLLM" in awake.always and not any("vLLM" in part for part in asleep.always)
-    assert asleep.budget.plain > 1.5 * awake.budget.plain, "it leaves its memory to the trainer"
-    assert asleep.peak == pytest.approx(sum(asleep.always.values()) + sum(asleep.training.values()))
-    assert "reference" not in asleep.always and "reference" in estimate(recipe("rlve_full")).always
+    assert asleep.pass_budget.plain > 1.5 * awake.pass_budget.plain, "it leaves its memory to the trainer"
+    assert asleep.peak_memory == pytest.approx(sum(asleep.always.values()) + sum(asleep.training.values()))
+    assert "reference" not in asleep.always and "reference" in estimate_training_memory(recipe("rlve_full")).always
 
 
 FITS = ["sft_4b", "sft_8b", "sft_8b_lora", "rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async"]
@@ -148,8 +165,8 @@ FITS = ["sft_4b", "sft_8b", "sft_8b_lora", "rlve_full", "rlve_full_4b", "rlve_st
 
 @pytest.mark.parametrize("name", FITS)
 def test_the_shipped_recipes_fit_gpus_of_80_gb(name):
-    found = estimate(recipe(name))
-    assert found.verdict(80).startswith("fits in 80 GB"), found.lines(80)
+    found = estimate_training_memory(recipe(name))
+    assert found.describe_fit(80).startswith("fits in 80 GB"), found.report_lines(80)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
@@ -160,74 +177,82 @@ def test_a_recipe_fits_the_machine_that_its_header_names(path):
     if "no GPU" in machine:
         assert found.run == "synth" or found.cpu
         memory = float((re.search(r"(\d+) GB", machine) or ["", "4"])[1])
-        assert all(one.gpus * one.peak <= memory for one in estimates(found).values())
+        assert all(one.gpus * one.peak_memory <= memory for one in estimate_all_stages(found).values())
         return
     count, memory = map(int, re.match(r"(\d+) GPUs? of (\d+) GB", machine).groups())
-    for stage, one in estimates(found, gpus=count).items():
-        assert one.verdict(memory).startswith(f"fits in {memory} GB"), (stage, one.lines(memory))
+    for stage, one in estimate_all_stages(found, gpus=count).items():
+        assert one.describe_fit(memory).startswith(f"fits in {memory} GB"), (stage, one.report_lines(memory))
 
 
 def test_adapters_fit_one_gpu_and_leave_room_for_whole_rows():
     for name in ("sft_8b_lora", "rlve_8b_lora"):
-        found = estimate(recipe(name), gpus=1)
-        assert found.verdict(80).startswith("fits") and found.budget.plain > 7000 and found.budget.most >= 16384
+        found = estimate_training_memory(recipe(name), gpus=1)
+        assert (
+            found.describe_fit(80).startswith("fits") and found.pass_budget.plain > 7000 and found.pass_budget.most >= 16384
+        )
 
 
 @pytest.mark.parametrize("name", [*FITS, "scratch_100m", "simuhome_8b"])
 def test_the_longest_sequence_of_a_shipped_recipe_fits_one_pass(name):
-    for stage, found in estimates(recipe(name)).items():
-        assert found.budget.most >= longest(getattr(recipe(name), stage)) and not found.lacks
+    for stage, found in estimate_all_stages(recipe(name)).items():
+        assert found.pass_budget.most >= longest_sequence(getattr(recipe(name), stage)) and not found.lacks
 
 
 def test_a_budget_fills_the_memory_that_is_left():
     for memory in (40.0, 80.0, 140.0):
         for checkpointing in ("auto", "true", "false"):
-            found = estimate(recipe("sft_8b_lora", "--sft.gradient_checkpointing", checkpointing), gpus=1, memory=memory)
-            assert found.peak <= memory and found.budget.plain <= found.budget.most <= 32768
-            assert (found.budget.plain == 0) == (checkpointing == "true")
-            assert found.budget.plain in (0, found.budget.most) or checkpointing == "auto"
+            found = estimate_training_memory(
+                recipe("sft_8b_lora", "--sft.gradient_checkpointing", checkpointing), gpus=1, memory=memory
+            )
+            assert found.peak_memory <= memory and found.pass_budget.plain <= found.pass_budget.most <= 32768
+            assert (found.pass_budget.plain == 0) == (checkpointing == "true")
+            assert found.pass_budget.plain in (0, found.pass_budget.most) or checkpointing == "auto"
 
 
 def test_tokens_that_a_recipe_names_are_the_budget():
     for checkpointing, plain in (("auto", 5000), ("true", 0), ("false", 5000)):
         allowed = checkpointing != "false"
         given = ("--sft.tokens_per_step", "5000", "--sft.gradient_checkpointing", checkpointing)
-        found = estimate(recipe("sft_8b_lora", *given), gpus=1).budget
-        assert replace(found, scored=0) == Budget(plain, 5000, allowed)
+        found = estimate_training_memory(recipe("sft_8b_lora", *given), gpus=1).pass_budget
+        assert replace(found, scored=0) == TokenBudget(plain, 5000, allowed)
 
 
 def test_passes_without_gradients_are_larger_and_fit_too():
     """Whatever the recipe says of passes with gradients. On a CPU, where larger ones leave the caches, they are not."""
     for memory in (40.0, 140.0):
         for asked in ("auto", "4096"):
-            found = estimate(recipe("rlve_8b_lora", "--rlve.tokens_per_step", asked), gpus=1, memory=memory)
-            budget, larger = found.budget, found.budget.without_gradients().most
-            assert budget.most <= larger <= 65536 and larger * found.headroom.token.scored < found.headroom.free
+            found = estimate_training_memory(recipe("rlve_8b_lora", "--rlve.tokens_per_step", asked), gpus=1, memory=memory)
+            budget, larger = found.pass_budget, found.pass_budget.without_gradients().most
+            assert budget.most <= larger <= 65536 and larger * found.headroom.token.scoring_peak < found.headroom.free
             assert larger > budget.most or memory < 100
-    small = estimate(recipe("quickstart"), stage="rlve").budget
+    small = estimate_training_memory(recipe("quickstart"), stage="rlve").pass_budget
     assert small.without_gradients().most == small.most
 
 
 def test_a_sequence_that_no_pass_can_hold_is_told():
-    said = estimate(recipe("sft_8b_lora", "--sft.max_length", "400000"), gpus=1).verdict(80)
+    said = estimate_training_memory(recipe("sft_8b_lora", "--sft.max_length", "400000"), gpus=1).describe_fit(80)
     assert said.startswith("does not fit in 80 GB: the longest sequence (400000 tokens) needs ")
 
 
 def test_a_flywheel_has_an_estimate_of_each_stage_that_trains():
-    found = estimates(recipe("scratch_100m"), gpus=1)
+    found = estimate_all_stages(recipe("scratch_100m"), gpus=1)
     assert list(found) == ["sft", "rlve"] and all(one.unit == "GPU" for one in found.values())
-    assert 80e6 < sizes_of(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
+    assert 80e6 < estimate_decoder_sizes(recipe("scratch_100m").model).parameters < 120e6, "about 100M, as its name says"
     assert found["rlve"].sampling["cache"] > 0 and not found["sft"].sampling
-    small = estimates(recipe("quickstart"))
-    assert {(one.unit, one.gpus) for one in small.values()} == {("process", 2)} and max(e.peak for e in small.values()) < 2
-    assert estimates(recipe("synth")) == {}
+    small = estimate_all_stages(recipe("quickstart"))
+    assert {(one.unit, one.gpus) for one in small.values()} == {("process", 2)} and max(
+        e.peak_memory for e in small.values()
+    ) < 2
+    assert estimate_all_stages(recipe("synth")) == {}
 
 
 def test_an_estimate_is_of_the_machine_that_the_recipe_asks_for():
-    assert estimate(recipe("scratch_100m"), stage="sft").gpus == 1, "`parallel: none` trains on one GPU"
-    assert memory_of(recipe("sft_8b"), 40.0) == 40.0
+    assert estimate_training_memory(recipe("scratch_100m"), stage="sft").gpus == 1, "`parallel: none` trains on one GPU"
+    assert find_process_memory(recipe("sft_8b"), 40.0) == 40.0
     own = psutil.virtual_memory().total / 1e9
-    assert memory_of(recipe("quickstart"), 80.0) == pytest.approx(own / 2, abs=0.1), "its two processes share this machine"
+    assert find_process_memory(recipe("quickstart"), 80.0) == pytest.approx(own / 2, abs=0.1), (
+        "its two processes share this machine"
+    )
 
 
 def test_a_catalogue_that_is_not_there_is_said_by_check():
@@ -237,13 +262,15 @@ def test_a_catalogue_that_is_not_there_is_said_by_check():
 
 def test_a_whole_copy_to_sample_from_is_counted():
     sharded = ("--parallel", "fsdp2", "--rlve.engine", "{kind: transformers}")
-    whole = count_of(recipe("rlve_full"), 512).parameters * 2 / 1e9
-    assert estimate(recipe("rlve_full", *sharded), gpus=4).always["the sampler's copy"] == pytest.approx(whole)
-    assert "the sampler's copy" not in estimate(recipe("rlve_full")).always
+    whole = count_recipe_model(recipe("rlve_full"), 512).parameters * 2 / 1e9
+    assert estimate_training_memory(recipe("rlve_full", *sharded), gpus=4).always["the sampler's copy"] == pytest.approx(
+        whole
+    )
+    assert "the sampler's copy" not in estimate_training_memory(recipe("rlve_full")).always
 
 
 def test_vllm_without_room_for_the_whole_model_does_not_fit():
-    said = estimate(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).verdict(80)
+    said = estimate_training_memory(recipe("rlve_full", "--rlve.engine.gpu_memory", "0.2")).describe_fit(80)
     assert said == "does not fit in 80 GB: vLLM's 16.0 GB (rlve.engine.gpu_memory) hold no model of 16.4 GB with its cache"
 
 
@@ -253,7 +280,7 @@ def test_check_says_so_and_what_does_not_fit():
 
 
 def gigabytes(name: str, *overrides: str, gpus: int = 1) -> list[float]:
-    return [round(size, 2) for size in estimate(recipe(name, *overrides), gpus=gpus).disk.parts.values()]
+    return [round(size, 2) for size in estimate_training_memory(recipe(name, *overrides), gpus=gpus).disk.parts.values()]
 
 
 def test_the_disk_of_checkpoints_by_hand(tmp_path):
@@ -269,19 +296,21 @@ def test_the_disk_of_checkpoints_by_hand(tmp_path):
 
 
 def test_check_says_when_the_disk_is_too_small(tmp_path):
-    found = estimate(recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8).disk
+    found = estimate_training_memory(recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8).disk
     assert found.free == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1e9, rel=0.01), (
         "of a folder that is yet to be"
     )
     assert str(replace(found, free=1000.0)).endswith(f"360.4 GB of the 1000.0 GB that are free for {tmp_path / 'run/one'}")
     assert str(replace(found, free=300.0)).endswith("too little: lower keep_checkpoints, or choose another `out`")
-    assert f"  disk: {found}" in estimate(recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8).lines(80)
+    assert f"  disk: {found}" in estimate_training_memory(
+        recipe("sft_8b", "--out", str(tmp_path / "run/one")), gpus=8
+    ).report_lines(80)
 
 
 def test_what_a_run_has_written_is_free_for_it(tmp_path):
-    before = free_at(tmp_path)
+    before = count_free_bytes(tmp_path)
     written = tmp_path / "checkpoints/checkpoint-1/model.safetensors"
     written.parent.mkdir(parents=True)
     with written.open("wb") as file:
         file.truncate(10**12)  # of holes
-    assert free_at(tmp_path) - 10**12 == pytest.approx(before, abs=2e10)
+    assert count_free_bytes(tmp_path) - 10**12 == pytest.approx(before, abs=2e10)

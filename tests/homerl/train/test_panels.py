@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from homerl.train.common import reporters
+from homerl.train.common import metric_reporters
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.watch.panels import SECTIONS, PanelsCallback, sections, shares, terminal_panel
+from homerl.train.watch.panels import SECTIONS, PanelsCallback, draw_time_shares, make_terminal_panel, sort_into_sections
 from homerl.train.watch.progress import ProgressCallback
 
 LOGS = {
@@ -20,7 +20,7 @@ LOGS = {
 
 
 def test_each_figure_is_in_the_section_that_it_is_looked_for_in():
-    found = sections(LOGS)
+    found = sort_into_sections(LOGS)
     assert found["1 success/success"] == 0.5 and found["1 success/eval/success"] == 0.6
     assert found["1 success/curriculum/zero_variance"] == 0.1 and found["7 user and blueprints/curriculum/passes"] == 0.3
     assert found["2 rewards by step/reward_by_step/progress/0"] == 0.5 and found["4 policy/kl"] == 0.01
@@ -39,7 +39,7 @@ def test_they_go_to_the_open_run_at_the_trainers_step(monkeypatch):
     PanelsCallback().on_log(None, state, None, logs={"train_runtime": 3.0})
     state.is_world_process_zero = False
     PanelsCallback().on_log(None, state, None, logs=LOGS)
-    assert logged == [sections(LOGS) | {"train/global_step": 3}]
+    assert logged == [sort_into_sections(LOGS) | {"train/global_step": 3}]
 
 
 def test_they_are_in_tensorboards_files_beside_its_own(tmp_path):
@@ -51,7 +51,7 @@ def test_they_are_in_tensorboards_files_beside_its_own(tmp_path):
         state = SimpleNamespace(is_world_process_zero=True, global_step=step)
         panels.on_log(None, state, None, logs=LOGS | {"success": step / 4})
     read = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert set(read.Tags()["scalars"]) == set(sections(LOGS))
+    assert set(read.Tags()["scalars"]) == set(sort_into_sections(LOGS))
     assert [(event.step, event.value) for event in read.Scalars("1 success/success")] == [(1, 0.25), (2, 0.5)]
 
 
@@ -99,16 +99,16 @@ def of_trackio(project: str, run: str) -> set[str]:
 
 def test_one_look_at_the_terminal():
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(terminal_panel(LOGS))
+    console.print(make_terminal_panel(LOGS))
     text = console.export_text()
     for words in ("success 0.5", "held out 0.6", "turn limit 25%", "entropy 0.7", "rollout 50%", "user 25%", "of 40 s"):
         assert words in text
     assert "user error" not in text and "sync" not in text
-    assert terminal_panel({"loss": 1.0}) is None, "SFT has its bar alone"
+    assert make_terminal_panel({"loss": 1.0}) is None, "SFT has its bar alone"
 
 
 def test_shares_fill_the_bar():
-    assert shares(LOGS).plain.count("█") == 60
+    assert draw_time_shares(LOGS).plain.count("█") == 60
 
 
 @pytest.mark.parametrize("kind", [SFTRecipe, RLVERecipe])
@@ -117,10 +117,10 @@ def test_reporters_by_recipe(kind):
     if kind is RLVERecipe:
         del recipe["data"]
     recipe["run"] = kind.model_fields["run"].annotation.__args__[0]
-    assert reporters(kind.model_validate(recipe)) == ["wandb"]
-    assert reporters(kind.model_validate(recipe | {"wandb": {"mode": "disabled"}})) == []
+    assert metric_reporters(kind.model_validate(recipe)) == ["wandb"]
+    assert metric_reporters(kind.model_validate(recipe | {"wandb": {"mode": "disabled"}})) == []
     three = recipe | {"report_to": ["wandb", "trackio", "tensorboard"], "wandb": {"mode": "disabled"}}
-    assert reporters(kind.model_validate(three)) == ["trackio", "tensorboard"]
+    assert metric_reporters(kind.model_validate(three)) == ["trackio", "tensorboard"]
 
 
 def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
@@ -137,6 +137,6 @@ def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
 def test_a_log_file_gets_the_bar_on_a_line_of_its_own(tmp_path, capsys):
     shown = ProgressCallback(tmp_path)
     shown.on_train_begin(None, SimpleNamespace(is_world_process_zero=True, max_steps=2, global_step=0), None)
-    shown.stop()
+    shown.release_terminal()
     said = capsys.readouterr().out
     assert tmp_path.name[:16] in said and said.endswith("\n")

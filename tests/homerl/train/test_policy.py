@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from homerl.envs.core.documents import InputError
 from homerl.train.model import ModelSettings
 from homerl.train.recipe import RLVESettings
-from homerl.train.update.policy import Reference, adapted, add_head
+from homerl.train.update.policy import ReferenceModel, add_scoring_head, prepare_policy
 
 IDS = torch.arange(3, 23)[None]
 
@@ -52,12 +52,12 @@ def in_float32(policy: Any) -> torch.Tensor:
 def test_the_head_computes_in_the_number_format_that_the_recipe_names(half, tokenizer, head):
     """For training and for sampling alike; the weights stay as they are."""
     asked = recipe(head=head)
-    policy = adapted(half, asked, tokenizer)
+    policy = prepare_policy(half, asked, tokenizer)
     logits = in_float32(policy)
     expected = logits.log_softmax(-1)[:-1].gather(1, IDS[0, 1:, None])[:, 0]
     with torch.no_grad():
         sampling = copy.deepcopy(policy)(input_ids=IDS).logits[0]
-    add_head(policy, asked.rlve, "entropy")
+    add_scoring_head(policy, asked.rlve, "entropy")
     exact = head == "float32"
     assert (sampling.dtype == torch.float32) == exact and torch.equal(sampling.float(), logits) == exact
     apart = (scored(policy) - expected).abs().max()
@@ -66,7 +66,7 @@ def test_the_head_computes_in_the_number_format_that_the_recipe_names(half, toke
 
 
 def test_a_copy_of_the_policy_has_a_head_of_its_own(half, tokenizer):
-    policy = adapted(half, recipe(head="float32"), tokenizer)
+    policy = prepare_policy(half, recipe(head="float32"), tokenizer)
     twin = copy.deepcopy(policy)
     with torch.no_grad():
         before = twin(input_ids=IDS).logits
@@ -78,22 +78,22 @@ def test_a_copy_of_the_policy_has_a_head_of_its_own(half, tokenizer):
 def test_the_reference_stays_what_training_starts_from(half, tokenizer, lora):
     """A copy, or the policy without its adapter."""
     asked, accelerator = recipe(lora, kl=0.1), Accelerator(cpu=True)
-    reference = Reference(asked, half)
-    policy = adapted(half, asked, tokenizer)
-    add_head(policy, asked.rlve)
-    reference.place(accelerator)
+    reference = ReferenceModel(asked, half)
+    policy = prepare_policy(half, asked, tokenizer)
+    add_scoring_head(policy, asked.rlve)
+    reference.place_on_device(accelerator)
     start = scored(policy)
     with torch.no_grad():
         for weight in policy.parameters():
             weight.add_(0.05 * weight.requires_grad)
     assert not torch.equal(scored(policy), start)
-    with reference.instead_of(policy, accelerator) as model:
+    with reference.use_reference(policy, accelerator) as model:
         assert (model is policy) == (lora is not None) and torch.equal(scored(model), start)
     assert not torch.equal(scored(policy), start)
-    assert Reference(recipe(lora, kl=0.0), half).model is None
+    assert ReferenceModel(recipe(lora, kl=0.0), half).model is None
 
 
 def test_an_adapter_of_the_head_is_refused(half, tokenizer):
     """The fused head reads the head's own weights alone."""
     with pytest.raises(InputError, match=r"head would not be trained\nleave the head out"):
-        adapted(half, recipe({"target_modules": ["q_proj", "lm_head"]}), tokenizer)
+        prepare_policy(half, recipe({"target_modules": ["q_proj", "lm_head"]}), tokenizer)

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.progress import INTERVAL, line, progress_bar
+from homerl.host.terminal.progress import INTERVAL, progress_bar, progress_line
 
 ROOT = Path(__file__).parents[3]
 LINE = re.compile(r"^(.+): ([\d,]+) of ([\d,]+) \((\d+) %\), (about \d+:\d\d:\d\d left|no estimate yet)(, .+)?$")
@@ -104,11 +104,11 @@ def task_of(total: int | None, completed: int, note: str = ""):
 
 def test_the_estimate_counts_only_what_was_done_since_a_moment():
     """A resumed job began with 100 of 400; 20 in 10 seconds are 2 a second, and 280 are left."""
-    assert line(task_of(400, 120, "loss 0.4"), now=50.0, since=40.0, had=100) == (
+    assert progress_line(task_of(400, 120, "loss 0.4"), now=50.0, since=40.0, had=100) == (
         "sft: 120 of 400 (30 %), about 0:02:20 left, loss 0.4"
     )
-    assert line(task_of(4000, 100), now=50.0, since=40.0, had=100) == "sft: 100 of 4,000 (2 %), no estimate yet"
-    assert line(task_of(None, 0), now=5.0, since=5.0, had=0) == "sft: begun 0:00:00 ago"
+    assert progress_line(task_of(4000, 100), now=50.0, since=40.0, had=100) == "sft: 100 of 4,000 (2 %), no estimate yet"
+    assert progress_line(task_of(None, 0), now=5.0, since=5.0, had=0) == "sft: begun 0:00:00 ago"
 
 
 @pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", ""])

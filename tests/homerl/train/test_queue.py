@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_rollouts import Episodes, Exchange
 
-from homerl.train.data.curriculum import Curriculum, Draw
-from homerl.train.data.prefetch import RolloutPrefetcher, groups_ahead
+from homerl.train.data.curriculum import Curriculum, GroupDraw
+from homerl.train.data.prefetch import RolloutPrefetcher, count_groups_ahead
 from homerl.train.data.queue import GroupQueue
-from homerl.train.data.supply import PlayedGroup, RankContext, Supply
+from homerl.train.data.supply import PlayedGroup, RankContext, RolloutSupply
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 
 SOURCE = BlueprintSource(count=10, first_seed=100)
@@ -21,29 +21,29 @@ SOURCE = BlueprintSource(count=10, first_seed=100)
 
 def begin_all(queue: GroupQueue, numbers: Iterable[int], version: int) -> None:
     for number in numbers:
-        queue.begin(number, version)
+        queue.mark_begun(number, version)
 
 
 @settings(deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.booleans(), st.data())
 def test_no_group_is_trained_on_too_late_and_none_is_lost(share, k, most, data):
     """Groups end in any order, at any time, and may be replaced. When all have ended, no update waits."""
-    queue, ahead = GroupQueue(share, k), k * share if most else groups_ahead(share, k)
+    queue, ahead = GroupQueue(share, k), k * share if most else count_groups_ahead(share, k)
     running, drawn = set(range(share + ahead)), share + ahead
     begin_all(queue, running, 0)
     taken: list[int] = []
     for update in range(12):
         version = max(0, update - 1)
-        while (chosen := queue.choice(update)) is None:
+        while (chosen := queue.choose_groups(update)) is None:
             number = data.draw(st.sampled_from(sorted(running)))
             if data.draw(st.booleans()):
-                queue.begin(number, version)  # replaced
-            queue.end(PlayedGroup(Draw(number, 0), []))
+                queue.mark_begun(number, version)  # replaced
+            queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
             running.remove(number)
         ages = [update - queue.begun[number] for number in chosen]
         passed_over = [update - queue.begun[number] for number in queue.ended if number not in chosen]
         assert len(chosen) == share and max(ages) <= k and max(passed_over, default=0) <= min(ages)
-        taken += [group.draw.number for group in queue.take(update)]
+        taken += [group.draw.number for group in queue.take_groups(update)]
         if update:
             begin_all(queue, range(drawn, drawn + share), update)
             running |= set(range(drawn, drawn + share))
@@ -58,15 +58,15 @@ def test_a_slow_group_is_waited_for_only_when_it_is_due():
     taken = []
     for update in range(3):
         for number in {0: (1, 2), 1: (3, 4), 2: (5, 6)}[update]:
-            queue.end(PlayedGroup(Draw(number, 0), []))
-        taken += [group.draw.number for group in queue.take(update)]
+            queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
+        taken += [group.draw.number for group in queue.take_groups(update)]
         begin_all(queue, {0: (), 1: (6, 7), 2: (8, 9)}[update], update)
     assert taken == [1, 2, 3, 4, 5, 6]
     for number in (7, 8, 9):
-        queue.end(PlayedGroup(Draw(number, 0), []))
-    assert queue.choice(3) is None, "three have ended, and yet"
-    queue.end(PlayedGroup(Draw(0, 0), []))
-    assert queue.choice(3) == [0, 7]
+        queue.mark_ended(PlayedGroup(GroupDraw(number, 0), []))
+    assert queue.choose_groups(3) is None, "three have ended, and yet"
+    queue.mark_ended(PlayedGroup(GroupDraw(0, 0), []))
+    assert queue.choose_groups(3) == [0, 7]
 
 
 class Held(Episodes):
@@ -84,14 +84,14 @@ class Held(Episodes):
         return rollouts
 
 
-def supply_of(player, ranks: RankContext = RankContext(), refill: int = 0, blueprints: int = 2) -> Supply:
+def supply_of(player, ranks: RankContext = RankContext(), refill: int = 0, blueprints: int = 2) -> RolloutSupply:
     curriculum = CurriculumSettings(refill=refill)
     options = {"group": 2, "blueprints_per_update": blueprints, "credit": "trajectory", "curriculum": curriculum}
     known = Curriculum(curriculum, SOURCE, 1)
-    return Supply(RLVESettings(**options), 0, player, lambda seed: seed, known, ranks)
+    return RolloutSupply(RLVESettings(**options), 0, player, lambda seed: seed, known, ranks)
 
 
-def updates(supply: Supply, k: int, upto: range, last: int, sync=lambda update: None):
+def updates(supply: RolloutSupply, k: int, upto: range, last: int, sync=lambda update: None):
     """The blueprints of the updates, in turn."""
     ahead = RolloutPrefetcher(supply, k, last)
 
@@ -100,7 +100,7 @@ def updates(supply: Supply, k: int, upto: range, last: int, sync=lambda update: 
             supply.player.engine.version = update
             sync(update)
 
-        return [row["seed"] for row in ahead.take(update, synced).rows[::2]]
+        return [row["seed"] for row in ahead.take_batch(update, synced).rows[::2]]
 
     return (take(update) for update in upto)
 
@@ -110,7 +110,7 @@ def joined(batches: Iterable[list[int]]) -> list[int]:
 
 
 def test_an_update_goes_on_without_a_slow_group_and_trains_on_it_later():
-    order = [draw.seed for draw in supply_of(None).curriculum.draw(10)]
+    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
     player = Held(order[0])
     batches = updates(supply_of(player), 3, range(5), 5)
     early = [next(batches) for _ in range(3)]
@@ -144,14 +144,14 @@ def test_what_fails_beside_the_trainer_is_raised_in_it():
 
 def test_ranks_take_as_many_groups_each_and_know_what_all_have_trained_on():
     """Three groups an update on two ranks; one rank's slow group holds up no other, and the curricula stay equal."""
-    order = [draw.seed for draw in supply_of(None).curriculum.draw(10)]
+    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
     exchange = Exchange(2)
     supplies = [supply_of(Held(order[0]), exchange.rank(i), blueprints=3) for i in (0, 1)]
     states: list[list] = [[], []]
 
     def run(rank: int) -> list[list[int]]:
         def sync(update: int) -> None:
-            states[rank].append(supplies[rank].curriculum.state())
+            states[rank].append(supplies[rank].curriculum.checkpoint_state())
             if update == 2:
                 supplies[rank].player.let.set()
 
@@ -160,20 +160,20 @@ def test_ranks_take_as_many_groups_each_and_know_what_all_have_trained_on():
     first, second = exchange.all(run)
     assert first == second and [len(batch) for batch in first] == [3] * 4
     assert order[0] not in first[0] + first[1] and order[0] in first[2] + first[3]
-    assert states[0] == states[1] and not supplies[0].curriculum.state()["unfinished"]
-    assert supplies[0].curriculum.state() == supplies[1].curriculum.state()
+    assert states[0] == states[1] and not supplies[0].curriculum.checkpoint_state()["unfinished"]
+    assert supplies[0].curriculum.checkpoint_state() == supplies[1].curriculum.checkpoint_state()
 
 
 def test_a_resumed_run_plays_again_what_was_not_trained_on():
-    order = [draw.seed for draw in supply_of(None).curriculum.draw(10)]
+    order = [draw.seed for draw in supply_of(None).curriculum.draw_groups(10)]
     before = supply_of(Held(order[0]))
     batches = updates(before, 3, range(2), 5)
     trained = next(batches) + next(batches)
-    state = json.loads(json.dumps(before.curriculum.state()))
+    state = json.loads(json.dumps(before.curriculum.checkpoint_state()))
     before.player.let.set()
     assert order[0] in [seed for _, _, seed in state["unfinished"]] and len(state["unfinished"]) == 4
     after = supply_of(Held())
-    after.curriculum.load(state)
+    after.curriculum.restore_state(state)
     rest = joined(updates(after, 3, range(2, 5), 5))
     assert sorted(trained + rest) == sorted(order)
     played = before.player.seeds | after.player.seeds
@@ -187,6 +187,6 @@ def test_a_replaced_group_is_as_young_as_its_replacement():
     queue = GroupQueue(1, 2)
     equal = Episodes(lambda seed, member: 1.0 if seed == 100 else float(member))
     supply, versions = supply_of(equal, refill=1), iter([0, 2])
-    draw = Draw(0, 100, (101,))
-    group = asyncio.run(supply.play_group(draw, lambda: queue.begin(0, next(versions))))
+    draw = GroupDraw(0, 100, (101,))
+    group = asyncio.run(supply.play_group(draw, lambda: queue.mark_begun(0, next(versions))))
     assert group.replaced == 1 and queue.begun == {0: 2} and group.results == ((100, False),) * 2 + ((101, False),) * 2

@@ -23,25 +23,25 @@ from homerl.play.faults import InfraError
 from homerl.play.reverify import reverify_file
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.train.credit.anchor import anchor_credit
-from homerl.train.credit.registry import has_variance
-from homerl.train.credit.step import scaled, step_credit
-from homerl.train.credit.trajectory import trajectory_credit
-from homerl.train.credit.values import state_credit
+from homerl.train.credit.anchor import compute_anchor_credit
+from homerl.train.credit.registry import has_return_variance
+from homerl.train.credit.step import compute_step_credit, scale_advantages
+from homerl.train.credit.trajectory import compute_trajectory_credit
+from homerl.train.credit.values import compute_state_credit
 from homerl.train.data.rollout import Rollout
 from homerl.train.data.supply import hash_seed
 from homerl.train.engines.transformers import InPlace
-from homerl.train.losses.registry import losses
+from homerl.train.losses.registry import list_losses
 from homerl.train.model import LoraSettings
 from homerl.train.recipe import RLVERecipe, RLVESettings
-from homerl.train.rows.rows import Scores
+from homerl.train.rows.rows import TargetScores
 from homerl.train.update import rlve
 from homerl.train.update.objective import RolloutObjective
 from homerl.train.update.rlve import RLVETrainer, train_rlve
-from homerl.train.update.tensors import SampledTokens, sampled_tokens
+from homerl.train.update.tensors import SampledTokens, collect_sampled_tokens
 from homerl.train.watch.phases import SHARES
 from homerl.train.watch.sentinel import SignalLost
-from homerl.worlds.registry import restored
+from homerl.worlds.registry import restore_situation
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -98,7 +98,7 @@ def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, SampledTokens, list
     class Watched(RLVETrainer):
         def _report(self, batch):
             super()._report(batch)
-            seen.append((self, self.objective.tokens, list(self.rollouts)))
+            seen.append((self, self.objective.tokens, list(self.batch_rollouts)))
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
     return seen
@@ -111,11 +111,11 @@ def metrics(out: Path) -> list[dict[str, Any]]:
 
 def anchored(group: list[Rollout]) -> list[list[float]]:
     states = [[step.decision for step in r.trajectory.steps] for r in group]
-    return anchor_credit([r.rewards for r in group], states)
+    return compute_anchor_credit([r.rewards_by_step for r in group], states)
 
 
 def valued(group: list[Rollout]) -> list[list[float]]:
-    return scaled(state_credit([rollout.credit_input for rollout in group]))
+    return scale_advantages(compute_state_credit([rollout.credit_input for rollout in group]))
 
 
 def of_rewards(rule: Callable) -> Callable:
@@ -123,13 +123,13 @@ def of_rewards(rule: Callable) -> Callable:
 
 
 def unless_flat(rule: Callable, group: list[Rollout]) -> list[list[float]]:
-    some = has_variance([rollout.credit_input for rollout in group])
-    return rule(group) if some else [[0.0] * len(r.rewards) for r in group]
+    some = has_return_variance([rollout.credit_input for rollout in group])
+    return rule(group) if some else [[0.0] * len(r.rewards_by_step) for r in group]
 
 
 MODES = {
-    "step": ({"credit": "step"}, of_rewards(step_credit)),
-    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(trajectory_credit)),
+    "step": ({"credit": "step"}, of_rewards(compute_step_credit)),
+    "trajectory": ({"credit": "trajectory", "temperature": 0.8, "loss": "grpo"}, of_rewards(compute_trajectory_credit)),
     "state": ({"credit": "step", "baseline": "state", "kl": 0.0, "entropy": 1e-4}, valued),
     "anchor": ({"credit": "anchor"}, anchored),
 }
@@ -169,7 +169,7 @@ def test_advantages_are_each_steps_credit_on_its_sampled_tokens(mode, recipe, up
         assert abs(lines[0]["kl"]) < 1e-8 < lines[1]["kl"]
     for update in (1, 2):
         assert f"{2 * settings.rlve.group} trajectories" in reverify_file(
-            settings.out / f"rollouts/update_{update:06d}.jsonl", restored
+            settings.out / f"rollouts/update_{update:06d}.jsonl", restore_situation
         )
     assert (settings.out / "model/model.safetensors").exists() and (settings.out / "model/tokenizer.json").exists()
 
@@ -205,7 +205,7 @@ def test_a_sample_that_was_cut_is_counted_or_masked(recipe, updates, monkeypatch
     assert len(tokens.advantages) == sum(counts)
     by_rollout, by_token = [1 / (len(counts) * max(1, n)) for n in counts], [1 / sum(counts)] * len(counts)
     constant = [1 / (len(counts) * settings.rlve.max_episode_tokens)] * len(counts)
-    for loss in losses():
+    for loss in list_losses():
         objective = RolloutObjective(tokens, settings.rlve.model_copy(update={"loss": loss}), 0, sum(counts))
         shares = {"grpo": by_rollout, "gspo": by_rollout, "dr_grpo": constant}.get(loss, by_token)
         expected = [share for share, n in zip(shares, counts, strict=True) for _ in range(n)]
@@ -252,13 +252,13 @@ def test_passes_change_nothing_in_what_is_learned(recipe, tmp_path):
 def test_rollouts_that_do_not_divide_over_processes_are_refused(recipe, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "8")
     with pytest.raises(ValueError, match=r"^rlve.blueprints_per_update: 3 blueprints x group 4 = 12 rollouts"):
-        rlve.training_arguments(recipe(blueprints_per_update=3))
+        rlve.make_rlve_arguments(recipe(blueprints_per_update=3))
 
 
 def test_a_process_that_sees_several_gpus_is_refused(recipe, monkeypatch):
     monkeypatch.setattr(rlve.TrainingArguments, "n_gpu", 2)
     with pytest.raises(ValueError, match="one process sees 2 GPUs"):
-        rlve.training_arguments(recipe())
+        rlve.make_rlve_arguments(recipe())
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
@@ -345,7 +345,7 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
     [line] = metrics(settings.out)
     assert line["sentinel/dropped_groups"] == 0.5
     assert line["fault/server"] == line["outcome/infra_error"] == len(failed) / 8
-    assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restored)
+    assert "8 trajectories" in reverify_file(settings.out / "rollouts/update_000001.jsonl", restore_situation)
 
 
 @pytest.mark.parametrize("of", ["recipe", "model"])
@@ -379,10 +379,10 @@ def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recip
 
 def test_a_sample_that_a_failing_world_never_answered_gets_no_credit():
     ledger = TokenLedger()
-    ledger.read([1, 2])
+    ledger.add_context([1, 2])
     for _ in range(2):
-        ledger.wrote(Sample((5, 9), (-1.0, -1.0)), 9)
-    assert sampled_tokens([(Rollout(SimpleNamespace(), ledger), [0.5])]).advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
+        ledger.add_sample(Sample((5, 9), (-1.0, -1.0)), 9)
+    assert collect_sampled_tokens([(Rollout(SimpleNamespace(), ledger), [0.5])]).advantages.tolist() == [0.5, 0.5, 0.0, 0.0]
 
 
 def test_thoughts_that_are_masked_are_no_targets_of_the_loss(recipe, updates, monkeypatch):
@@ -464,44 +464,44 @@ def test_rollouts_that_flow_are_never_older_than_the_bound_and_none_is_lost(reci
 
 def objective_of(tokens: SampledTokens, update: int, before: torch.Tensor | None = None, **rlve_settings: Any):
     settings = RLVESettings.model_validate({"kl": 0.0, "loss": "dapo", **rlve_settings})
-    return RolloutObjective(tokens, settings, update, sum(tokens.lengths), old_logps=before)
+    return RolloutObjective(tokens, settings, update, sum(tokens.rollout_lengths), old_logps=before)
 
 
 def of_versions(*versions: int) -> SampledTokens:
     ledger = TokenLedger()
-    ledger.read([1, 2])
+    ledger.add_context([1, 2])
     for version in versions:
-        ledger.wrote(Sample((5, 9), (-1.0, -1.5), version), 9)
-        ledger.read([7])
-    return sampled_tokens([(Rollout(SimpleNamespace(), ledger), [1.0] * len(versions))])
+        ledger.add_sample(Sample((5, 9), (-1.0, -1.5), version), 9)
+        ledger.add_context([7])
+    return collect_sampled_tokens([(Rollout(SimpleNamespace(), ledger), [1.0] * len(versions))])
 
 
 def test_ratios_weigh_the_advantages_and_are_cut():
     tokens, now = of_versions(0), torch.tensor([-0.5, -3.5], requires_grad=True)
     objective = objective_of(tokens, 1, async_rollouts=1, ratio_cap=1.2)
-    loss, sums = objective([0], Scores(now, torch.zeros(2), None))
+    loss, sums = objective([0], TargetScores(now, torch.zeros(2), None))
     weighed = [min(1.2, math.exp(0.5)), math.exp(-2.0)]
     assert loss.item() == pytest.approx(-sum(weighed) / 2)
     loss.backward()
     assert now.grad.tolist() == pytest.approx([-w / 2 for w in weighed])
-    assert objective.metrics(sums.tolist())["policy/ratio"] == pytest.approx(sum(weighed) / 2)
+    assert objective.objective_metrics(sums.tolist())["policy/ratio"] == pytest.approx(sum(weighed) / 2)
 
 
 def test_a_token_older_than_the_bound_has_no_advantage():
     objective = objective_of(of_versions(3, 5), 5, async_rollouts=1)
     now = torch.full((4,), -1.0, requires_grad=True)
-    loss, sums = objective([0], Scores(now, torch.zeros(4), None))
+    loss, sums = objective([0], TargetScores(now, torch.zeros(4), None))
     loss.backward()
     assert [bool(value) for value in now.grad] == [False, False, True, True]
-    figures = objective.metrics(sums.tolist())
+    figures = objective.objective_metrics(sums.tolist())
     assert figures["policy/too_old"] == 0.5 and figures["policy/staleness"] == 1.0
 
 
 def test_the_gap_to_the_sampler_is_not_what_further_iterations_learn():
     """They move the policy away from the rollouts by right, which is no fault of the sampler."""
     objective = objective_of(of_versions(0), 0, before=torch.tensor([-1.02, -1.5]), iterations=2)
-    _, sums = objective([0], Scores(torch.tensor([-0.5, -3.5], requires_grad=True), torch.zeros(2), None))
-    assert objective.metrics(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
+    _, sums = objective([0], TargetScores(torch.tensor([-0.5, -3.5], requires_grad=True), torch.zeros(2), None))
+    assert objective.objective_metrics(sums.tolist())["sentinel/logp_gap"] == pytest.approx(0.01)
 
 
 def test_engines_that_share_the_gpu_cannot_be_ahead(recipe):

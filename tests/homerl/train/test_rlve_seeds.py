@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.app.runs.flywheel import stages
+from homerl.app.runs.flywheel import flywheel_stages
 from homerl.app.runs.recipe import load_recipe
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,7 +26,9 @@ def test_another_seed_draws_other_rollouts_and_tasks_and_plays_the_same_suites(r
     run = tmp_path / "run"
     recipe = load_recipe(ROOT / "recipes/smoke.yaml", ["--out", str(run)])
     made = [rlve_seeds.with_seed(recipe, run, "rlve", seed) for seed in (1, 2)]
-    trained, played = zip(*([stage for stage, _ in stages(one) if Path(stage["out"]).name == "rlve"] for one in made))
+    trained, played = zip(
+        *([stage for stage, _ in flywheel_stages(one) if Path(stage["out"]).name == "rlve"] for one in made)
+    )
     assert [stage["seed"] for stage in trained] == [1, 2]
     seeds = [
         range(one["first_seed"], one["first_seed"] + one["count"]) for one in (stage["blueprints"] for stage in trained)

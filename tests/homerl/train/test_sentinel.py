@@ -6,7 +6,7 @@ import math
 import pytest
 
 from homerl.train.recipe import SentinelSettings
-from homerl.train.watch.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_not_finite
+from homerl.train.watch.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_infinite_loss
 
 HEALTHY = {
     "sentinel/zero_advantage": 0.4,
@@ -23,16 +23,16 @@ CAUSES = {
 
 
 def signal(advantages, lengths, returns, counts=None, group=2) -> dict[str, float]:
-    return UpdateSignal(advantages, lengths, returns, counts or [True] * len(returns), group).metrics()
+    return UpdateSignal(advantages, lengths, returns, counts or [True] * len(returns), group).signal_metrics()
 
 
 def test_a_resumed_run_counts_on():
     whole, resumed = (Sentinel(SentinelSettings(patience=2)) for _ in range(2))
     whole.update_metrics = CAUSES["entropy collapsed"]
-    whole.watch({"sentinel/zero_advantage": 0.4})
-    resumed.load(json.loads(json.dumps(whole.state())))
+    whole.check_update({"sentinel/zero_advantage": 0.4})
+    resumed.restore_state(json.loads(json.dumps(whole.checkpoint_state())))
     with pytest.raises(SignalLost, match="entropy collapsed"):
-        resumed.watch({"sentinel/zero_advantage": 0.4})
+        resumed.check_update({"sentinel/zero_advantage": 0.4})
 
 
 def test_figures_by_hand():
@@ -78,39 +78,39 @@ def test_an_update_without_any_rollout_that_counts():
 def test_every_cause_is_named_once_it_has_held_for_long_enough(cause):
     sentinel = Sentinel(SentinelSettings(patience=3))
     for _ in range(2):
-        sentinel.watch(HEALTHY | CAUSES[cause])
+        sentinel.check_update(HEALTHY | CAUSES[cause])
     with pytest.raises(SignalLost, match=f"^{cause}.*held for 3 updates"):
-        sentinel.watch(HEALTHY | CAUSES[cause])
+        sentinel.check_update(HEALTHY | CAUSES[cause])
 
 
 @pytest.mark.parametrize("cause", CAUSES)
 def test_one_good_update_starts_the_count_again(cause):
     sentinel = Sentinel(SentinelSettings(patience=2))
     for metrics in (CAUSES[cause], {}) * 5:
-        sentinel.watch(HEALTHY | metrics)
+        sentinel.check_update(HEALTHY | metrics)
 
 
 def test_causes_are_counted_apart():
     sentinel = Sentinel(SentinelSettings(patience=2))
     for cause in CAUSES:
-        sentinel.watch(HEALTHY | CAUSES[cause])
+        sentinel.check_update(HEALTHY | CAUSES[cause])
 
 
 def test_groups_of_a_policy_that_is_certain_are_alike_for_that_cause():
     sentinel = Sentinel(SentinelSettings(patience=2))
-    sentinel.watch(CAUSES["no advantage"])  # entropy is known one update later
+    sentinel.check_update(CAUSES["no advantage"])  # entropy is known one update later
     sentinel.update_metrics = CAUSES["entropy collapsed"]
-    sentinel.watch(CAUSES["no advantage"])
+    sentinel.check_update(CAUSES["no advantage"])
     with pytest.raises(SignalLost, match="^entropy collapsed"):
-        sentinel.watch(CAUSES["no advantage"])
+        sentinel.check_update(CAUSES["no advantage"])
 
 
 def test_the_first_update_knows_no_loss_yet():
-    Sentinel(SentinelSettings(patience=1)).watch({"sentinel/zero_advantage": 0.0})
+    Sentinel(SentinelSettings(patience=1)).check_update({"sentinel/zero_advantage": 0.0})
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
 def test_a_loss_that_is_not_finite_stops_the_run_at_once(loss):
-    refuse_not_finite(0.3)
+    refuse_infinite_loss(0.3)
     with pytest.raises(SignalLost, match="loss is not finite"):
-        refuse_not_finite(loss)
+        refuse_infinite_loss(loss)

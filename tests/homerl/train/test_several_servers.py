@@ -15,10 +15,10 @@ from homerl.envs.core.documents import InputError
 from homerl.host.processes.ports import free_port
 from homerl.models.endpoint.serve import is_reachable
 from homerl.models.policy.policy import Sample
-from homerl.train.engines.several import Servers
+from homerl.train.engines.several import ServerPool
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.phases import Phases
-from homerl.train.watch.watchdog import Stalled
+from homerl.train.watch.phases import PhaseTimer
+from homerl.train.watch.watchdog import RunStalled
 
 STAND_IN = ROOT / "tests/helpers/stand_in_vllm.py"
 
@@ -37,13 +37,13 @@ class Answers(ScriptedServer):
     def sync(self, version):
         if self.leaves:
             self.leaves = self.goes()
-            raise Stalled("takes no weights")
+            raise RunStalled("takes no weights")
         self.version = version
 
     async def sample(self, prompt):
         await asyncio.sleep(0)
         if not self.up:
-            raise Stalled("no answer")
+            raise RunStalled("no answer")
         self.asked.append(prompt)
         return Sample((1,), (0.0,), self.version)
 
@@ -62,8 +62,8 @@ class Answers(ScriptedServer):
 def two(tmp_path):
     """Two servers, and what asks them."""
     servers = [Answers(), Answers()]
-    engine = Servers(servers)
-    engine.attach(SimpleNamespace(accelerator=SimpleNamespace(is_main_process=True, process_index=0)), Phases(tmp_path))
+    engine = ServerPool(servers)
+    engine.attach(SimpleNamespace(accelerator=SimpleNamespace(is_main_process=True, process_index=0)), PhaseTimer(tmp_path))
     engine.sync(0)
     yield engine, *servers
     for server in servers:
@@ -71,7 +71,7 @@ def two(tmp_path):
             server.goes()
 
 
-def played(engine: Servers, episodes: str, then=lambda: None) -> list[int]:
+def played(engine: ServerPool, episodes: str, then=lambda: None) -> list[int]:
     """Play episodes of two samples each, and do something between the two; the versions of the second samples."""
 
     async def one(name: str, half: asyncio.Barrier) -> int:
@@ -149,15 +149,15 @@ def test_a_server_that_rollouts_ahead_lose_during_a_sync_is_not_forgotten(two, m
 def test_a_run_whose_servers_all_take_no_weights_ends(two):
     engine, first, second = two
     first.leaves = second.leaves = True
-    with pytest.raises(Stalled, match="none of the policy servers answers"):
+    with pytest.raises(RunStalled, match="none of the policy servers answers"):
         engine.sync(1)
 
 
 def test_a_run_without_any_server_ends(two):
     engine, *servers = two
-    with pytest.raises(Stalled):
+    with pytest.raises(RunStalled):
         played(engine, "ab", lambda: [server.goes() for server in servers])
-    with pytest.raises(Stalled, match="none of the policy servers answers"):
+    with pytest.raises(RunStalled, match="none of the policy servers answers"):
         engine.sync(1)
 
 

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
 from homerl.play.messages import IM_END
-from homerl.play.trajectory import unlearnt_in, write_rows
-from homerl.synth.make import Maker
+from homerl.play.trajectory import find_unlearnt_messages, write_rows
+from homerl.synth.make import BlueprintSynthesiser
 from homerl.synth.mcts import SearchConfig
 from homerl.synth.recipe import SynthesisConfig
-from homerl.train.data.dialogues import learnt_labels, load_dialogues, processes_for, tokenized
-from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, balanced, homes_of
-from homerl.train.memory import estimate
+from homerl.train.data.dialogues import count_map_processes, label_learnt_tokens, load_dialogues, tokenize_dialogues
+from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, balance_over_ranks, number_homes
+from homerl.train.memory import estimate_training_memory
 from homerl.train.recipe import SFTRecipe
 from homerl.train.rows.rows import IGNORE_INDEX
 from homerl.train.tiny import TinyConfig, make_tokenizer
 from homerl.train.update import sft
-from homerl.train.update.sft import token_sequence, train_sft
+from homerl.train.update.sft import make_token_sequence, train_sft
 from homerl.train.watch.sentinel import SignalLost
 from homerl.worlds.contract import ExpertConfig
 
@@ -101,7 +101,7 @@ def test_the_loss_falls_on_assistant_tokens_alone(recipe, rows, trainers):
     texts = sorted(spoken(row, tokenizer) for row in rows)
     learned = []
     for dialogue in trainer.train_dataset:
-        whole, sequence = np.array(dialogue["input_ids"]), token_sequence(dialogue)
+        whole, sequence = np.array(dialogue["input_ids"]), make_token_sequence(dialogue)
         assert list(sequence.ids) == whole[: len(sequence.ids)].tolist()
         assert all(label == IGNORE_INDEX for label in dialogue["labels"][len(sequence.ids) :])
         learned.append(tokenizer.decode(whole[sequence.targets]))
@@ -116,8 +116,8 @@ def test_several_processes_tokenize_as_one_does(dialogues, rows, tokenizer, monk
     def made(few: int) -> list[dict[str, Any]]:
         monkeypatch.setattr("homerl.train.data.dialogues.FEW", few)
         monkeypatch.setattr("os.cpu_count", lambda: 3)
-        assert processes_for(rows) == (3 if few == 1 else None)
-        return list(tokenized(load_dialogues(str(dialogues)), tokenizer, "assistant", str(dialogues)))
+        assert count_map_processes(rows) == (3 if few == 1 else None)
+        return list(tokenize_dialogues(load_dialogues(str(dialogues)), tokenizer, "assistant", str(dialogues)))
 
     alone, several = made(1000), made(1)
     assert alone == several and len(alone) > 3
@@ -132,7 +132,7 @@ def test_a_dialogue_that_the_chat_template_cannot_write_is_named_by_its_line(row
     refused = "{% for m in messages %}{% if m.content == 'never' %}{{ raise_exception('no such role') }}{% endif %}"
     refusing.chat_template = refused + "{% endfor %}" + tokenizer.chat_template
     with pytest.raises(InputError) as caught:
-        tokenized(told, refusing, "assistant", str(spoilt))
+        tokenize_dialogues(told, refusing, "assistant", str(spoilt))
     assert caught.value.where == f"{spoilt}:2" and "no such role" in caught.value.what
 
 
@@ -150,7 +150,7 @@ def test_what_was_said_before_the_dialogue_is_not_learnt(recipe, rows, trainers,
     train_sft(recipe(data=data, in_order=True, loss_on=loss_on))
     [trainer] = trainers
     for row, dialogue in zip([*told, *rows[8:]], trainer.train_dataset, strict=True):
-        sequence = token_sequence(dialogue)
+        sequence = make_token_sequence(dialogue)
         learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
         assert "Certainly" not in learnt and learnt.endswith(IM_END)
         assert ("turn on the lamp" in learnt) == (loss_on == "all" and row in told)
@@ -165,7 +165,7 @@ def test_a_refused_message_is_not_learnt_but_what_put_it_right(recipe, task, tra
         recipe=task, expert=ExpertConfig(mistakes=0.4), search=SearchConfig(recoveries=1.0), per_blueprint=1
     )
     made = asyncio.run(rows_of(config, 12))
-    kept = [(row, unlearnt_in(row)) for row in made]
+    kept = [(row, find_unlearnt_messages(row)) for row in made]
     assert len(made) > 8 and sum(map(bool, (unlearnt for _, unlearnt in kept))) > len(made) / 4
     write_rows(tmp_path / "trajectories.jsonl", made)
     train_sft(recipe(data=tmp_path, in_order=True, loss_on=loss_on))
@@ -173,7 +173,7 @@ def test_a_refused_message_is_not_learnt_but_what_put_it_right(recipe, task, tra
     for (row, unlearnt), dialogue in zip(kept, trainer.train_dataset, strict=True):
         said = [message for message in row["messages"] if message["role"] == "assistant"]
         right = [message for number, message in enumerate(said) if number not in unlearnt]
-        sequence = token_sequence(dialogue)
+        sequence = make_token_sequence(dialogue)
         learnt = trainer.processing_class.decode(np.array(dialogue["input_ids"])[sequence.targets])
         if loss_on == "assistant":
             assert learnt == spoken({"messages": right}, trainer.processing_class)
@@ -181,12 +181,14 @@ def test_a_refused_message_is_not_learnt_but_what_put_it_right(recipe, task, tra
             assert learnt.count("<tool_call>") == len([message for message in right if message["tool_calls"]])
             assert ("refused" in learnt) == any("refused" in m["content"] for m in row["messages"] if m["role"] == "tool")
         silent = [{**m, "content": "ok"} if m["role"] == "tool" else m for m in row["messages"]]
-        assert unlearnt_in({**row, "messages": silent}) == []
+        assert find_unlearnt_messages({**row, "messages": silent}) == []
 
 
 async def rows_of(config, blueprints):
     """The rows of a synthesis of the first blueprints."""
-    return [row for index in range(blueprints) for row in (await Maker(config).one(index)).rows]
+    return [
+        row for index in range(blueprints) for row in (await BlueprintSynthesiser(config).synthesise_blueprint(index)).rows
+    ]
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.data())
@@ -200,7 +202,7 @@ def test_labels_fall_on_all_messages_but_those_that_are_not_to_be_learnt(sizes, 
     last = max(set(range(len(sizes))) - set(unlearnt))
 
     def learnt(loss_on):
-        labels = np.array(learnt_labels(ids, said, unlearnt, loss_on))
+        labels = np.array(label_learnt_tokens(ids, said, unlearnt, loss_on))
         assert set(labels - ids) <= {0} | set(IGNORE_INDEX - ids)
         return (labels != IGNORE_INDEX).tolist()
 
@@ -287,13 +289,13 @@ def test_epochs_differ_and_one_that_is_resumed_is_the_same():
 
 def test_processes_get_as_many_dialogues_with_about_as_many_tokens():
     lengths = [(i * 37) % 100 + 1 for i in range(64)]
-    batches = np.array(lengths)[np.array(balanced([[i] for i in range(64)], lengths, 8))]
+    batches = np.array(lengths)[np.array(balance_over_ranks([[i] for i in range(64)], lengths, 8))]
     assert np.ptp(batches.sum(1)) < 0.05 * batches.sum(1).mean()
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=80), st.integers(1, 3), st.integers(1, 4), st.integers(0, 2))
 def test_dialogues_of_a_home_are_learnt_together_by_one_process(homes, processes, together, epoch):
-    updates = list(RankBatches([1] * len(homes), 4 * together, processes, 1, False, homes, together).of_epoch(epoch))
+    updates = list(RankBatches([1] * len(homes), 4 * together, processes, 1, False, homes, together).epoch_batches(epoch))
     assert sorted(itertools.chain(*itertools.chain(*updates))) == list(range(len(homes)))
     batches = itertools.chain(*updates)
     parts = [home for batch in batches for home, _ in itertools.groupby(batch, homes.__getitem__)]
@@ -304,7 +306,7 @@ def test_dialogues_of_a_home_are_learnt_together_by_one_process(homes, processes
 def test_prompts_of_a_home_are_told_from_those_of_others_whatever_follows_them():
     homes = ["You run a home.\n" + "".join(f"- {name} lamp {i}\n" for i in range(20)) for name in ("blue", "red")]
     prompts = [f"{home}It is {hour} o'clock." for hour in range(3) for home in homes]
-    first, second, *_ = found = homes_of(prompts)
+    first, second, *_ = found = number_homes(prompts)
     assert first != second and found == [first, second] * 3
 
 
@@ -346,7 +348,7 @@ def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
 )
 def test_the_disk_of_a_run_is_estimated(recipe, tiny, dtype, lora):
     own = recipe(model={"name": str(tiny), "dtype": dtype, "lora": lora}, max_steps=3, save_steps=1, keep_checkpoints=2)
-    expected = estimate(own).disk
+    expected = estimate_training_memory(own).disk
     train_sft(own)
     written = sum(path.stat().st_size for path in own.out.rglob("*.safetensors"))
     written += sum(path.stat().st_size for path in own.out.rglob("optimizer.pt"))

@@ -11,7 +11,7 @@ import torch
 from launches import LAUNCHERS, ROOT
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-from homerl.train.devices.shards import empty_model, model_copy
+from homerl.train.devices.shards import copy_model, make_empty_model
 
 HELPER = ROOT / "tests/helpers/sharded_memory.py"
 NO_DEEPSPEED = pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="deepspeed is not installed")
@@ -54,15 +54,15 @@ def test_an_empty_model_lacks_weights_alone(family, dtype, tied, tmp_path):
     """Its buffers, such as the frequencies of positions, are those of a loaded model to the bit."""
     folder = stored(family, tmp_path / family, dtype, tie_word_embeddings=tied, **TINY)
     options = {"dtype": getattr(torch, dtype), "attn_implementation": "sdpa"}
-    loaded, empty = AutoModelForCausalLM.from_pretrained(folder, **options), empty_model(folder, **options)
-    for one in (empty, model_copy(empty, empty=True)):
+    loaded, empty = AutoModelForCausalLM.from_pretrained(folder, **options), make_empty_model(folder, **options)
+    for one in (empty, copy_model(empty, empty=True)):
         shapes, wanted = ([(n, w.shape, w.dtype, w.requires_grad) for n, w in m.named_parameters()] for m in (one, loaded))
         assert shapes == wanted and (one.lm_head.weight is one.get_input_embeddings().weight) == tied
         assert dict(one.named_buffers()).keys() == dict(loaded.named_buffers()).keys()
         assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in zip(one.buffers(), loaded.buffers(), strict=True))
         assert one.generation_config.to_dict() == loaded.generation_config.to_dict()
         assert one.name_or_path == loaded.name_or_path and one.config.to_dict() == loaded.config.to_dict()
-    copied = model_copy(loaded, empty=False)
+    copied = copy_model(loaded, empty=False)
     assert all(torch.equal(a, b) and a is not b for a, b in zip(copied.parameters(), loaded.parameters(), strict=True))
 
 

@@ -17,9 +17,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from homerl.app.runs.checks import preflight
 from homerl.envs.core.documents import InputError
-from homerl.report.cards.export import export
+from homerl.report.cards.export import export_model
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.refusals import in_shards, parallel_mode, refuse_untrainable
+from homerl.train.refusals import has_sharded_weights, parallel_mode, refuse_untrainable
 
 SIZES = {"hidden_size": 64, "layers": 2, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 128}
 OPTIM = {"learning_rate": 1e-3, "warmup": 0.1, "log_steps": 1, "tokens_per_step": 400}  # several passes, unlike on each rank
@@ -93,7 +93,7 @@ def logits(folder: Path) -> torch.Tensor:
 
 def exports_what_was_trained(out: Path) -> None:
     """The trainer's own answer, from its shards, against that of the export."""
-    exported = export(out, str(out / "exported"))
+    exported = export_model(out, str(out / "exported"))
     trained = torch.load(out / "logits.pt")
     assert (logits(exported) - trained).abs().max() < 1e-5
     assert (torch.load(out / "shards.pt") < 0.6) and trained.std() > 0
@@ -220,7 +220,7 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
     for name, value in outside.items():
         monkeypatch.setenv(f"ACCELERATE_{name}", value)
     recipe = made(SHARDED)
-    assert parallel_mode(recipe) == how and in_shards(recipe) == (stage == 3)
+    assert parallel_mode(recipe) == how and has_sharded_weights(recipe) == (stage == 3)
     missing = importlib.util.find_spec("deepspeed") is None
     assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
     own.unlink()

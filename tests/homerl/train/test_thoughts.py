@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from chat_families import family_tokenizer
 
-from homerl.envs.homeenv.tasks.author import make_blueprint
-from homerl.models.policy.policy import REFUSED, Sample, thought_tokens
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.models.policy.policy import REFUSED, Sample, locate_thought_tokens
 from homerl.play.episode import EpisodeLimits
 from homerl.play.messages import THOUGHT
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import to_row
+from homerl.play.trajectory import trajectory_to_row
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import Player, Rollout
-from homerl.train.data.supply import episode_metrics, rollout_summary
-from homerl.train.update.tensors import sampled_tokens
-from homerl.train.watch.transcripts import transcript
+from homerl.train.data.rollout import Rollout, RolloutPlayer
+from homerl.train.data.supply import episode_metrics, summarise_rollout
+from homerl.train.update.tensors import collect_sampled_tokens
+from homerl.train.watch.transcripts import format_transcript
 
 SAID = "<think>\nIs 灯 the lamp? Maybe é.\n</think>\n\n"
 CALL = '<tool_call>\n{"name": "pyexec", "arguments": {"code": "x = 1"}}\n</tool_call>'
@@ -40,8 +40,12 @@ class Thinks:
 def rollout(tokenizer, task):
     def play(how: Any, *texts: str, toolset: str = "homeflow") -> Rollout:
         limits = EpisodeLimits(turns=2, steps=6, steps_per_turn=3)
-        player = Player(Thinks(tokenizer, *texts), tokenizer, ScriptedUser, limits, RewardWeights(), 2048, thoughts=how)
-        (found,) = player.play([make_blueprint(task.model_copy(update={"toolset": toolset}), "train", 3)], [0])
+        player = RolloutPlayer(
+            Thinks(tokenizer, *texts), tokenizer, ScriptedUser, limits, RewardWeights(), 2048, thoughts=how
+        )
+        (found,) = player.play_blueprints(
+            [make_home_blueprint(task.model_copy(update={"toolset": toolset}), "train", 3)], [0]
+        )
         return found
 
     return play
@@ -63,10 +67,10 @@ def test_thoughts_that_are_kept_are_trained_on(tokenizer, rollout):
 def test_thoughts_that_are_masked_stay_in_the_context_without_a_loss(tokenizer, rollout):
     kept, found = rollout("kept", CALL, "Done?"), rollout("masked", CALL, "Done?")
     assert found.ledger.ids == kept.ledger.ids and found.ledger.logprobs == kept.ledger.logprobs
-    assert to_row(found.trajectory) == to_row(kept.trajectory)
+    assert trajectory_to_row(found.trajectory) == trajectory_to_row(kept.trajectory)
     steps = len(found.trajectory.steps)
     assert text_of(tokenizer, found, 0) == steps * SAID.strip()
-    tokens = sampled_tokens([(found, [float(step) for step in range(1, steps + 1)])])
+    tokens = collect_sampled_tokens([(found, [float(step) for step in range(1, steps + 1)])])
     learnt = [sum(found.ledger.mask[start:end]) for start, end in found.ledger.spans]
     own = np.repeat(np.arange(1.0, steps + 1), learnt)
     assert np.array_equal(tokens.advantages, own), "every target has the credit of its own step"
@@ -94,8 +98,8 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
     found = rollout(how, CALL, BROKEN, "Done?")
     messages = [message for message in found.trajectory.messages if message["role"] == "assistant"]
     assert all("Maybe" in message[THOUGHT] and "Maybe" not in message["content"] for message in messages)
-    assert "Maybe" not in transcript(found.trajectory)
-    row = rollout_summary(found, 0)
+    assert "Maybe" not in format_transcript(found.trajectory)
+    row = summarise_rollout(found, 0)
     share = episode_metrics([row])["policy/thoughts"]
     assert 0 < found.ledger.thoughts < sum(found.lengths) and share == found.ledger.thoughts / sum(found.lengths)
     assert "policy/thoughts" not in episode_metrics([row | {"thoughts": 0}])
@@ -118,13 +122,13 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
 def test_the_tokens_of_thoughts_are_those_of_their_text(tokenizer, name, text, thoughts):
     tokenizer = family_tokenizer(name, [*text]) if name else tokenizer
     ids = tokenizer.encode(text, add_special_tokens=False)
-    places = thought_tokens(tokenizer, ids, text)
+    places = locate_thought_tokens(tokenizer, ids, text)
     assert "".join(tokenizer.decode(ids[place.start : place.stop]) for place in places) == thoughts
 
 
 def test_a_thought_that_is_cut_within_a_character_ends_with_the_message(tokenizer):
     ids = tokenizer.encode("<think>灯", add_special_tokens=False)[:-1]
-    (place,) = thought_tokens(tokenizer, ids, tokenizer.decode(ids))
+    (place,) = locate_thought_tokens(tokenizer, ids, tokenizer.decode(ids))
     assert (place.start, place.stop) == (0, len(ids))
 
 
@@ -139,6 +143,6 @@ def test_many_thoughts_are_placed_in_time_that_grows_with_the_text(tokenizer, na
         return decode(some, **options)
 
     monkeypatch.setattr(tokenizer, "decode", counting)
-    places = thought_tokens(tokenizer, ids, text)
+    places = locate_thought_tokens(tokenizer, ids, text)
     assert [decode(ids[one.start : one.stop]).strip() for one in places] == re.findall("<think>.*?</think>", text)
     assert len(places) == 100 and read[0] < 100 * 20 * 3 * 64, "and not twenty times the text for each thought"

@@ -26,11 +26,11 @@ from transformers import AutoModelForCausalLM
 from homerl.host.processes.ports import free_port
 from homerl.models.endpoint.serve import is_reachable
 from homerl.models.policy.policy import Sample
-from homerl.report.cards.export import export
+from homerl.report.cards.export import export_model
 from homerl.train.engines import synced
-from homerl.train.engines.server import Server, freezes_requests
+from homerl.train.engines.server import ServerEngine, can_freeze_requests
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.phases import Phases
+from homerl.train.watch.phases import PhaseTimer
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"
@@ -175,7 +175,7 @@ def test_a_server_takes_weights_while_its_requests_wait(server, tmp_path):
     """Three updates ahead, so that requests may run at a sync. An update at which nothing was asked has no share."""
     recipe, served = server
     with served():
-        assert freezes_requests(recipe["rlve"]["engine"]["url"])
+        assert can_freeze_requests(recipe["rlve"]["engine"]["url"])
         train(*ONE, written(changed(recipe, async_rollouts=3, updates=10, max_tokens=200), tmp_path))
     found = figures(tmp_path / "run")
     assert len(found) == 10 and all(row["policy/too_old"] == 0 and row["policy/staleness"] <= 3 for row in found)
@@ -195,8 +195,8 @@ def test_frozen_requests_go_on_where_they_were(server, model, tokenizer, tmp_pat
     monkeypatch.setattr(synced, "generation", lambda trainer, **options: sends)
     prompts, across = [[5, 6, 7 + i] for i in range(8)], 0
     with served():
-        engine = Server(tokenizer, 400, 1.0, EngineSettings.model_validate(recipe["rlve"]["engine"]))
-        engine.attach(SimpleNamespace(accelerator=accelerator), Phases(tmp_path))
+        engine = ServerEngine(tokenizer, 400, 1.0, EngineSettings.model_validate(recipe["rlve"]["engine"]))
+        engine.attach(SimpleNamespace(accelerator=accelerator), PhaseTimer(tmp_path))
 
         async def sample() -> list[Sample]:
             nonlocal across
@@ -275,7 +275,7 @@ def small_user(model: str) -> dict[str, Any]:
 
 
 def exports(out: Path) -> None:
-    model = AutoModelForCausalLM.from_pretrained(export(out, str(out / "exported")), dtype="auto")
+    model = AutoModelForCausalLM.from_pretrained(export_model(out, str(out / "exported")), dtype="auto")
     assert model.dtype == torch.bfloat16, "as its recipe says"
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from launches import LAUNCHERS, written
 
-from homerl.host.processes.exit_codes import TOLD, reported_code
-from homerl.train.watch.phases import SHARES, Phases
+from homerl.host.processes.exit_codes import TOLD, read_exit_code
+from homerl.train.watch.phases import SHARES, PhaseTimer
 from homerl.train.watch.waiting import EpisodeTimer, WaitTimes
 from homerl.train.watch.watchdog import Watchdog
 
@@ -32,19 +32,19 @@ def clock() -> Clock:
 
 
 def test_every_second_is_in_one_share(tmp_path, clock):
-    phases = Phases(tmp_path, clock=clock)
+    phases = PhaseTimer(tmp_path, clock=clock)
     clock.now += 2  # vLLM begins
-    with phases.phase("rollout"):
+    with phases.enter_phase("rollout"):
         clock.now += 4
-        with phases.phase("collective", "idle", waits=True):
+        with phases.enter_phase("collective", "idle", waits=True):
             clock.now += 1
-        with phases.phase("sync"):
+        with phases.enter_phase("sync"):
             clock.now += 1
-    phases.move("rollout", "user", 1.0)
-    phases.move("rollout", "world", 99.0)
-    phases.training(0)
+    phases.move_seconds("rollout", "user", 1.0)
+    phases.move_seconds("rollout", "world", 99.0)
+    phases.begin_training(0)
     clock.now += 2  # the trainer's own
-    found = phases.take()
+    found = phases.take_time_shares()
     assert found.pop("time/seconds") == 10 and found == {
         "time/rollout": 0.0,
         "time/user": 0.1,
@@ -56,102 +56,102 @@ def test_every_second_is_in_one_share(tmp_path, clock):
         "time/start": 0.2,
     }
     assert {name.removeprefix("time/") for name in found} == set(SHARES)
-    assert phases.take()["time/seconds"] == 0
+    assert phases.take_time_shares()["time/seconds"] == 0
 
 
 def test_a_phase_that_fails_is_over(tmp_path, clock):
-    phases = Phases(tmp_path, clock=clock)
-    with pytest.raises(KeyError), phases.phase("sync"):
+    phases = PhaseTimer(tmp_path, clock=clock)
+    with pytest.raises(KeyError), phases.enter_phase("sync"):
         raise KeyError
     assert [doing.phase for doing, _ in phases.stack] == ["start"]
 
 
 def test_waiting_counts_the_policy_before_users(clock):
     waiting = WaitTimes(clock)
-    with waiting.on("user"):
+    with waiting.measure_wait("user"):
         clock.now += 1
-        with waiting.on("policy"), waiting.on("policy"):
+        with waiting.measure_wait("policy"), waiting.measure_wait("policy"):
             clock.now += 2
             assert str(waiting) == "2 of its episodes wait for the policy, 1 of its episodes wait for the user"
         clock.now += 4
     clock.now += 8
-    assert waiting.take() == {"policy": 2.0, "user": 5.0, "world": 0.0, "reward": 0.0}
-    assert waiting.take() == {"policy": 0.0, "user": 0.0, "world": 0.0, "reward": 0.0}
+    assert waiting.take_wait_seconds() == {"policy": 2.0, "user": 5.0, "world": 0.0, "reward": 0.0}
+    assert waiting.take_wait_seconds() == {"policy": 0.0, "user": 0.0, "world": 0.0, "reward": 0.0}
     assert str(waiting) == "no episode waits for anybody"
 
 
 def test_what_an_episode_does_between_waits_is_our_own_work(clock):
     waiting = WaitTimes(clock)
     first, second = EpisodeTimer(waiting), EpisodeTimer(waiting)
-    with first.on("user"):
+    with first.measure_wait("user"):
         clock.now += 3
     clock.now += 1
-    with first.on("policy"):
+    with first.measure_wait("policy"):
         clock.now += 5
     clock.now += 2
-    first.worked()
-    assert waiting.take() == {"policy": 5.0, "user": 3.0, "world": 3.0, "reward": 0.0}
-    with second.on("user"):
+    first.count_own_work()
+    assert waiting.take_wait_seconds() == {"policy": 5.0, "user": 3.0, "world": 3.0, "reward": 0.0}
+    with second.measure_wait("user"):
         pass
     assert waiting.own == 11.0, "who never yields, works"
 
 
 def test_a_rank_that_waits_says_for_whom(tmp_path, clock):
-    first, second, third = (Phases(tmp_path, rank, clock) for rank in range(3))
+    first, second, third = (PhaseTimer(tmp_path, rank, clock) for rank in range(3))
     for phases in (first, second, third):
         phases.update = 7
     third.detail = lambda: "2 of its episodes wait for the user"
     dogs = [Watchdog(phases, {"collective": 30, "rollout": 60}) for phases in (first, second, third)]
-    with third.phase("rollout"):
+    with third.enter_phase("rollout"):
         clock.now += 20
-        with first.phase("collective", waits=True), second.phase("collective", waits=True):
+        with first.enter_phase("collective", waits=True), second.enter_phase("collective", waits=True):
             clock.now += 30
-            assert [dog.complaint() for dog in dogs] == [None] * 3
+            assert [dog.deadline_report() for dog in dogs] == [None] * 3
             clock.now += 1
-            assert dogs[0].complaint() == (
+            assert dogs[0].deadline_report() == (
                 "rank 0 has been in `collective` of update 7 for 31 s (allowed: 30 s); it waits for rank 2, which has "
                 "been in `rollout` of update 7 for 51 s"
             )
             clock.now += 10
-            said = dogs[2].complaint()
+            said = dogs[2].deadline_report()
             assert said.startswith("rank 2 has been in `rollout` of update 7 for 61 s (allowed: 60 s); 2 of its episodes")
-    assert [dog.complaint() for dog in dogs] == [None] * 3
+    assert [dog.deadline_report() for dog in dogs] == [None] * 3
 
 
 def test_a_rank_of_an_earlier_start_with_more_of_them_is_not_named(tmp_path, clock):
-    Phases(tmp_path, 2, clock)
-    waiting, other = (Phases(tmp_path, rank, clock, ranks=2) for rank in range(2))
-    with waiting.phase("collective", waits=True), other.phase("rollout"):
+    PhaseTimer(tmp_path, 2, clock)
+    waiting, other = (PhaseTimer(tmp_path, rank, clock, ranks=2) for rank in range(2))
+    with waiting.enter_phase("collective", waits=True), other.enter_phase("rollout"):
         clock.now += 31
-        said = Watchdog(waiting, {"collective": 30}).complaint()
+        said = Watchdog(waiting, {"collective": 30}).deadline_report()
     assert "it waits for rank 1" in said and "rank 2" not in said
 
 
 def test_what_is_done_inside_a_phase_does_not_count_against_it(tmp_path, clock):
-    phases = Phases(tmp_path, clock=clock)
+    phases = PhaseTimer(tmp_path, clock=clock)
     dog = Watchdog(phases, {"rollout": 60, "collective": 60})
-    with phases.phase("rollout"):
+    with phases.enter_phase("rollout"):
         clock.now += 50
-        with phases.phase("collective", waits=True):
+        with phases.enter_phase("collective", waits=True):
             clock.now += 50
         clock.now += 50
-        assert dog.complaint() is None
+        assert dog.deadline_report() is None
         clock.now += 11
-        assert "`rollout` of update 0 for 61 s" in dog.complaint()
+        assert "`rollout` of update 0 for 61 s" in dog.deadline_report()
 
 
 def test_phases_without_a_deadline_take_as_long_as_they_like(tmp_path, clock):
-    phases = Phases(tmp_path, clock=clock)
+    phases = PhaseTimer(tmp_path, clock=clock)
     clock.now += 1e6
-    assert Watchdog(phases, {"sync": 1}).complaint() is None
+    assert Watchdog(phases, {"sync": 1}).deadline_report() is None
 
 
 def test_a_rank_that_is_written_half_is_passed_over(tmp_path, clock):
-    phases = Phases(tmp_path, clock=clock)
+    phases = PhaseTimer(tmp_path, clock=clock)
     (tmp_path / "rank_1.json").write_text('{"rank": 1, "ph')
-    assert phases.others() == []
+    assert phases.read_other_ranks() == []
     (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "train", "since": 0.0}))
-    assert [other.phase for other in phases.others()] == ["train"]
+    assert [other.phase for other in phases.read_other_ranks()] == ["train"]
 
 
 @pytest.mark.parametrize("phase", ["sync", "collective", "rollout", "train", "step"])
@@ -161,13 +161,13 @@ def test_every_phase_with_a_deadline_stops_the_run_when_it_hangs(tmp_path, phase
 
     deadlines = dict(DeadlineSettings(**{phase: 0.05}))
     said: list[str] = []
-    phases = Phases(tmp_path)
+    phases = PhaseTimer(tmp_path)
     with Watchdog(phases, deadlines, said.append, poll=0.01):
         if phase == "train":
-            phases.training(3)
+            phases.begin_training(3)
             time.sleep(0.3)
         else:
-            with phases.phase(phase):
+            with phases.enter_phase(phase):
                 time.sleep(0.3)
     assert len(said) == 1 and f"in `{phase}`" in said[0] and "allowed: 0.05 s" in said[0]
 
@@ -189,7 +189,7 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
         text=True,
         timeout=60,
     )
-    assert done.returncode == 4 and reported_code(tmp_path / "code", 1) == 4, "a flywheel learns it, even from torchrun"
+    assert done.returncode == 4 and read_exit_code(tmp_path / "code", 1) == 4, "a flywheel learns it, even from torchrun"
     assert done.stderr.startswith("homerl: the watchdog stopped the run: rank 0 has been in `collective`")
     assert "it waits for rank 1, which has been in `rollout` of update 0 for" in done.stderr
 
@@ -227,7 +227,7 @@ def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(watchdog, "_stop", said.append)
 
-    train = PackedUpdates.train
+    train = PackedUpdates.train_on_sequences
 
     def slow(self, *args, **kwargs):
         time.sleep(1)
@@ -261,10 +261,10 @@ def test_a_rank_of_sft_whose_data_hang_is_named_by_the_one_that_waits(sft, tmp_p
 
 def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys, tmp_path):
     from homerl.app.runs import launch
-    from homerl.train.watch.watchdog import Stalled
+    from homerl.train.watch.watchdog import RunStalled
 
     def stalls(*_):
-        raise Stalled("the policy server at http://x gave no answer")
+        raise RunStalled("the policy server at http://x gave no answer")
 
     monkeypatch.setattr(launch, "run_recipe", stalls)
     monkeypatch.setattr("homerl.app.runs.checks.preflight.check_machine", lambda *_: None)

@@ -95,7 +95,7 @@ def test_vllm_sleep():
     calls: list[str] = []
     llm = SimpleNamespace(wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep"))
     made = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=True)
-    with vllm_sleep.awake(made):
+    with vllm_sleep.wake_vllm(made):
         calls.append("samples")
     assert calls == ["weights", "wake kv_cache", "samples", "sleep"] and made._llm_weights_sleeping
 
@@ -106,10 +106,10 @@ def test_vllm_options(monkeypatch):
     assert "hf_overrides" not in inspect.signature(vllm_generation.VLLMGeneration).parameters, GO + "TRL passes it on"
     monkeypatch.setattr(vllm_generation, "LLM", lambda **options: options, raising=False)
     plain = vllm_generation.LLM
-    with vllm_options.with_options({"hf_overrides": {"head_dtype": "float32"}}):
+    with vllm_options.add_vllm_options({"hf_overrides": {"head_dtype": "float32"}}):
         assert vllm_generation.LLM(seed=1) == {"seed": 1, "hf_overrides": {"head_dtype": "float32"}}
     assert vllm_generation.LLM is plain
-    with vllm_options.with_options({}):
+    with vllm_options.add_vllm_options({}):
         assert vllm_generation.LLM is plain
 
 
@@ -132,7 +132,7 @@ def test_grouped_decoding(monkeypatch, padded):
     asked = {"do_sample": False, "output_logits": True, "return_dict_in_generate": True, "eos_token_id": None}
     plain = grouped.generate(**prompts, **asked)
     copied = len(copies)
-    with grouped_decoding.grouped(grouped):
+    with grouped_decoding.grouped_attention(grouped):
         mended = grouped.generate(**prompts, **asked)
     assert torch.equal(plain.sequences, mended.sequences)
     assert torch.stack(plain.logits) == pytest.approx(torch.stack(mended.logits), abs=1e-5)
@@ -146,17 +146,17 @@ def test_memory_errors():
 
     for said in memory_errors.UNKNOWN:
         assert not should_reduce_batch_size(RuntimeError(said)), GO + "accelerate knows all errors of memory"
-        assert memory_errors.out_of_memory(RuntimeError(f"{said} when calling `f`"))
-    assert memory_errors.out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
-    assert not memory_errors.out_of_memory(RuntimeError("no such kernel"))
-    assert not memory_errors.out_of_memory(ValueError(memory_errors.UNKNOWN[0]))
+        assert memory_errors.is_out_of_memory(RuntimeError(f"{said} when calling `f`"))
+    assert memory_errors.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert not memory_errors.is_out_of_memory(RuntimeError("no such kernel"))
+    assert not memory_errors.is_out_of_memory(ValueError(memory_errors.UNKNOWN[0]))
 
 
 def test_roomy_layer():
     from transformers.cache_utils import DynamicLayer
 
     columns = torch.randn(2, 1, 12, 4).split([5, 1, 1, 1, 4], 2)
-    plain, roomy = DynamicLayer(), roomy_layer.roomy_layer()(room=3)
+    plain, roomy = DynamicLayer(), roomy_layer.roomy_layer_class()(room=3)
     seen: dict[str, list[int]] = {"plain": [], "roomy": []}
     for new in columns:
         for name, layer in (("plain", plain), ("roomy", roomy)):
@@ -222,10 +222,10 @@ def test_whole_at_first(zero3, tiny):
             return False
 
     assert not loads(), GO + "a model is loaded whole though ZeRO-3 is configured"
-    with whole_at_first.unsharded():
+    with whole_at_first.load_unsharded():
         assert loads()
     assert zero3.is_deepspeed_zero3_enabled() and not loads(), "as before"
-    whole_at_first.forget()
+    whole_at_first.forget_zero3_config()
     assert loads()
 
 

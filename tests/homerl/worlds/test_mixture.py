@@ -14,17 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from homerl.app.runs.checks.rehearsal import rehearse
+from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe
 from homerl.play.course import Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.report.cards.dataset import card
+from homerl.report.cards.dataset import render_dataset_card
 from homerl.synth.recipe import SynthesisConfig
-from homerl.train.data.balance import LEAST, Balance
+from homerl.train.data.balance import LEAST, MixtureBalance
 from homerl.train.data.curriculum import Curriculum
-from homerl.train.data.supply import part_metrics
+from homerl.train.data.supply import world_metrics
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVERecipe
-from homerl.worlds.registry import make_blueprint, part_for, with_behaviours, world_of, worlds_in
+from homerl.worlds.registry import (
+    blueprint_with_behaviours,
+    make_blueprint_of_seed,
+    source_for_seed,
+    source_worlds,
+    world_of,
+)
 
 HOME = {"families": {"atomic": 1}, "home": {"devices": [3, 4]}, "intents": [1, 1]}
 MIXED = {
@@ -51,15 +57,15 @@ def test_a_blueprint_of_a_mixture_is_that_of_its_part():
     mixture = source().recipe
     for seed in range(8):
         part = mixture.worlds[mixture.part_of(seed)].recipe
-        assert make_blueprint(mixture, "train", seed) == make_blueprint(part, "train", seed)
-        assert part_for(mixture, seed) is part and part_for(part, seed) is part
-    assert {world.name for world in worlds_in(mixture)} == {"homeenv", "simuhome"}
+        assert make_blueprint_of_seed(mixture, "train", seed) == make_blueprint_of_seed(part, "train", seed)
+        assert source_for_seed(mixture, seed) is part and source_for_seed(part, seed) is part
+    assert {world.name for world in source_worlds(mixture)} == {"homeenv", "simuhome"}
 
 
 def test_the_people_of_a_mixture_behave_where_their_world_lets_them():
     mixture, behaviours = source().recipe, Behaviours(disclosure=1.0)
-    made = [make_blueprint(mixture, "train", seed) for seed in range(30)]
-    changed = {world_of(b).name for b in made if with_behaviours(b, behaviours, mixture) != b}
+    made = [make_blueprint_of_seed(mixture, "train", seed) for seed in range(30)]
+    changed = {world_of(b).name for b in made if blueprint_with_behaviours(b, behaviours, mixture) != b}
     assert changed == {"homeenv"} and any(world_of(b).name == "simuhome" for b in made)
 
 
@@ -100,9 +106,9 @@ RATES = st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1), min_size=1)
 
 @given(rates=RATES, temperature=st.floats(0.1, 100), part=st.sampled_from("abcd"))
 def test_chances_are_probabilities_and_the_part_with_most_signal_is_always_played(rates, temperature, part):
-    balance = Balance(lambda seed: "abcd"[seed % 4], temperature)
-    balance.load(rates)
-    chances = {"abcd"[seed]: balance.chance(seed) for seed in range(4)}
+    balance = MixtureBalance(lambda seed: "abcd"[seed % 4], temperature)
+    balance.restore_rates(rates)
+    chances = {"abcd"[seed]: balance.play_probability(seed) for seed in range(4)}
     signal = {name: max(LEAST, 4 * rate * (1 - rate)) for name, rate in rates.items()}
     assert all(0 <= chance <= 1 for chance in chances.values())
     assert chances[max(signal, key=signal.__getitem__)] == 1 and all(chances[n] == 1 for n in "abcd" if n not in rates)
@@ -115,8 +121,8 @@ def test_a_high_temperature_leaves_the_weights_and_a_low_one_goes_where_somethin
         known = Curriculum(CurriculumSettings(temperature=temperature), source(), 0)
         part_of = source().recipe.part_of
         for _ in range(30):
-            known.learn((seed, part_of(seed) == "home" or seed % 2 == 0) for seed in range(64))
-        drawn = Counter(part_of(draw.seed) for draw in known.draw(1200))
+            known.update_success_rates((seed, part_of(seed) == "home" or seed % 2 == 0) for seed in range(64))
+        drawn = Counter(part_of(draw.seed) for draw in known.draw_groups(1200))
         shares[temperature] = drawn["home"] / 1200
     assert shares[1000] == pytest.approx(0.5, abs=0.05) and shares[0.5] < 0.1
 
@@ -124,11 +130,11 @@ def test_a_high_temperature_leaves_the_weights_and_a_low_one_goes_where_somethin
 def test_a_resumed_run_draws_what_the_unbroken_one_draws():
     settings, part_of = CurriculumSettings(temperature=0.5), source().recipe.part_of
     known, again = (Curriculum(settings, source(), 0) for _ in range(2))
-    known.draw(16)
-    known.learn((seed, part_of(seed) == "home") for seed in range(64))
-    known.train(dict.fromkeys(range(16), 0))
-    again.load(json.loads(json.dumps(known.state())))
-    assert [d.seed for d in again.draw(50)] == [d.seed for d in known.draw(50)]
+    known.draw_groups(16)
+    known.update_success_rates((seed, part_of(seed) == "home") for seed in range(64))
+    known.mark_trained(dict.fromkeys(range(16), 0))
+    again.restore_state(json.loads(json.dumps(known.checkpoint_state())))
+    assert [d.seed for d in again.draw_groups(50)] == [d.seed for d in known.draw_groups(50)]
 
 
 def test_metrics_tell_the_parts_apart():
@@ -136,11 +142,11 @@ def test_metrics_tell_the_parts_apart():
     rows = [
         {"seed": s, "success": mixture.part_of(s) == "home", "progress": 0.5, "outcome": "agent_failure"} for s in range(40)
     ]
-    found = part_metrics(rows, mixture)
+    found = world_metrics(rows, mixture)
     assert (
         found["world/home/success"] == 1 and found["world/simuhome/success"] == 0 and found["world/chinese/progress"] == 0.5
     )
-    assert part_metrics(rows, mixture.worlds["home"].recipe) == {}
+    assert world_metrics(rows, mixture.worlds["home"].recipe) == {}
 
 
 # the whole way
@@ -174,7 +180,7 @@ RECIPE = {
 
 
 def test_rehearsal_plays_every_part():
-    lines = rehearse(FlywheelRecipe.model_validate(RECIPE | {"out": "runs/x"}))
+    lines = rehearse_recipe(FlywheelRecipe.model_validate(RECIPE | {"out": "runs/x"}))
     assert all(
         any(f"{key}.worlds.{name}:" in line for line in lines)
         for name in THREE["worlds"]
@@ -228,7 +234,7 @@ def test_one_model_goes_through_three_worlds(tmp_path):
     homerl("export", out, "--to", tmp_path / "agent")
     assert "tools" in (tmp_path / "agent/README.md").read_text()
     stats, facts = (json.loads(Path(out / "synth" / name).read_text()) for name in ("stats.json", "dataset.json"))
-    assert set(yaml.safe_load(card(facts, stats).split("---")[1])["language"]) == {"en", "zh"}
+    assert set(yaml.safe_load(render_dataset_card(facts, stats).split("---")[1])["language"]) == {"en", "zh"}
 
 
 def test_an_override_changes_one_part_and_a_mixture_replaces_another_source(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import InputError
 from homerl.play.course import BEHAVIOURS
 from homerl.worlds.users.dialogues import read_dialogues
-from homerl.worlds.users.rates import rates, rates_in
+from homerl.worlds.users.rates import behaviour_rates, dialogue_behaviour_rates
 from homerl.worlds.users.signs import detect_behaviours
 
 PEOPLE = Path(__file__).parent / "dialogues.jsonl"
@@ -89,9 +89,9 @@ def test_the_sample_is_what_its_seeds_give():
 
 def test_rates_are_shares_of_utterances_with_wilsons_intervals():
     some = frozenset({"disclosure"})
-    found = rates([some, some, some, frozenset()])["disclosure"]
+    found = behaviour_rates([some, some, some, frozenset()])["disclosure"]
     assert (found.share, found.n) == (0.75, 4) and found.low == pytest.approx(0.30, abs=0.01) and found.high < 1
-    assert set(rates([some])) == set(BEHAVIOURS) and rates([]) == {}
+    assert set(behaviour_rates([some])) == set(BEHAVIOURS) and behaviour_rates([]) == {}
 
 
 def test_an_utterance_may_hold_any_sign(tmp_path):
@@ -105,7 +105,7 @@ def test_an_utterance_may_hold_any_sign(tmp_path):
 def test_a_file_of_dialogues_is_read_and_its_rates_are_those_of_its_labels():
     dialogues = read_dialogues(str(PEOPLE))
     labels = [said.behaviours or () for one in dialogues for said in one.messages if said.role == "user"]
-    for name, rate in rates_in(dialogues).items():
+    for name, rate in dialogue_behaviour_rates(dialogues).items():
         assert rate.n == len(labels)
         assert rate.share == pytest.approx(sum(name in of for of in labels) / len(labels), abs=0.03)
 
@@ -141,7 +141,7 @@ def test_a_list_of_taskmaster_dialogues_is_read_from_a_url(site):
         [("user", "a table for two")],
         [("assistant", "What time?"), ("user", "7 pm"), ("user", "on second thought, 8 pm")],
     ]
-    assert {name: round(rate.share, 2) for name, rate in rates_in(dialogues).items() if rate.share} == {
+    assert {name: round(rate.share, 2) for name, rate in dialogue_behaviour_rates(dialogues).items() if rate.share} == {
         "disclosure": 0.33,
         "change_of_mind": 0.33,
     }

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.play.words.splits import Split, of_split
+from homerl.play.words.splits import Split, draw_of_split
 
 FRAMES = (
     "Set the lamp to {level} percent.",
@@ -68,7 +68,7 @@ def make_blueprint(recipe: BlueprintRecipe, split: Split, seed: int) -> LampBlue
     """The blueprint of a seed."""
     rng = random.Random(f"lamp {split} {seed}")
     start, wanted = rng.sample(recipe.levels, 2)
-    queries = tuple(of_split(lambda: _said(wanted, rng), split) for _ in range(2))
+    queries = tuple(draw_of_split(lambda: _said(wanted, rng), split) for _ in range(2))
     intent = LampIntent(
         subcategory="off" if wanted == 0 else "level", queries=queries, clarification=f"I mean {wanted} percent."
     )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from homerl.envs.core.messages import Message, tool_call
-from homerl.play.candidates import candidates
+from homerl.play.candidates import draw_candidates
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply
 
@@ -20,7 +20,7 @@ class LampExpert:
         self.seed, self.mistakes = seed, mistakes
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        return [Reply(message) for message in candidates(self._candidate, episode, n, self.seed)]
+        return [Reply(message) for message in draw_candidates(self._candidate, episode, n, self.seed)]
 
     def _candidate(self, episode: Episode, rng: random.Random) -> Message:
         if not episode.open_intents():

@@ -18,7 +18,7 @@ LIST, AREA_LINE = "\n- names:", "\nYou are in area "
 
 
 @dataclass(frozen=True)
-class Dump:
+class RecordedApi:
     """A recorded API. `tools` maps each name to the tool as it was listed.
 
     `before` and `after` are the parts of the prompt around the list of entities. `placed_after` is the latter for a person
@@ -32,7 +32,7 @@ class Dump:
     placed_after: str
     example: tuple[str, str]
 
-    def told(self, area: str | None, floor: str | None) -> str:
+    def prompt_end(self, area: str | None, floor: str | None) -> str:
         """The part of the prompt after the list, for a person who speaks to a device in this area."""
         if area is None:
             return self.after
@@ -42,7 +42,7 @@ class Dump:
 
 
 @lru_cache
-def latest() -> Dump:
+def latest_recorded_api() -> RecordedApi:
     """The dump of the newest version."""
     path = max(HERE.glob("*.json"), key=lambda file: tuple(map(int, file.stem.split("."))))
     recorded = json.loads(path.read_text("utf-8"))
@@ -51,7 +51,7 @@ def latest() -> Dump:
     where = placed.split(AREA_LINE, 1)[1].split(")", 1)[0]
     area, floor = where.split(" (floor ", 1)
     tools = {tool["name"]: tool for tool in recorded["tools"]}
-    return Dump(recorded["version"], tools, before, after, placed, (area, floor))
+    return RecordedApi(recorded["version"], tools, before, after, placed, (area, floor))
 
 
 def _around(prompt: str) -> tuple[str, str]:

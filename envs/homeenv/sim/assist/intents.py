@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.sim.assist.entities import Entity, Setting, Step
-from homerl.envs.homeenv.sim.assist.match import Matched, NoMatch, Wanted, match
-from homerl.envs.homeenv.sim.assist.table import Act, rules_of, table
-from homerl.envs.homeenv.sim.assist.values import rgb_of, share_of, taken
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.entities import AssistEntity, EntityCall, EntitySetting
+from homerl.envs.homeenv.sim.assist.match import EntityConstraints, MatchedEntities, NoMatch, match_entities
+from homerl.envs.homeenv.sim.assist.table import IntentRules, domain_rules, translation_table
+from homerl.envs.homeenv.sim.assist.values import rgb_of_colour, to_service_value, value_as_share
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 
@@ -21,7 +21,7 @@ LISTS = {"domain", "device_class"}
 STEP = 10  # by which "up" and "down" change a volume
 
 
-class Failed(Exception):
+class IntentFailed(Exception):
     """An intent failed. `rule` is the auditor's rule, the text is Home Assistant's."""
 
     def __init__(self, rule: str, text: str) -> None:
@@ -30,30 +30,30 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True)
-class Slots:
+class IntentSlots:
     """The slots of a call: which entities are meant, and the values by what they set."""
 
-    wanted: Wanted
+    wanted: EntityConstraints
     values: Mapping[str, Any]
 
 
-def read_slots(tool: str, arguments: Mapping[str, Any]) -> Slots:
+def read_intent_slots(tool: str, arguments: Mapping[str, Any]) -> IntentSlots:
     """The slots of a tool call. Blank and unknown ones are ignored. Raises `Failed` for a value that no slot takes."""
-    act = table().tools[tool]
-    schema = latest().tools[tool]["inputSchema"]
+    act = translation_table().tools[tool]
+    schema = latest_recorded_api().tools[tool]["inputSchema"]
     given = {key: value for key, value in arguments.items() if not _blank(value)}
     texts = {slot: _text(tool, given[slot]) for slot in ("name", "area", "floor") if slot in given}
     sets = {slot: _words(tool, given[slot], schema["properties"].get(slot, {})) for slot in LISTS & given.keys()}
     values = {
         what: _value(tool, given[slot], what, schema["properties"][slot])
-        for slot, what in act.slots.items()
+        for slot, what in act.value_slots.items()
         if slot in given
     }
     missing = [slot for slot in schema.get("required", ()) if slot not in given]
     if missing:
-        raise invalid(tool, "missing_argument")
+        raise invalid_slots(tool, "missing_argument")
     name = texts.get("name")
-    wanted = Wanted(
+    wanted = EntityConstraints(
         name=None if name == "all" else name,
         area=texts.get("area") if "area" in act.by else None,
         floor=texts.get("floor") if "floor" in act.by else None,
@@ -64,12 +64,12 @@ def read_slots(tool: str, arguments: Mapping[str, Any]) -> Slots:
         feature=act.feature,
         one=act.one,
     )
-    return Slots(wanted, values)
+    return IntentSlots(wanted, values)
 
 
-def invalid(tool: str, rule: str = "wrong_type") -> Failed:
+def invalid_slots(tool: str, rule: str = "wrong_type") -> IntentFailed:
     """The failure of a call whose slots are not valid."""
-    return Failed(rule, f"Received invalid slot info for {tool.rpartition('__')[2]}")
+    return IntentFailed(rule, f"Received invalid slot info for {tool.rpartition('__')[2]}")
 
 
 def _blank(value: Any) -> bool:
@@ -78,7 +78,7 @@ def _blank(value: Any) -> bool:
 
 def _text(tool: str, value: Any) -> str:
     if isinstance(value, (dict, list)):
-        raise invalid(tool)
+        raise invalid_slots(tool)
     return str(value)
 
 
@@ -87,9 +87,9 @@ def _words(tool: str, value: Any, schema: Mapping[str, Any]) -> frozenset[str]:
     words = value if isinstance(value, list) else [value]
     known = schema.get("items", {}).get("enum")
     if any(not isinstance(word, str) for word in words):
-        raise invalid(tool)
+        raise invalid_slots(tool)
     if known is not None and not set(words) <= set(known):
-        raise invalid(tool, "out_of_range")
+        raise invalid_slots(tool, "out_of_range")
     return frozenset(words)
 
 
@@ -100,8 +100,8 @@ def _value(tool: str, value: Any, what: str, schema: Mapping[str, Any]) -> Any:
     if value in words:
         return value
     if what == "color":
-        if not isinstance(value, str) or rgb_of(value) is None:
-            raise invalid(tool, "out_of_range")
+        if not isinstance(value, str) or rgb_of_colour(value) is None:
+            raise invalid_slots(tool, "out_of_range")
         return value
     kinds = {part["type"] for part in parts if "type" in part}
     if not kinds & {"integer", "number"}:
@@ -113,85 +113,90 @@ def _number(tool: str, value: Any, whole: bool, parts: list[Mapping[str, Any]]) 
     try:
         number = int(value) if whole else float(value)
     except (TypeError, ValueError, OverflowError):
-        raise invalid(tool) from None
+        raise invalid_slots(tool) from None
     low = max((part["minimum"] for part in parts if "minimum" in part), default=None)
     high = min((part["maximum"] for part in parts if "maximum" in part), default=None)
     if number != number or (low is not None and number < low) or (high is not None and number > high):
-        raise invalid(tool, "out_of_range")
+        raise invalid_slots(tool, "out_of_range")
     return number
 
 
-def targets(home: Home, tool: str, slots: Slots) -> Matched:
+def match_intent_targets(home: Home, tool: str, slots: IntentSlots) -> MatchedEntities:
     """The entities that a call means. Raises `Failed`."""
     wanted = slots.wanted
     if not (wanted.name or wanted.area or wanted.floor or wanted.domains or wanted.device_classes):
-        raise Failed("missing_argument", "Service handler cannot target all devices")
+        raise IntentFailed("missing_argument", "Service handler cannot target all devices")
     try:
-        return match(home, wanted)
+        return match_entities(home, wanted)
     except NoMatch as none:
         rules = {"no_area": "unknown_room", "no_floor": "unknown_room"}
-        raise Failed(rules.get(none.reason, "unknown_device"), str(none)) from None
+        raise IntentFailed(rules.get(none.reason, "unknown_device"), str(none)) from None
 
 
-def steps(home: Home, tool: str, entity: Entity, values: Mapping[str, Any], always: bool = False) -> list[Step]:
+def calls_of_intent(
+    home: Home, tool: str, entity: AssistEntity, values: Mapping[str, Any], always: bool = False
+) -> list[EntityCall]:
     """The service calls that an intent makes on an entity. Raises `Refused` if there are none that can make it.
 
     With `always`, they begin with the call that switches the entity on, even if it is on.
     """
-    act, acts = table().tools[tool], entity.shape.acts
+    act, acts = translation_table().tools[tool], entity.shape.acts
     stepped = {what: _stepped(home, entity, what, values[what]) for what in act.steps.values() if what in values}
     values = {**values, **stepped}
     if any(values.get(what) == 0 for what in ("brightness", "percentage")) and "turn_off" in acts:
         return [acts["turn_off"]]
     able = {what: value for what, value in values.items() if what in entity.shape.sets}
-    rules = rules_of(entity.domain)
+    rules = domain_rules(entity.domain)
     if lost := [what for what in values.keys() - able.keys() if rules.instead.get(what) in entity.shape.sets]:
         raise Refused("unknown_service", f"{entity.id} does not support {', '.join(sorted(lost))}")
     if not able:
         if act.act is None or act.act not in acts:
-            raise Refused("unknown_service", f"{entity.id} does not support {act.act or ', '.join(act.slots)}")
+            raise Refused("unknown_service", f"{entity.id} does not support {act.act or ', '.join(act.value_slots)}")
         return [acts[act.act]]
     found = [] if _awake(home, entity) and not always else [acts["turn_on"]] if _wakes(entity, able) else []
     found += [entity.shape.before[what] for what in able if what in entity.shape.before]
     chosen = ((entity.shape.sets[what], what, value) for what, value in able.items())
     return found + _merged(
-        (setting, taken(what, setting.kind.nearest(value) if rules.clamped(what) else value, setting.kind))
+        (
+            setting,
+            to_service_value(what, setting.kind.nearest_in_range(value) if rules.is_clamped(what) else value, setting.kind),
+        )
         for setting, what, value in chosen
     )
 
 
-def _merged(pairs: Iterator[tuple[Setting, Any]]) -> list[Step]:
+def _merged(pairs: Iterator[tuple[EntitySetting, Any]]) -> list[EntityCall]:
     """Settings as calls. Named arguments of one service are one call."""
-    found: list[Step] = []
+    found: list[EntityCall] = []
     named: dict[str, dict[str, Any]] = {}
     for setting, value in pairs:
         if setting.argument is None:
-            found.append(Step(setting.service, (value,)))
+            found.append(EntityCall(setting.service, (value,)))
         else:
             named.setdefault(setting.service, {})[setting.argument] = value
-    return found + [Step(service, (), kwargs) for service, kwargs in named.items()]
+    return found + [EntityCall(service, (), kwargs) for service, kwargs in named.items()]
 
 
-def _wakes(entity: Entity, values: Mapping[str, Any]) -> bool:
-    return "turn_on" in entity.shape.acts and not set(table().domains[entity.domain].wakes).isdisjoint(values)
+def _wakes(entity: AssistEntity, values: Mapping[str, Any]) -> bool:
+    return "turn_on" in entity.shape.acts and not set(translation_table().domains[entity.domain].wakes).isdisjoint(values)
 
 
-def _awake(home: Home, entity: Entity) -> bool:
+def _awake(home: Home, entity: AssistEntity) -> bool:
     """Whether an entity is on. One whose values are arguments of its service `turn_on` needs no call of its own."""
     named = any(setting.argument for setting in entity.shape.sets.values())
-    return entity.state(home) != "off" or (named and entity.domain == "light")
+    return entity.state_text(home) != "off" or (named and entity.domain == "light")
 
 
-def _stepped(home: Home, entity: Entity, what: str, step: Any) -> int:
+def _stepped(home: Home, entity: AssistEntity, what: str, step: Any) -> int:
     """The value after a step up or down, from 0 to 100."""
     path = entity.shape.shows.get("volume_level")
     kind = entity.device.spec.attribute_index[path][1] if path else None
-    now = share_of(home.get(entity.device.did, path), kind) if path and kind else None
+    now = value_as_share(home.read_value(entity.device.did, path), kind) if path and kind else None
     by = {"up": STEP, "down": -STEP}.get(step, step) if isinstance(step, str) else step
     return max(0, min(100, (now or 0) + int(by)))
 
 
-def perform(home: Home, entity: Entity, found: list[Step]) -> None:
+def make_entity_calls(home: Home, entity: AssistEntity, found: list[EntityCall]) -> None:
     """Make the calls, all or none. Raises `Refused`."""
     if len(found) > 1:
         trial = home.fork()
@@ -201,6 +206,6 @@ def perform(home: Home, entity: Entity, found: list[Step]) -> None:
         home.call(entity.device.did, step.service, step.args, step.kwargs)
 
 
-def domains_of(act: Act) -> tuple[str, ...]:
+def needed_domains(act: IntentRules) -> tuple[str, ...]:
     """The domains of which a home must have one for the tool to be offered; none if it always is."""
     return act.offered or act.domains

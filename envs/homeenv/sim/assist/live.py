@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.sim.assist.entities import Entity, entities, storeys
-from homerl.envs.homeenv.sim.assist.match import NoMatch, Wanted, match
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.entities import AssistEntity, entities_of_plan, floors_of_plan
+from homerl.envs.homeenv.sim.assist.match import EntityConstraints, NoMatch, match_entities
 from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
 
@@ -26,31 +26,31 @@ NONE_MATCHED = {
 }
 
 
-def listed(found: Iterable[Entity], home: Home | None = None) -> str:
+def list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> str:
     """Entities in Home Assistant's YAML, by name; with their state if the home is given."""
     rows = [_row(entity, home) for entity in sorted(found, key=lambda e: e.name) if entity.domain not in OWN_TOOLS]
     text = yaml.dump(rows, default_flow_style=False, allow_unicode=True, sort_keys=False, Dumper=Dumper)
     return text.replace(": null\n", ":\n")  # as it stands, also in a name
 
 
-def _row(entity: Entity, home: Home | None) -> dict[str, Any]:
+def _row(entity: AssistEntity, home: Home | None) -> dict[str, Any]:
     row: dict[str, Any] = {"names": ", ".join(entity.names), "domain": entity.domain}
-    row |= {"state": entity.state(home)} if home else {}
+    row |= {"state": entity.state_text(home)} if home else {}
     row |= {"areas": ", ".join(entity.area.names)} if entity.area else {}
-    shown = entity.attributes(home) if home else {}
+    shown = entity.shown_attributes(home) if home else {}
     return row | ({"attributes": shown} if shown else {})
 
 
 def static_context(home: Home) -> str:
     """The list of entities as the prompt holds it. It is a function of the plan, so it stays the same between sentences."""
-    return listed(entities(home.plan)).rstrip("\n")
+    return list_entities(entities_of_plan(home.plan)).rstrip("\n")
 
 
-def prompt(home: Home) -> str:
+def assist_prompt(home: Home) -> str:
     """The whole prompt, with the area where the person speaks."""
-    told, room = latest(), home.plan.here
-    floor = next((floor.name for floor in storeys(home.plan) if room and room.id in floor.rooms), None)
-    after = told.told(room.name if room and room.id != HOME else None, floor)
+    told, room = latest_recorded_api(), home.plan.entrance_room
+    floor = next((floor.name for floor in floors_of_plan(home.plan) if room and room.id in floor.rooms), None)
+    after = told.prompt_end(room.name if room and room.id != HOME else None, floor)
     return f"{told.before}\n{static_context(home)}\n\n{after}"
 
 
@@ -60,10 +60,10 @@ def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
     domains = [str(one).strip().lower() for one in ([domain] if isinstance(domain, str) else domain or [])]
     name, area = arguments.get("name"), arguments.get("area")
     try:
-        found = match(home, Wanted(name, area, domains=frozenset(domains), duplicates=True)).entities
+        found = match_entities(home, EntityConstraints(name, area, domains=frozenset(domains), duplicates=True)).entities
     except NoMatch as none:
         text = NONE_MATCHED.get(none.reason, "No entities matched the provided filter")
         return json.dumps(
             {"error": text.format(name=name, area=area, domains=", ".join(domains))}, ensure_ascii=False
         ), False
-    return json.dumps({"result": f"{HEAD}\n{listed(found, home)}"}, ensure_ascii=False), True
+    return json.dumps({"result": f"{HEAD}\n{list_entities(found, home)}"}, ensure_ascii=False), True

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from homerl.envs.homeenv.sim.assist.entities import Area, Entity, areas, entities, storeys
+from homerl.envs.homeenv.sim.assist.entities import AssistArea, AssistEntity, areas_of_plan, entities_of_plan, floors_of_plan
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.origin import Storey
 
@@ -34,14 +34,14 @@ REASONS = {
 class NoMatch(Exception):
     """Nothing was matched. `reason` is a key of `REASONS`."""
 
-    def __init__(self, reason: str, wanted: Wanted) -> None:
-        given = wanted.described()
+    def __init__(self, reason: str, wanted: EntityConstraints) -> None:
+        given = wanted.describe_constraints()
         self.reason = reason
         super().__init__(f"{REASONS[reason]} (given {given})" if given else REASONS[reason])
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EntityConstraints:
     """What must be true of an entity. None and the empty set ask for nothing.
 
     `needs` is an ability, and `feature` Home Assistant's number for it. With `one`, a single entity must be left.
@@ -58,7 +58,7 @@ class Wanted:
     one: bool = False
     duplicates: bool = False
 
-    def described(self) -> str:
+    def describe_constraints(self) -> str:
         """The constraints, as Home Assistant lists them."""
         named = (("name", self.name), ("area", self.area), ("floor", self.floor))
         sets = (("domains", self.domains), ("device classes", self.device_classes), ("states", self.states))
@@ -68,17 +68,17 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedEntities:
     """The entities that are meant, and the floors or areas that were named."""
 
-    entities: tuple[Entity, ...]
+    entities: tuple[AssistEntity, ...]
     floors: tuple[Storey, ...] = ()
-    areas: tuple[Area, ...] = ()
+    areas: tuple[AssistArea, ...] = ()
 
 
-def match(home: Home, wanted: Wanted) -> Matched:
+def match_entities(home: Home, wanted: EntityConstraints) -> MatchedEntities:
     """The entities that are meant. Raises `NoMatch`."""
-    found = list(entities(home.plan))
+    found = list(entities_of_plan(home.plan))
     found = _kept(found, "domain", wanted, lambda e: not wanted.domains or e.domain in wanted.domains)
     found = _kept(found, "state", wanted, lambda e: not wanted.states or e.state(home) in wanted.states)
     if wanted.name:
@@ -89,14 +89,14 @@ def match(home: Home, wanted: Wanted) -> Matched:
         found = _kept(found, "device_class", wanted, lambda e: e.shape.device_class in wanted.device_classes)
     floors: list[Storey] = []
     if wanted.floor:
-        floors = [one for one in storeys(home.plan) if _called(one.id, (one.name, *one.aliases), wanted.floor)]
+        floors = [one for one in floors_of_plan(home.plan) if _called(one.id, (one.name, *one.aliases), wanted.floor)]
         if not floors:
             raise NoMatch("no_floor", wanted)
         above = {room for floor in floors for room in floor.rooms}
         found = _kept(found, "floor", wanted, lambda e: e.area is not None and e.area.room.id in above)
-    places: list[Area] = []
+    places: list[AssistArea] = []
     if wanted.area:
-        places = [area for area in areas(home.plan) if _called(area.room.id, area.names, wanted.area)]
+        places = [area for area in areas_of_plan(home.plan) if _called(area.room.id, area.names, wanted.area)]
         if not places:
             raise NoMatch("no_area", wanted)
         found = _kept(found, "area", wanted, lambda e: e.area in places)
@@ -106,27 +106,27 @@ def match(home: Home, wanted: Wanted) -> Matched:
         found = _preferred(home, found)
         if len(found) != 1:
             raise NoMatch("several", wanted)
-    return Matched(tuple(found), tuple(floors), tuple(places))
+    return MatchedEntities(tuple(found), tuple(floors), tuple(places))
 
 
-def same(name: str, called: str | None) -> bool:
+def is_same_name(name: str, called: str | None) -> bool:
     """Whether two names are one: case and outer spaces do not matter."""
     return called is not None and name.strip().casefold() == called.strip().casefold()
 
 
 def _called(id: str, names: Sequence[str], by: str | None) -> bool:
     """Whether something is meant by its id, or by one of its names."""
-    return id == by or any(same(name, by) for name in names)
+    return id == by or any(is_same_name(name, by) for name in names)
 
 
-def _kept(found: Sequence[Entity], reason: str, wanted: Wanted, fits) -> list[Entity]:  # type: ignore[no-untyped-def]
+def _kept(found: Sequence[AssistEntity], reason: str, wanted: EntityConstraints, fits) -> list[AssistEntity]:  # type: ignore[no-untyped-def]
     kept = [entity for entity in found if fits(entity)]
     if not kept:
         raise NoMatch(reason, wanted)
     return kept
 
 
-def _told_apart(home: Home, found: list[Entity], wanted: Wanted) -> list[Entity]:
+def _told_apart(home: Home, found: list[AssistEntity], wanted: EntityConstraints) -> list[AssistEntity]:
     """The one entity of a name. Of several, the one in the area where the person speaks."""
     if len(found) > 1:
         found = _preferred(home, found)
@@ -135,7 +135,7 @@ def _told_apart(home: Home, found: list[Entity], wanted: Wanted) -> list[Entity]
     return found
 
 
-def _preferred(home: Home, found: list[Entity]) -> list[Entity]:
+def _preferred(home: Home, found: list[AssistEntity]) -> list[AssistEntity]:
     """Those in the area where the person speaks, if that leaves a single one."""
-    near = [one for one in found if one.area and one.area.room == home.plan.here]
+    near = [one for one in found if one.area and one.area.room == home.plan.entrance_room]
     return near if len(near) == 1 else found

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.sim.assist.entities import Area, Entity, areas, entities
-from homerl.envs.homeenv.sim.assist.intents import Failed, invalid
-from homerl.envs.homeenv.sim.assist.match import NoMatch, Wanted, match, same
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.entities import AssistArea, AssistEntity, areas_of_plan, entities_of_plan
+from homerl.envs.homeenv.sim.assist.intents import IntentFailed, invalid_slots
+from homerl.envs.homeenv.sim.assist.match import EntityConstraints, NoMatch, is_same_name, match_entities
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -39,7 +39,7 @@ JSON_TYPE = {"bool": "boolean", "int": "number", "float": "number"}
 
 
 @dataclass(frozen=True)
-class Own:
+class HomeOwnTool:
     """A tool of a home: its description and parameters, which of these it requires, and what it does."""
 
     name: str
@@ -49,9 +49,9 @@ class Own:
     act: Callable[[Home, Mapping[str, Any], Limits], RunResult]
 
 
-def own_tools(home: Home) -> Iterator[Own]:
+def make_own_tools(home: Home) -> Iterator[HomeOwnTool]:
     """The tools that the entities of a home make."""
-    found = entities(home.plan)
+    found = entities_of_plan(home.plan)
     if calendars := _names(found, "calendar"):
         yield _recorded(EVENTS, _no_events, calendar=calendars)
     if any(entity.device.spec.service_index.keys() >= {"search_media", "play_media"} for entity in found):
@@ -66,19 +66,19 @@ def own_tools(home: Home) -> Iterator[Own]:
         yield _recorded(CLEAN, _clean)
 
 
-def _names(found: tuple[Entity, ...], domain: str) -> list[str]:
+def _names(found: tuple[AssistEntity, ...], domain: str) -> list[str]:
     return [name for one in sorted(found, key=lambda one: one.name) if one.domain == domain for name in one.names]
 
 
-def _recorded(name: str, act: Callable[[Home, Mapping[str, Any]], str], **named: list[str]) -> Own:
+def _recorded(name: str, act: Callable[[Home, Mapping[str, Any]], str], **named: list[str]) -> HomeOwnTool:
     """A recorded tool, with these choices of its arguments."""
-    recorded = latest().tools[name]
+    recorded = latest_recorded_api().tools[name]
     parameters = {
         key: schema | ({"enum": named[key]} if key in named else {})
         for key, schema in recorded["inputSchema"]["properties"].items()
     }
     required = tuple(recorded["inputSchema"].get("required", ()))
-    return Own(name, recorded["description"], parameters, required, _checked(name, parameters, required, act))
+    return HomeOwnTool(name, recorded["description"], parameters, required, _checked(name, parameters, required, act))
 
 
 def _checked(
@@ -89,30 +89,32 @@ def _checked(
     def run(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         given = {key: value for key, value in arguments.items() if key in parameters and value not in (None, "")}
         if missing := [key for key in required if key not in given]:
-            raise Failed("missing_argument", f"required key not provided at '{missing[0]}'")
+            raise IntentFailed("missing_argument", f"required key not provided at '{missing[0]}'")
         for key, value in given.items():
             if (known := parameters[key].get("enum")) and value not in known:
-                raise Failed("out_of_range", f"value must be one of {sorted(known)} for dictionary value at '{key}'")
+                raise IntentFailed("out_of_range", f"value must be one of {sorted(known)} for dictionary value at '{key}'")
             if parameters[key].get("type") == "string" and not isinstance(value, (str, int, float)):
-                raise invalid(name)
+                raise invalid_slots(name)
         return RunResult(act(home, given))
 
     return run
 
 
-def _one(home: Home, domain: str, name: str, floor: str | None = None, area: str | None = None) -> Entity:
+def _one(home: Home, domain: str, name: str, floor: str | None = None, area: str | None = None) -> AssistEntity:
     try:
-        return match(home, Wanted(name or None, area, floor, domains=frozenset({domain}), one=not name)).entities[0]
+        return match_entities(
+            home, EntityConstraints(name or None, area, floor, domains=frozenset({domain}), one=not name)
+        ).entities[0]
     except NoMatch as none:
-        raise Failed("unknown_device", str(none)) from None
+        raise IntentFailed("unknown_device", str(none)) from None
 
 
-def _call(home: Home, entity: Entity, service: str, **arguments: Any) -> None:
+def _call(home: Home, entity: AssistEntity, service: str, **arguments: Any) -> None:
     """Call a service. Raises `Failed`."""
     try:
         home.call(entity.device.did, service, (), arguments)
     except Refused as refused:
-        raise Failed(refused.rule, f"Error handling {service}: {refused.message}") from None
+        raise IntentFailed(refused.rule, f"Error handling {service}: {refused.message}") from None
 
 
 def _done(*targets: Mapping[str, str]) -> str:
@@ -130,41 +132,41 @@ def _items(home: Home, given: Mapping[str, Any]) -> str:
     return json.dumps({"items": items}, ensure_ascii=False)
 
 
-def _held(home: Home, entity: Entity, kind: str) -> tuple[str, ...]:
+def _held(home: Home, entity: AssistEntity, kind: str) -> tuple[str, ...]:
     """The open items of a list, or those that are done."""
-    held: tuple[str, ...] = home.get(entity.device.did, kind) if kind in entity.device.spec.attribute_index else ()
+    held: tuple[str, ...] = home.read_value(entity.device.did, kind) if kind in entity.device.spec.attribute_index else ()
     return held or ()
 
 
-def _changing(tool: str, change: Callable[[Home, Entity, str], None]) -> Callable[[Home, Mapping[str, Any]], str]:
+def _changing(tool: str, change: Callable[[Home, AssistEntity, str], None]) -> Callable[[Home, Mapping[str, Any]], str]:
     def act(home: Home, given: Mapping[str, Any]) -> str:
         name, item = str(given["name"]), str(given["item"]).strip()
         entity = _one(home, "todo", name)
         if not item:
-            raise invalid(tool)
+            raise invalid_slots(tool)
         change(home, entity, item)
         return _done({"name": name, "type": "entity", "id": entity.id})
 
     return act
 
 
-def _add(home: Home, entity: Entity, item: str) -> None:
+def _add(home: Home, entity: AssistEntity, item: str) -> None:
     _call(home, entity, "add_item", item=item[:1].upper() + item[1:])
 
 
-def _complete(home: Home, entity: Entity, item: str) -> None:
+def _complete(home: Home, entity: AssistEntity, item: str) -> None:
     _call(home, entity, "update_item", item=_known(home, entity, item, OPEN), status=DONE)
 
 
-def _remove(home: Home, entity: Entity, item: str) -> None:
+def _remove(home: Home, entity: AssistEntity, item: str) -> None:
     _call(home, entity, "remove_item", item=_known(home, entity, item, OPEN, DONE))
 
 
-def _known(home: Home, entity: Entity, item: str, *kinds: str) -> str:
+def _known(home: Home, entity: AssistEntity, item: str, *kinds: str) -> str:
     """An item as its list has it. Case does not matter."""
-    found = (held for kind in kinds for held in _held(home, entity, kind) if same(held, item))
+    found = (held for kind in kinds for held in _held(home, entity, kind) if is_same_name(held, item))
     if (known := next(found, None)) is None:
-        raise Failed("precondition", f"Item '{item}' not found on list")
+        raise IntentFailed("precondition", f"Item '{item}' not found on list")
     return known
 
 
@@ -176,39 +178,39 @@ def _no_events(home: Home, given: Mapping[str, Any]) -> str:
     return json.dumps({"events": []})
 
 
-def player(home: Home, given: Mapping[str, Any]) -> Entity:
+def find_media_player(home: Home, given: Mapping[str, Any]) -> AssistEntity:
     """The media player that arguments mean. Raises `Failed`."""
     return _one(home, "media_player", given.get("player_name", ""), given.get("player_floor"), given.get("player_area"))
 
 
-def _media() -> Iterator[Own]:
+def _media() -> Iterator[HomeOwnTool]:
     """Home Assistant words these two tools otherwise; the home of the records has no player that can be searched."""
     query = {"search_query": {"type": "string", "description": "the song, artist or album to look for"}}
     within = {f"within_media_content_{part}": TEXT for part in ("id", "type")}
     search = query | within | TARGET
     looks = "Look for media that a media player can play, or for what is inside of something that was found."
-    yield Own(SEARCH, looks, search, ("search_query",), _checked(SEARCH, search, ("search_query",), _nothing_found))
+    yield HomeOwnTool(SEARCH, looks, search, ("search_query",), _checked(SEARCH, search, ("search_query",), _nothing_found))
     needed = ("media_content_id", "media_content_type")
     plays = dict.fromkeys(needed, TEXT) | TARGET
     what = f"Play what {SEARCH} has found, on the same player, or a URL."
-    yield Own(PLAY, what, plays, needed, _checked(PLAY, plays, needed, _play))
+    yield HomeOwnTool(PLAY, what, plays, needed, _checked(PLAY, plays, needed, _play))
 
 
 def _nothing_found(home: Home, given: Mapping[str, Any]) -> str:
-    player(home, given)
+    find_media_player(home, given)
     return json.dumps({"results": []})
 
 
 def _play(home: Home, given: Mapping[str, Any]) -> str:
     wanted = {key: str(given[key]) for key in ("media_content_id", "media_content_type")}
-    _call(home, player(home, given), "play_media", **wanted)
+    _call(home, find_media_player(home, given), "play_media", **wanted)
     return json.dumps({"success": True})
 
 
 # Scripts
 
 
-def _script(entity: Entity) -> Own:
+def _script(entity: AssistEntity) -> HomeOwnTool:
     """A script as a tool. Its fields are the arguments of its own service, if it has any."""
     services = entity.device.spec.service_index
     own = next((name for name in services if name not in SWITCHING), None)
@@ -224,7 +226,7 @@ def _script(entity: Entity) -> Own:
         return json.dumps({"result": {}})
 
     description = f"{told}. {aliases}" if told else aliases
-    return Own(name, description, parameters, required, _checked(name, parameters, required, run))
+    return HomeOwnTool(name, description, parameters, required, _checked(name, parameters, required, run))
 
 
 def _schema(kind: ValueType) -> dict[str, Any]:
@@ -244,20 +246,20 @@ def _clean(home: Home, given: Mapping[str, Any]) -> str:
     place = _place(home, str(given["area"]))
     name = str(given.get("name", ""))
     try:
-        wanted = Wanted(name or None, domains=frozenset({"vacuum"}))
-        found = [one for one in match(home, wanted).entities if "clean_area" in one.device.spec.service_index]
+        wanted = EntityConstraints(name or None, domains=frozenset({"vacuum"}))
+        found = [one for one in match_entities(home, wanted).entities if "clean_area" in one.device.spec.service_index]
     except NoMatch as none:
-        raise Failed("unknown_device", str(none)) from None
+        raise IntentFailed("unknown_device", str(none)) from None
     if not found:
-        raise Failed("unknown_service", "No entities supported the required features (given domains vacuum)")
+        raise IntentFailed("unknown_service", "No entities supported the required features (given domains vacuum)")
     for entity in found:
         _call(home, entity, "clean_area", cleaning_area_id=[place.room.id])
     area = {"name": place.name, "type": "area", "id": place.room.id}
     return _done(area, *({"name": one.name, "type": "entity", "id": one.id} for one in found))
 
 
-def _place(home: Home, called: str) -> Area:
-    for area in areas(home.plan):
-        if any(same(name, called) for name in (*area.names, area.room.id)):
+def _place(home: Home, called: str) -> AssistArea:
+    for area in areas_of_plan(home.plan):
+        if any(is_same_name(name, called) for name in (*area.names, area.room.id)):
             return area
-    raise Failed("unknown_room", f"The area does not exist (given area {called!r})")
+    raise IntentFailed("unknown_room", f"The area does not exist (given area {called!r})")

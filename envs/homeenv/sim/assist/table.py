@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 
 HERE = Path(__file__).parent
 Way = str | tuple[str, bool | int | float | str]  # a service, or a service and its only argument
 
 
-class Kind(Model):
+class EntityKind(Model):
     """The entity that a part of some kind is, if the part has one of the services in `needs`.
 
     `class` is its device class, `classes` gives another for some subcategories. `mode` names the attributes whose value is
@@ -34,7 +34,7 @@ class Kind(Model):
     running: str | None = None
 
 
-class Domain(Model):
+class DomainRules(Model):
     """What entities of a domain do and show, see `table.yaml`. `while_on` names what shows nothing while they are off.
 
     `before` is what a value needs first, such as the mode of a lamp that has its colour in one of two.
@@ -52,12 +52,12 @@ class Domain(Model):
     while_on: tuple[str, ...] = ()
     units: dict[str, str] = {}
 
-    def clamped(self, what: str) -> bool:
+    def is_clamped(self, what: str) -> bool:
         """Whether a value that is set is taken as the nearest one in its range."""
         return any(way.partition(":")[2] in self.clamps for way in self.sets[what])
 
 
-class Act(Model):
+class IntentRules(Model):
     """What a tool does, see `table.yaml`. `says` is the service that Home Assistant names if every call failed."""
 
     act: str | None = None
@@ -75,34 +75,34 @@ class Act(Model):
     offered: tuple[str, ...] = ()
 
     @property
-    def slots(self) -> dict[str, str]:
+    def value_slots(self) -> dict[str, str]:
         """The slots that hold values, with what they set."""
         return self.sets | self.steps
 
 
-class Table(Model):
+class TranslationTable(Model):
     """The whole file."""
 
-    kinds: dict[str, tuple[Kind, ...]]
-    domains: dict[str, Domain]
+    kinds: dict[str, tuple[EntityKind, ...]]
+    domains: dict[str, DomainRules]
     shown: tuple[str, ...]
     readings: dict[str, str]
     units: dict[str, str]
-    tools: dict[str, Act]
+    tools: dict[str, IntentRules]
 
 
 @lru_cache
-def table() -> Table:
+def translation_table() -> TranslationTable:
     """The translation."""
-    return validate(Table, read_yaml(HERE / "table.yaml"))
+    return validate_document(TranslationTable, read_yaml(HERE / "table.yaml"))
 
 
-def rules_of(domain: str) -> Domain:
+def domain_rules(domain: str) -> DomainRules:
     """What entities of a domain do; those of an unlisted one are as switches."""
-    return table().domains.get(domain, table().domains["switch"])
+    return translation_table().domains.get(domain, translation_table().domains["switch"])
 
 
 @lru_cache
-def colours() -> Mapping[str, str]:
+def colour_codes() -> Mapping[str, str]:
     """Six hexadecimal digits for each name of a colour."""
     return {name: str(digits) for name, digits in read_yaml(HERE / "colours.yaml").data.items()}

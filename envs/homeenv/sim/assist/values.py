@@ -10,42 +10,42 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from homerl.envs.homeenv.sim.assist.table import colours
+from homerl.envs.homeenv.sim.assist.table import colour_codes
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.types import ValueType
 
 SHARES = {"brightness", "position", "percentage", "humidity", "volume"}  # numbers from 0 to 100 there
 
 
-def taken(what: str, value: Any, kind: ValueType) -> Any:
+def to_service_value(what: str, value: Any, kind: ValueType) -> Any:
     """A value of a slot as a service takes it. Raises `Refused` if it takes no such value."""
     if what in SHARES:
-        return kind.check(_from_share(value, kind))
+        return kind.check_value(_from_share(value, kind))
     if what == "color":
-        return kind.check(_colour(value, kind))
+        return kind.check_value(_colour(value, kind))
     if kind.type == "int" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    return kind.check(value)
+    return kind.check_value(value)
 
 
-def given(what: str, value: Any, kind: ValueType) -> Any:
+def to_slot_value(what: str, value: Any, kind: ValueType) -> Any:
     """The value of a slot that stands for a service's argument, or None if there is none."""
     if what in SHARES:
         return _share(value, kind)
     if what == "color":
-        return next((name for name in sorted(colours()) if _matches(name, value, kind)), None)
+        return next((name for name in sorted(colour_codes()) if _matches(name, value, kind)), None)
     return value
 
 
-def share_of(value: Any, kind: ValueType) -> int | None:
+def value_as_share(value: Any, kind: ValueType) -> int | None:
     """How far a setting is up, from 0 to 100, or None if it is no such setting."""
     return _share(value, kind)
 
 
 @lru_cache(maxsize=4096)
-def rgb_of(name: str) -> tuple[int, int, int] | None:
+def rgb_of_colour(name: str) -> tuple[int, int, int] | None:
     """The colour of a name, whose case and spaces do not matter; None if there is no such colour."""
-    digits = colours().get(name.replace(" ", "").lower())
+    digits = colour_codes().get(name.replace(" ", "").lower())
     return None if digits is None else (int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16))
 
 
@@ -67,7 +67,7 @@ def _share(value: Any, kind: ValueType) -> int | None:
         return None
     for share in range(100, -1, -1):
         try:
-            if kind.check(_from_share(share, kind)) == value:
+            if kind.check_value(_from_share(share, kind)) == value:
                 return share
         except Refused:
             continue
@@ -75,7 +75,7 @@ def _share(value: Any, kind: ValueType) -> int | None:
 
 
 def _colour(name: Any, kind: ValueType) -> Any:
-    rgb = rgb_of(name) if isinstance(name, str) else None
+    rgb = rgb_of_colour(name) if isinstance(name, str) else None
     if rgb is None:
         raise Refused("out_of_range", "there is no such colour")
     if kind.type == "hex":
@@ -88,6 +88,6 @@ def _colour(name: Any, kind: ValueType) -> Any:
 
 def _matches(name: str, value: Any, kind: ValueType) -> bool:
     try:
-        return bool(kind.check(_colour(name, kind)) == value)
+        return bool(kind.check_value(_colour(name, kind)) == value)
     except Refused:
         return False

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import Any
 
 from homerl.envs.homeenv.sim.devices.interface import Attribute
-from homerl.envs.homeenv.sim.devices.service import Offsets, Scope, resolver
+from homerl.envs.homeenv.sim.devices.service import Offsets, ServiceScope, make_name_resolver
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -47,7 +47,7 @@ class CompiledCounter:
     holds: Closure
     reads: tuple[int, ...]
 
-    def counts(self, scope: Scope) -> bool:
+    def is_counting(self, scope: ServiceScope) -> bool:
         """Whether it grows now."""
         try:
             return bool(self.holds(scope))
@@ -65,16 +65,16 @@ class CompiledMotion:
     rate: Fraction
 
     @property
-    def step(self) -> float:
+    def step_size(self) -> float:
         """The smallest change of the value."""
         return self.attribute.precision or 1
 
-    def target(self, scope: Scope) -> Any:
+    def target_value(self, scope: ServiceScope) -> Any:
         """Where the value moves to; its present value if it stands still."""
         present = scope.values[scope.base + self.offset]
         try:
             to = self.to(scope)
-            return present if to is None else self.attribute.check(to)
+            return present if to is None else self.attribute.check_value(to)
         except UNKNOWN:
             return present
 
@@ -89,9 +89,9 @@ class CompiledDerived:
     tree: ast.expr
     names: dict[str, int]
 
-    def value(self, scope: Scope) -> Any:
+    def derived_value(self, scope: ServiceScope) -> Any:
         """What it equals now. Raises one of `UNKNOWN` if that cannot be computed, or is no value of the attribute."""
-        return self.attribute.check(self.equals(scope), self.attribute.name)
+        return self.attribute.check_value(self.equals(scope), self.attribute.name)
 
 
 def compile_counter(attribute: Attribute, attributes: Sequence[Attribute], offset: int = 0) -> CompiledCounter | None:
@@ -105,7 +105,7 @@ def compile_counter(attribute: Attribute, attributes: Sequence[Attribute], offse
     offsets = _offsets(attributes, offset)
     tree, holds = _compiled(attribute.counts, offsets)
     reads = [offsets[name] for name in attributes_in(tree)]
-    if any(read.changes and not read.measures for _, read in reads):
+    if any(read.changes_by_itself and not read.measures for _, read in reads):
         raise ExpressionError("what is counted must not count itself, move or be derived", tree)
     return CompiledCounter(offsets[attribute.name][0], holds, tuple(at for at, _ in reads))
 
@@ -116,7 +116,7 @@ def compile_motion(attribute: Attribute, attributes: Sequence[Attribute], offset
         return None
     offsets = _offsets(attributes, offset)
     tree, to = _compiled(attribute.moves.to, offsets)
-    if moving := [name for name in attributes_in(tree) if offsets[name][1].changes]:
+    if moving := [name for name in attributes_in(tree) if offsets[name][1].changes_by_itself]:
         raise ExpressionError(f"a target that moves is none: '{moving[0]}' changes by itself", tree)
     rate = Fraction(str(attribute.moves.rate)) / Fraction(str(attribute.precision or 1))
     return CompiledMotion(offsets[attribute.name][0], attribute, to, rate)
@@ -142,18 +142,18 @@ def compile_start(attribute: Attribute, attributes: Sequence[Attribute], offset:
     tree, start = _compiled(attribute.starts, _offsets(attributes, offset))
     if not attributes_in(tree):
         try:
-            attribute.check(start(Scope((), 0, {})), "starts")
+            attribute.check_value(start(ServiceScope((), 0, {})), "starts")
         except UNKNOWN as error:
             raise ExpressionError(error.message if isinstance(error, Refused) else str(error), tree) from None
     return start
 
 
-def compile_over(text: str, attributes: Sequence[Attribute], offset: int = 0) -> Closure:
+def compile_part_expression(text: str, attributes: Sequence[Attribute], offset: int = 0) -> Closure:
     """An expression over the attributes of a part. Raises `ExpressionError`."""
     return _compiled(text, _offsets(attributes, offset))[1]
 
 
-def derived_of(attributes: Sequence[Attribute], offset: int = 0) -> tuple[CompiledDerived, ...]:
+def compile_derived_of_part(attributes: Sequence[Attribute], offset: int = 0) -> tuple[CompiledDerived, ...]:
     """The derived attributes of a part, in order. Raises `ExpressionError`."""
     return tuple(found for a in attributes if (found := compile_derived(a, attributes, offset)) is not None)
 
@@ -182,4 +182,4 @@ def _offsets(attributes: Sequence[Attribute], offset: int) -> Offsets:
 
 def _compiled(text: str, offsets: Offsets) -> tuple[ast.expr, Closure]:
     tree = parse_expression(text).body
-    return tree, compile_expression(tree, resolver(offsets, frozenset()))
+    return tree, compile_expression(tree, make_name_resolver(offsets, frozenset()))

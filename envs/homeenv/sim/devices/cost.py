@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from homerl.envs.homeenv.sim.devices.interface import Argument, Attribute, Service
 from homerl.envs.homeenv.sim.values.expressions import MOST_ITEMS, attributes_in, parse_expression, parse_statements
-from homerl.envs.homeenv.sim.values.types import MOST_UNITS, ValueType, units
+from homerl.envs.homeenv.sim.values.types import MOST_UNITS, ValueType, count_units
 
 MOST_STEPS = 2_000_000  # of one call or condition: some tenths of a second
 CHECKED = 8  # steps in which a unit is checked that an attribute gets
 
 
-class Bound(NamedTuple):
+class CostBound(NamedTuple):
     """What a value may come to: its items (0 for what is no list), its size in all, and the steps that make it."""
 
     items: int
@@ -28,54 +28,54 @@ class Bound(NamedTuple):
     steps: int = 1
 
 
-Named = Callable[[ast.expr], Bound | None]
+Named = Callable[[ast.expr], CostBound | None]
 
 
-def bound_of(type: ValueType) -> Bound:
+def bound_of_type(type: ValueType) -> CostBound:
     """The bound of a value of a type."""
     longest = type.range[1] if type.range else MOST_ITEMS
-    return Bound(int(longest) if type.type == "list" else len(type.items or ()), min(type.most, MOST_UNITS))
+    return CostBound(int(longest) if type.type == "list" else len(type.items or ()), min(type.most_units, MOST_UNITS))
 
 
-def bound(node: ast.expr, named: Named) -> Bound:
+def bound_of_expression(node: ast.expr, named: Named) -> CostBound:
     """The bound of an expression that compiles. `named` gives that of a name, and None for all other nodes."""
     if (known := named(node)) is not None:
         return known
     match node:
         case ast.Constant(value=int() as value):
-            return Bound(0, 1 + value.bit_length() // 64)
+            return CostBound(0, 1 + value.bit_length() // 64)
         case ast.Constant(value=value):
-            return Bound(0, units(value))
-    parts = [bound(child, named) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+            return CostBound(0, count_units(value))
+    parts = [bound_of_expression(child, named) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     if isinstance(node, ast.Call):
         parts = parts[1:]  # without the function's name
     items, size = max((p.items for p in parts), default=0), sum(p.size for p in parts)
     steps = 1 + sum(p.steps for p in parts)
     match node:
         case ast.BoolOp() | ast.IfExp():
-            return Bound(items, max(p.size for p in parts), steps)
+            return CostBound(items, max(p.size for p in parts), steps)
         case ast.Tuple() | ast.List():
-            return Bound(len(parts), 1 + size, steps + len(parts))
+            return CostBound(len(parts), 1 + size, steps + len(parts))
         case ast.Dict():
-            return Bound(len(parts), 1 + 2 * size, steps + len(parts))
+            return CostBound(len(parts), 1 + 2 * size, steps + len(parts))
         case ast.BinOp(op=ast.Add()):
             both = min(sum(p.items for p in parts), MOST_ITEMS)
-            return Bound(both, size, steps + both)
+            return CostBound(both, size, steps + both)
         case ast.Subscript():
-            return Bound(min(size, MOST_ITEMS), size, steps + items)
+            return CostBound(min(size, MOST_ITEMS), size, steps + items)
         case ast.Compare():
-            return Bound(0, 1, steps + (len(parts) - 1) * size)  # what all sides are compared with is listed, too
+            return CostBound(0, 1, steps + (len(parts) - 1) * size)  # what all sides are compared with is listed, too
         case ast.Call(func=ast.Name(id="replaced")) if len(parts) == 3:
-            return Bound(items, parts[0].size + parts[0].items * (parts[2].size - 1), steps + size)
+            return CostBound(items, parts[0].size + parts[0].items * (parts[2].size - 1), steps + size)
         case ast.Call(func=ast.Name(id="without" | "min" | "max")):
-            return Bound(min(size, MOST_ITEMS), size, steps + size)
-    return Bound(0, size if isinstance(node, ast.BinOp) else 1, steps + size)
+            return CostBound(min(size, MOST_ITEMS), size, steps + size)
+    return CostBound(0, size if isinstance(node, ast.BinOp) else 1, steps + size)
 
 
-def names_of(own: Mapping[str, Bound], given: Mapping[str, Bound] = MappingProxyType({})) -> Named:
+def bounds_of_names(own: Mapping[str, CostBound], given: Mapping[str, CostBound] = MappingProxyType({})) -> Named:
     """The bounds of a device's attributes (`self.name`) and of a service's arguments (`name`)."""
 
-    def named(node: ast.expr) -> Bound | None:
+    def named(node: ast.expr) -> CostBound | None:
         if isinstance(node, ast.Attribute):
             return own.get(node.attr)
         return given.get(node.id) if isinstance(node, ast.Name) else None
@@ -83,35 +83,35 @@ def names_of(own: Mapping[str, Bound], given: Mapping[str, Bound] = MappingProxy
     return named
 
 
-def bounds_of(types: Sequence[Attribute | Argument]) -> dict[str, Bound]:
+def bounds_by_name(types: Sequence[Attribute | Argument]) -> dict[str, CostBound]:
     """The bounds of the values of some types, by name."""
-    return {type.name: bound_of(type) for type in types}
+    return {type.name: bound_of_type(type) for type in types}
 
 
-def steps_of(text: str, named: Named) -> int:
+def steps_of_expression(text: str, named: Named) -> int:
     """The most steps of working an expression out, and of reading its value."""
-    found = bound(parse_expression(text).body, named)
+    found = bound_of_expression(parse_expression(text).body, named)
     return found.steps + found.size
 
 
 def steps_of_call(
-    service: Service, attributes: Sequence[Attribute], begin: Mapping[str, Bound], given: Mapping[str, Bound]
+    service: Service, attributes: Sequence[Attribute], begin: Mapping[str, CostBound], given: Mapping[str, CostBound]
 ) -> int:
     """The most steps of a call with attributes and arguments within these bounds. What is derived follows each write."""
-    limits, own, widest, steps = bounds_of(attributes), dict(begin), dict(begin), 0
+    limits, own, widest, steps = bounds_by_name(attributes), dict(begin), dict(begin), 0
     writes = [node for node in parse_statements(service.code).body if isinstance(node, ast.Assign)]
     for node in writes:
-        found, name = bound(node.value, names_of(own, given)), attributes_in(node.targets[0])[0]
+        found, name = bound_of_expression(node.value, bounds_of_names(own, given)), attributes_in(node.targets[0])[0]
         steps += found.steps + CHECKED * found.size
-        own[name] = Bound(min(found.items, limits[name].items), min(found.size, limits[name].size))
+        own[name] = CostBound(min(found.items, limits[name].items), min(found.size, limits[name].size))
         widest[name] = max(own[name], widest[name], key=lambda known: known.size)
-    named = names_of(widest, given)
+    named = bounds_of_names(widest, given)
     answers = service.returns.values() if isinstance(service.returns, dict) else (service.returns,)
-    steps += sum(steps_of(text, named) for text in (service.requires, *answers) if text)
-    return steps + len(writes) * sum(CHECKED + steps_of(a.derived, named) for a in attributes if a.derived)
+    steps += sum(steps_of_expression(text, named) for text in (service.requires, *answers) if text)
+    return steps + len(writes) * sum(CHECKED + steps_of_expression(a.derived, named) for a in attributes if a.derived)
 
 
-def too_costly(steps: int) -> str:
+def tell_too_costly(steps: int) -> str:
     """What to say of something that may take so many steps; nothing if they are allowed."""
     if steps <= MOST_STEPS:
         return ""

@@ -21,16 +21,16 @@ class Device:
     spec: DeviceSpec
 
     @property
-    def slug(self) -> str:
+    def slug_name(self) -> str:
         """The room's and the device's name as one word: `kitchen_wall_light`."""
-        return slug(f"{self.room.name} {self.name}")
+        return slug_of_words(f"{self.room.name} {self.name}")
 
 
-def slug(words: str) -> str:
+def slug_of_words(words: str) -> str:
     """Words as one: `kitchen_wall_light`."""
     return re.sub(r"\W+", "_", words).strip("_")
 
 
-def unused(id: str, taken: Container[str]) -> str:
+def unused_id(id: str, taken: Container[str]) -> str:
     """The id, or the first of `id_2`, `id_3` ... that is not taken."""
     return next(name for name in chain([id], (f"{id}_{number}" for number in count(2))) if name not in taken)

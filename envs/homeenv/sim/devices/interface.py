@@ -47,7 +47,7 @@ class Attribute(ValueType):
     starts: str | None = Field(None, description="an expression over self: the value where a home file gives none")
 
     @property
-    def changes(self) -> bool:
+    def changes_by_itself(self) -> bool:
         """Whether the value changes by itself, and not by services alone."""
         return bool(self.counts or self.moves or self.derived or self.measures)
 
@@ -92,7 +92,7 @@ class Argument(ValueType):
     def _default_fits(self) -> Argument:
         if self.default is not None:
             try:
-                self.check(self.default, "default")
+                self.check_value(self.default, "default")
             except Refused as refused:
                 raise ValueError(f"argument '{self.name}': {refused.message}") from None
         return self
@@ -110,7 +110,7 @@ class Service(Model):
     )
     description: str | None = None
 
-    def signature(self) -> str:
+    def signature_text(self) -> str:
         """The signature as agents read it: `set_brightness(brightness: int 1..100 percentage)`; `a?` may be left out."""
-        named = (f"{a.name}{'' if a.required else '?'}: {a.describe()}" for a in self.arguments)
+        named = (f"{a.name}{'' if a.required else '?'}: {a.describe_type()}" for a in self.arguments)
         return f"{self.name}({', '.join(named)})"

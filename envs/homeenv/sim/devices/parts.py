@@ -14,10 +14,16 @@ from typing import Literal, Protocol
 
 from pydantic import Field, model_validator
 
-from homerl.envs.core.documents.explain import Problems
+from homerl.envs.core.documents.explain import SeveralProblems
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.clockwork import clockwork_problems, compile_over
-from homerl.envs.homeenv.sim.devices.cost import bounds_of, names_of, steps_of, steps_of_call, too_costly
+from homerl.envs.homeenv.sim.devices.clockwork import clockwork_problems, compile_part_expression
+from homerl.envs.homeenv.sim.devices.cost import (
+    bounds_by_name,
+    bounds_of_names,
+    steps_of_call,
+    steps_of_expression,
+    tell_too_costly,
+)
 from homerl.envs.homeenv.sim.devices.interface import Attribute, Service
 from homerl.envs.homeenv.sim.devices.rooms import RoomType
 from homerl.envs.homeenv.sim.devices.service import CompiledService, ServiceError, compile_service
@@ -49,7 +55,7 @@ class AirEffect(Model):
     target_high: str | None = Field(None, description="above which it cools")
     target_humidity: str | None = Field(None, description="percent to which it moistens or dries")
 
-    def expressions(self) -> dict[str, str]:
+    def given_expressions(self) -> dict[str, str]:
         """The settings that are given, by name."""
         given = self.model_dump(exclude={"kind"})
         return {name: text for name, text in given.items() if text is not None}
@@ -67,17 +73,17 @@ class Component(Model):
     @model_validator(mode="after")
     def _executable(self) -> Component:
         if problems := list(self._problems()) or list(self._costly()):
-            raise Problems(problems)
+            raise SeveralProblems(problems)
         return self
 
-    def compiled(self) -> Iterator[CompiledService]:
+    def compile_services(self) -> Iterator[CompiledService]:
         """The services of this part alone, compiled against its own attributes."""
         return (compile_service(service, self.attributes) for service in self.services)
 
     @cached_property
-    def written(self) -> frozenset[str]:
+    def written_attributes(self) -> frozenset[str]:
         """The names of the attributes that some service writes."""
-        return frozenset(attribute.name for compiled in self.compiled() for _, attribute, _ in compiled.writes)
+        return frozenset(attribute.name for compiled in self.compile_services() for _, attribute, _ in compiled.writes)
 
     def _problems(self) -> Iterator[KeyProblem]:
         """Problems that concern several fields, which pydantic's checks of single fields cannot find."""
@@ -87,42 +93,44 @@ class Component(Model):
                 f"'{self.name}' has {count} attributes and services, and may have {MOST_NAMES}: use components",
             )
             return
-        yield from unusable(attributes=self.attributes, services=self.services)
+        yield from unusable_names(attributes=self.attributes, services=self.services)
         for i, service in enumerate(self.services):
-            yield from (((("services", i, *key), what)) for key, what in unusable(arguments=service.arguments))
+            yield from (((("services", i, *key), what)) for key, what in unusable_names(arguments=service.arguments))
             try:
                 compile_service(service, self.attributes)
             except ServiceError as error:
                 yield ("services", i, *error.key), f"service '{service.name}': {error}"
         yield from clockwork_problems(self.attributes)
-        for name, text in self.air.expressions().items() if self.air else ():
+        for name, text in self.air.given_expressions().items() if self.air else ():
             yield from self._problem_of(("air", name), text, steady=True)
 
     def _costly(self) -> Iterator[KeyProblem]:
         """What compiles and may take too many steps."""
         for i, service in enumerate(self.services):
-            steps = steps_of_call(service, self.attributes, bounds_of(self.attributes), bounds_of(service.arguments))
-            if much := too_costly(steps):
+            steps = steps_of_call(
+                service, self.attributes, bounds_by_name(self.attributes), bounds_by_name(service.arguments)
+            )
+            if much := tell_too_costly(steps):
                 yield ("services", i, "code"), f"service '{service.name}' {much}"
-        if much := too_costly(self.steps_of_itself()):
+        if much := tell_too_costly(self.steps_of_itself()):
             yield ("attributes",), f"what '{self.name}' works out by itself {much}"
 
     def steps_of_itself(self) -> int:
         """The most steps of what a part works out besides calls, and the size of what its attributes hold at least."""
         texts = [text for a in self.attributes for text in (a.counts, a.derived, a.starts, a.moves and a.moves.to) if text]
-        texts += self.air.expressions().values() if self.air else ()
-        named = names_of(bounds_of(self.attributes))
-        return sum(a.least for a in self.attributes) + sum(steps_of(text, named) for text in texts)
+        texts += self.air.given_expressions().values() if self.air else ()
+        named = bounds_of_names(bounds_by_name(self.attributes))
+        return sum(a.least_units for a in self.attributes) + sum(steps_of_expression(text, named) for text in texts)
 
     def _problem_of(self, key: tuple[str | int, ...], text: str, steady: bool = False) -> Iterator[KeyProblem]:
         """The problem of an expression over this part. A `steady` one must read no attribute that changes by itself."""
         try:
-            compile_over(text, self.attributes)
+            compile_part_expression(text, self.attributes)
             read = set(attributes_in(parse_expression(text)))
         except ExpressionError as error:
             yield key, f"{'.'.join(map(str, key))}: {error}"
             return
-        moving = [a.name for a in self.attributes if a.name in read and a.changes]
+        moving = [a.name for a in self.attributes if a.name in read and a.changes_by_itself]
         if steady and moving:
             yield key, f"{'.'.join(map(str, key))}: '{moving[0]}' changes by itself; read what it moves to"
 
@@ -140,7 +148,7 @@ class UserData(Model):
     )
 
 
-def unusable(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
+def unusable_names(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
     """Names that are no Python identifiers, or that two things share."""
     seen: set[str] = set()
     for key, things in lists.items():

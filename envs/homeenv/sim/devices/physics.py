@@ -25,9 +25,9 @@ from functools import lru_cache
 from math import ceil, exp, log
 from typing import Any, NamedTuple
 
-from homerl.envs.homeenv.sim.devices.service import Scope
+from homerl.envs.homeenv.sim.devices.service import ServiceScope
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
-from homerl.envs.homeenv.sim.values.spelling import means
+from homerl.envs.homeenv.sim.values.spelling import value_means_word
 from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType
 
 Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
@@ -52,14 +52,14 @@ class Outdoors(NamedTuple):
 BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of temperature, humidity and light, indoors and outdoors
 
 
-class Moment(NamedTuple):
+class WeatherChange(NamedTuple):
     """A change of the weather: it is `outdoors` from `clock` (s) on."""
 
     clock: int
     outdoors: Outdoors
 
 
-class Shell(NamedTuple):
+class RoomShell(NamedTuple):
     """How the air of a type of room depends on the weather.
 
     `outdoors` and `daylight` are the shares (0..1) of the outdoor temperature and light that the room gets. `vapour` is the
@@ -72,27 +72,27 @@ class Shell(NamedTuple):
     seconds: float = 3600.0
 
     @property
-    def sunny(self) -> bool:
+    def is_sunny(self) -> bool:
         """Whether the sun warms the room."""
         return self.daylight >= 0.01
 
 
-SHELLS: dict[str, Shell] = {
-    "living_room": Shell(daylight=0.02),
-    "kitchen": Shell(vapour=4.0),
-    "bathroom": Shell(outdoors=0.3, daylight=0.006, vapour=6.0),
-    "closet": Shell(outdoors=0.25, daylight=0.0005, vapour=1.0),
-    "pantry": Shell(outdoors=0.3, daylight=0.0005, vapour=1.0),
-    "hallway": Shell(daylight=0.004, vapour=1.0),
-    "laundry": Shell(daylight=0.006, vapour=5.0),
-    "balcony": Shell(outdoors=0.95, daylight=0.5, vapour=0.0, seconds=600.0),
-    "garage": Shell(outdoors=0.7, daylight=0.002, vapour=0.5, seconds=1800.0),
-    "storage": Shell(outdoors=0.5, daylight=0.001, vapour=1.0),
+SHELLS: dict[str, RoomShell] = {
+    "living_room": RoomShell(daylight=0.02),
+    "kitchen": RoomShell(vapour=4.0),
+    "bathroom": RoomShell(outdoors=0.3, daylight=0.006, vapour=6.0),
+    "closet": RoomShell(outdoors=0.25, daylight=0.0005, vapour=1.0),
+    "pantry": RoomShell(outdoors=0.3, daylight=0.0005, vapour=1.0),
+    "hallway": RoomShell(daylight=0.004, vapour=1.0),
+    "laundry": RoomShell(daylight=0.006, vapour=5.0),
+    "balcony": RoomShell(outdoors=0.95, daylight=0.5, vapour=0.0, seconds=600.0),
+    "garage": RoomShell(outdoors=0.7, daylight=0.002, vapour=0.5, seconds=1800.0),
+    "storage": RoomShell(outdoors=0.5, daylight=0.001, vapour=1.0),
 }
-PLAIN_SHELL = Shell()
+PLAIN_SHELL = RoomShell()
 
 
-class Inputs(NamedTuple):
+class AirInputs(NamedTuple):
     """What the devices of a room do to its air.
 
     `openness` says how open the curtains are (0..1), and `lux` is the light that lamps add. `heating` lists the effects on
@@ -106,33 +106,35 @@ class Inputs(NamedTuple):
     moistening: tuple[tuple[str, float, float], ...] = ()
 
 
-def inputs(running: Sequence[Running]) -> Inputs:
+def compute_air_inputs(running: Sequence[Running]) -> AirInputs:
     """What these devices do to the air of their room in their present state."""
-    running = [(spec, as_seen(spec, values)) for spec, values in running]
-    covers = [(values, prefix) for spec, values in running for prefix, kind in spec.kinds if _covers(spec, prefix, kind)]
+    running = [(spec, values_in_air_terms(spec, values)) for spec, values in running]
+    covers = [
+        (values, prefix) for spec, values in running for prefix, kind in spec.part_kinds if _covers(spec, prefix, kind)
+    ]
     positions = [_number(values.get(prefix + "position"), 100) for values, prefix in covers]
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
     on = [
         (values, prefix, kind)
         for spec, values in running
-        for prefix, kind in spec.kinds
-        if means(values.get(prefix + "state"), "on")
+        for prefix, kind in spec.part_kinds
+        if value_means_word(values.get(prefix + "state"), "on")
     ]
-    lux = sum((LUX_PER_PERCENT * lamp(*part) for part in on), 0.0)
+    lux = sum((LUX_PER_PERCENT * lamp_brightness(*part) for part in on), 0.0)
     heating = tuple(effect for part in on for effect in _heating(*part))
     moistening = tuple(effect for part in on if (effect := _moistening(*part)))
-    return Inputs(openness, lux, heating, moistening)
+    return AirInputs(openness, lux, heating, moistening)
 
 
-def as_seen(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def values_in_air_terms(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a device in the terms of this module: celsius, percent, and what its `air` says.
 
     They are the values themselves for a device that says nothing of the kind.
     """
-    if not spec.air_effects and not spec.imperial:
+    if not spec.air_effects and not spec.fahrenheit_paths:
         return values
-    seen = {path: celsius(value) if path in spec.imperial else value for path, value in values.items()}
-    scope = Scope([seen.get(path) for path in spec.attribute_index], 0, {})
+    seen = {path: fahrenheit_to_celsius(value) if path in spec.fahrenheit_paths else value for path, value in values.items()}
+    scope = ServiceScope([seen.get(path) for path in spec.attribute_index], 0, {})
     for prefix, settings in spec.air_effects.items():
         named = {
             f"{prefix}{_attribute(spec, prefix, name)}": _worked_out(closure, scope) for name, closure in settings.items()
@@ -146,7 +148,7 @@ def _within(path: str, prefix: str) -> bool:
     return path.startswith(prefix) and "." not in path[len(prefix) :]
 
 
-def _worked_out(closure: Callable[[Any], Any], scope: Scope) -> Any:
+def _worked_out(closure: Callable[[Any], Any], scope: ServiceScope) -> Any:
     """The value of an expression; None if it cannot be computed from the present values."""
     try:
         return closure(scope)
@@ -154,19 +156,19 @@ def _worked_out(closure: Callable[[Any], Any], scope: Scope) -> Any:
         return None
 
 
-def celsius(value: Any) -> Any:
+def fahrenheit_to_celsius(value: Any) -> Any:
     """A temperature in celsius, from fahrenheit. None stays None."""
     return (value - 32) * 5 / 9 if isinstance(value, (int, float)) else value
 
 
-def shown_in(quantity: float, type: ValueType) -> float:
+def quantity_in_unit(quantity: float, type: ValueType) -> float:
     """A quantity of the air in the unit of a type: temperatures in fahrenheit, if that is its unit."""
     return quantity * 9 / 5 + 32 if type.unit == "fahrenheit" else quantity
 
 
 def _attribute(spec: DeviceSpec, prefix: str, setting: str) -> str:
     """The attribute that stands for a setting of `air` in this module."""
-    if setting == "mode" and dict(spec.kinds)[prefix] == "air_conditioner":
+    if setting == "mode" and dict(spec.part_kinds)[prefix] == "air_conditioner":
         return "ac_mode"
     return {"power": "power_level"}.get(setting, setting)
 
@@ -179,18 +181,18 @@ MEASURED = {"temperature": 0, "humidity": 1, "brightness": 2}  # an attribute's 
 REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
 
 
-def reports(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
+def measured_quantities(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
     """The (path, quantity) pairs of the attributes by which a device measures the air of its room."""
     for path, (_, attribute) in spec.attribute_index.items():
         if attribute.measures is not None:
             yield path, MEASURED[attribute.measures]
     if spec.category.endswith("_sensor") or spec.category == "thermostat":
         for path, (_, attribute) in spec.attribute_index.items():
-            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.changes:
+            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.changes_by_itself:
                 yield path, REPORTS[path]
 
 
-def lamp(values: Mapping[str, Any], prefix: str, kind: str) -> float:
+def lamp_brightness(values: Mapping[str, Any], prefix: str, kind: str) -> float:
     """The brightness (percent) of a part that is on. A lamp that cannot be dimmed has 100, another part without lamp 0."""
     return _number(values.get(prefix + "brightness"), 100 if kind == "light" else 0)
 
@@ -229,22 +231,22 @@ def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str,
     return None
 
 
-def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0) -> Outdoors:
+def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: float = 0.0) -> Outdoors:
     """The temperature, humidity and light to which a room tends under constant weather and devices.
 
     `drift` (celsius) is added to the temperature before the devices act on it.
     """
     share, daylight = shell.outdoors, outdoors.brightness * devices.openness
     temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
-    if shell.sunny:
+    if shell.is_sunny:
         temperature += SOLAR_GAIN * daylight / 100_000
     for mode, target, part in devices.heating:
         gap = target - temperature
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
     temperature = _bounded(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
-    vapour = saturation(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
-    humidity = (1 - BUFFER) * min(100 * vapour / saturation(temperature), 100) + BUFFER * MIDDLE
+    vapour = saturation_pressure(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
+    humidity = (1 - BUFFER) * min(100 * vapour / saturation_pressure(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
         gap = target - humidity
         if way == "both" or (gap > 0) == (way == "up"):
@@ -253,7 +255,7 @@ def steady(shell: Shell, outdoors: Outdoors, devices: Inputs, drift: float = 0.0
     return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
 
 
-def saturation(temperature: float) -> float:
+def saturation_pressure(temperature: float) -> float:
     """The vapour pressure (hPa) of saturated air at a temperature in celsius (Magnus formula)."""
     return 6.112 * exp(17.62 * temperature / (243.12 + temperature))
 
@@ -261,7 +263,7 @@ def saturation(temperature: float) -> float:
 TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of its slots
 
 
-class Air(NamedTuple):
+class RoomAir(NamedTuple):
     """The air of a room from `since` (s) on, until the weather or the devices change.
 
     `temperature` and `humidity` are the values at `since`, and `goal` is what the air tends to. `devices` are the inputs
@@ -273,18 +275,18 @@ class Air(NamedTuple):
     temperature: float
     humidity: float
     goal: Outdoors
-    devices: Inputs | None
+    devices: AirInputs | None
     bias: tuple[float, float]
-    shell: Shell
+    shell: RoomShell
 
-    def at(self, quantity: int, clock: int) -> float:
+    def quantity_at(self, quantity: int, clock: int) -> float:
         """A quantity at `clock` (s), not rounded."""
         if quantity == LIGHT:
             return self.goal[LIGHT]
         start, goal, seconds = self._way(quantity)
         return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
-    def when(self, quantity: int, value: float) -> int:
+    def time_of_value(self, quantity: int, value: float) -> int:
         """The second, give or take one, at which temperature or humidity passes a value; `since` if it never does."""
         start, goal, seconds = self._way(quantity)
         way, rest = start - goal, value - goal
@@ -296,39 +298,39 @@ class Air(NamedTuple):
             return self.temperature, self.goal[TEMPERATURE], self.shell.seconds
         return self.humidity, self.goal[HUMIDITY], HUMIDITY_SECONDS
 
-    def through(self, weather: Iterable[Moment]) -> Air:
+    def after_weather(self, weather: Iterable[WeatherChange]) -> RoomAir:
         """The air after these changes of the weather, which must be in order of time and after `since`."""
         since, warm, humid, goal, devices, bias, shell = self
         for clock, outdoors in weather:
             warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
             humid = goal[1] + (humid - goal[1]) * exp((since - clock) / HUMIDITY_SECONDS)
             since, goal = clock, air_goal(shell, bias, outdoors, devices)
-        return Air(since, warm, humid, goal, devices, bias, shell)
+        return RoomAir(since, warm, humid, goal, devices, bias, shell)
 
-    def under(self, devices: Inputs, clock: int, outdoors: Outdoors) -> Air:
+    def with_devices(self, devices: AirInputs, clock: int, outdoors: Outdoors) -> RoomAir:
         """The air from `clock` (s) on with these inputs of the devices. If the goal stays the same, so does `since`."""
         goal = air_goal(self.shell, self.bias, outdoors, devices)
         if goal == self.goal:
             return self if devices == self.devices else self._replace(devices=devices)
-        start = self.at(TEMPERATURE, clock), self.at(HUMIDITY, clock)
-        return Air(clock, *start, goal, devices, self.bias, self.shell)
+        start = self.quantity_at(TEMPERATURE, clock), self.quantity_at(HUMIDITY, clock)
+        return RoomAir(clock, *start, goal, devices, self.bias, self.shell)
 
 
 @lru_cache(maxsize=1 << 14)
-def air_goal(shell: Shell, bias: tuple[float, float], outdoors: Outdoors, devices: Inputs) -> Outdoors:
+def air_goal(shell: RoomShell, bias: tuple[float, float], outdoors: Outdoors, devices: AirInputs) -> Outdoors:
     """The goal of a room's air: its steady state plus its bias, within `BOUNDS`."""
-    warm, humid, light = steady(shell, outdoors, devices)
+    warm, humid, light = steady_air(shell, outdoors, devices)
     return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
 
 
-def restored_air(
-    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: Shell, clock: int
-) -> Air:
+def restore_air(
+    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: RoomShell, clock: int
+) -> RoomAir:
     """The air of a room from the values in a file. Raises `ValueError` if these values are impossible."""
     within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
     if not 0 <= since <= clock or not all(within):
         raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
-    return Air(since, start[0], start[1], Outdoors(*goal), None, bias, shell)
+    return RoomAir(since, start[0], start[1], Outdoors(*goal), None, bias, shell)
 
 
 def _bounded(value: float, low: float, high: float) -> float:

@@ -29,14 +29,14 @@ from homerl.envs.homeenv.sim.values.expressions import (
     quoted_source,
 )
 from homerl.envs.homeenv.sim.values.spelling import STATE
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 # What people call the service that sets a state. A product whose services have these names, as all shipped ones, needs none.
 DONE_BY = {"on": "turn_on", "off": "turn_off", "locked": "lock", "unlocked": "unlock", "open": "open", "closed": "close"}
 Offsets = Mapping[str, tuple[int, Attribute]]  # attribute name -> (offset within the device's slots, attribute)
 
 
-class Scope(NamedTuple):
+class ServiceScope(NamedTuple):
     """What service code sees: the flat values of the home, the first slot of its device, and the bound arguments."""
 
     values: Sequence[Any]
@@ -44,7 +44,7 @@ class Scope(NamedTuple):
     arguments: Mapping[str, Any]
 
 
-class Outcome(NamedTuple):
+class ServiceOutcome(NamedTuple):
     """What a call comes to: the (slot, canonical value) pairs of its writes in order, and the plain data that it returns."""
 
     updates: list[tuple[int, Any]]
@@ -62,38 +62,40 @@ class CompiledService:
 
     service: Service
     writes: tuple[tuple[int, Attribute, Closure], ...]
-    requires: Callable[[Scope], bool] | None = None
+    requires: Callable[[ServiceScope], bool] | None = None
     reads: tuple[tuple[str, int], ...] = ()
     returns: Closure | None = None
     available: Closure | None = None
     follow: tuple[tuple[int, Attribute, Closure], ...] = ()
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit.
 
         None for an argument that may be left out leaves it out, so that a later one can be given by position.
         """
         declared = self.service.arguments
         if len(args) > len(declared):
-            raise Refused("unknown_argument", f"{self.service.signature()} takes {len(declared)} arguments")
+            raise Refused("unknown_argument", f"{self.service.signature_text()} takes {len(declared)} arguments")
         given = dict(zip((a.name for a in declared), args))
         for name, value in kwargs.items():
             if name in given or all(name != a.name for a in declared):
-                raise Refused("unknown_argument", f"{self.service.signature()} takes no further argument {quoted(name)}")
+                raise Refused(
+                    "unknown_argument", f"{self.service.signature_text()} takes no further argument {quote_value(name)}"
+                )
             given[name] = value
         if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
-            raise Refused("missing_argument", f"{self.service.signature()} needs {' and '.join(missing)}")
+            raise Refused("missing_argument", f"{self.service.signature_text()} needs {' and '.join(missing)}")
         bound = {}
         for argument in declared:
             if argument.name in given and (argument.required or given[argument.name] is not None):
-                bound[argument.name] = argument.check(given[argument.name], argument.name)
+                bound[argument.name] = argument.check_value(given[argument.name], argument.name)
             elif argument.default is not None:
-                bound[argument.name] = argument.check(argument.default, argument.name)
+                bound[argument.name] = argument.check_value(argument.default, argument.name)
             else:
                 bound[argument.name] = None
         return bound
 
-    def outcome(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> Outcome:
+    def compute_outcome(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> ServiceOutcome:
         """What a call with these arguments writes and returns.
 
         Each write sees those before it, and the answer sees them all. `values` itself is not changed. `base` is the device's
@@ -101,7 +103,7 @@ class CompiledService:
         invalid or cannot be computed.
         """
         written = list(values)
-        scope = Scope(written, base, arguments)
+        scope = ServiceScope(written, base, arguments)
         updates = []
         try:
             if self.available is not None and not self.available(scope):
@@ -110,14 +112,14 @@ class CompiledService:
                 raise Refused("precondition", self._unmet(scope))
             for write in self.writes:
                 for offset, attribute, closure in (write, *self.follow):
-                    value = written[base + offset] = attribute.check(closure(scope), attribute.name)
+                    value = written[base + offset] = attribute.check_value(closure(scope), attribute.name)
                     updates.append((base + offset, value))
             returned = None if self.returns is None else _plain(self.returns(scope))
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
-        return Outcome(updates, returned)
+        return ServiceOutcome(updates, returned)
 
-    def _unmet(self, scope: Scope) -> str:
+    def _unmet(self, scope: ServiceScope) -> str:
         """The message of an unmet precondition: `set_speed needs state == "on"; now state is "off"`."""
         now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
         needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
@@ -132,7 +134,7 @@ class ServiceError(ValueError):
         super().__init__(str(error))
 
 
-def resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
+def make_name_resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
     """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
@@ -163,7 +165,7 @@ def compile_service(
     `available` and `follow` are those of `CompiledService`.
     """
     offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-    resolve = resolver(offsets, frozenset(a.name for a in service.arguments))
+    resolve = make_name_resolver(offsets, frozenset(a.name for a in service.arguments))
     with _part("code"):
         tree = parse_statements(service.code)
         writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
@@ -223,7 +225,7 @@ def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[in
     return offset, attribute, compile_expression(statement.value, resolve)
 
 
-def switches_of(
+def find_switch_services(
     services: Mapping[str, CompiledService], attributes: Mapping[str, tuple[int, Attribute]]
 ) -> dict[str, tuple[str, Any]]:
     """For what people call `light.turn_on`, say, where no service has that name: the service that does it, its argument."""
@@ -241,4 +243,6 @@ def _set_by(compiled: CompiledService, state: tuple[int, Attribute] | None) -> I
     if state is None or len(compiled.service.arguments) != 1 or all(offset != state[0] for offset, *_ in compiled.writes):
         return
     (argument,) = compiled.service.arguments
-    yield from ((word, value) for word, value in argument.words.items() if argument.required and word in state[1].words)
+    yield from (
+        (word, value) for word, value in argument.state_words.items() if argument.required and word in state[1].state_words
+    )

@@ -20,25 +20,25 @@ from typing import Any, TextIO
 
 from pydantic import Field, ValidationError
 
-from homerl.envs.core.documents import Document, InputError, read_yaml, validate
+from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.homeenv.sim.devices.clockwork import (
     UNKNOWN,
     CompiledCounter,
     CompiledDerived,
     CompiledMotion,
     compile_counter,
+    compile_derived_of_part,
     compile_motion,
-    compile_over,
+    compile_part_expression,
     compile_start,
-    derived_of,
 )
-from homerl.envs.homeenv.sim.devices.cost import bounds_of, names_of, steps_of
+from homerl.envs.homeenv.sim.devices.cost import bounds_by_name, bounds_of_names, steps_of_expression
 from homerl.envs.homeenv.sim.devices.interface import Attribute
 from homerl.envs.homeenv.sim.devices.parts import Component as Component
-from homerl.envs.homeenv.sim.devices.parts import KeyProblem, unusable
+from homerl.envs.homeenv.sim.devices.parts import KeyProblem, unusable_names
 from homerl.envs.homeenv.sim.devices.parts import UserData as UserData
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE
-from homerl.envs.homeenv.sim.devices.service import CompiledService, Scope, compile_service, switches_of
+from homerl.envs.homeenv.sim.devices.service import CompiledService, ServiceScope, compile_service, find_switch_services
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import Closure, attributes_in, parse_expression
 
@@ -59,14 +59,16 @@ class DeviceSpec(Component):
         if self.available is not None:
             yield from self._problem_of(("available",), self.available)
         own = {a.name for a in self.attributes} | {service.name for service in self.services}
-        yield from unusable(components=self.components)
+        yield from unusable_names(components=self.components)
         for i, component in enumerate(self.components):
             if component.name in own:
                 yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
 
     def steps_of_itself(self) -> int:
         """The most steps of what the device itself works out besides calls, and of whether it can be reached."""
-        reached = steps_of(self.available, names_of(bounds_of(self.attributes))) if self.available else 0
+        reached = (
+            steps_of_expression(self.available, bounds_of_names(bounds_by_name(self.attributes))) if self.available else 0
+        )
         return super().steps_of_itself() + reached
 
     @property
@@ -79,24 +81,24 @@ class DeviceSpec(Component):
         """The category of the product, such as `light`."""
         return self.userdata.category
 
-    def parts(self) -> Iterator[tuple[str, Component]]:
+    def parts_by_prefix(self) -> Iterator[tuple[str, Component]]:
         """The (prefix, part) pairs: ("", the device itself), then for example ("light.", the component `light`)."""
         yield "", self
         for component in self.components:
             yield component.name + ".", component
 
     @cached_property
-    def flags(self) -> tuple[str, ...]:
+    def boolean_paths(self) -> tuple[str, ...]:
         """The dotted paths of all boolean attributes."""
         return tuple(path for path, (_, attribute) in self.attribute_index.items() if attribute.type == "bool")
 
     @cached_property
-    def imperial(self) -> frozenset[str]:
+    def fahrenheit_paths(self) -> frozenset[str]:
         """The dotted paths of the attributes in fahrenheit."""
         return frozenset(path for path, (_, a) in self.attribute_index.items() if a.unit == "fahrenheit")
 
     @cached_property
-    def kinds(self) -> tuple[tuple[str, str], ...]:
+    def part_kinds(self) -> tuple[tuple[str, str], ...]:
         """The (prefix, kind) pairs of all parts that hold attributes.
 
         The kind says what a part does. A component whose name is in `PART_KINDS` has the kind given there, and every
@@ -104,18 +106,18 @@ class DeviceSpec(Component):
         """
         return tuple(
             (prefix, part.air.kind if part.air else PART_KINDS.get(prefix[:-1], self.category))
-            for prefix, part in self.parts()
+            for prefix, part in self.parts_by_prefix()
             if part.attributes
         )
 
     @cached_property
     def attribute_index(self) -> dict[str, tuple[int, Attribute]]:
         """Maps each dotted attribute path to (offset within the device's slots, attribute)."""
-        pairs = ((prefix + a.name, a) for prefix, part in self.parts() for a in part.attributes)
+        pairs = ((prefix + a.name, a) for prefix, part in self.parts_by_prefix() for a in part.attributes)
         return {path: (offset, attribute) for offset, (path, attribute) in enumerate(pairs)}
 
     @cached_property
-    def told(self) -> dict[str, Attribute]:
+    def readable_attributes(self) -> dict[str, Attribute]:
         """The attributes that agents are told of, by dotted path: all but the internal ones."""
         return {path: attribute for path, (_, attribute) in self.attribute_index.items() if not attribute.internal}
 
@@ -124,20 +126,20 @@ class DeviceSpec(Component):
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
         for prefix, part, offset in self._placed():
-            follow = tuple((d.offset, d.attribute, d.equals) for d in derived_of(part.attributes, offset))
+            follow = tuple((d.offset, d.attribute, d.equals) for d in compile_derived_of_part(part.attributes, offset))
             for service in part.services:
                 index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
         return index
 
     @cached_property
-    def switches(self) -> dict[str, tuple[str, Any]]:
+    def switch_services(self) -> dict[str, tuple[str, Any]]:
         """What does what people call `turn_on`, `close` and the like, where no service has that name (`switches_of`)."""
-        return switches_of(self.service_index, self.attribute_index)
+        return find_switch_services(self.service_index, self.attribute_index)
 
     def _placed(self) -> Iterator[tuple[str, Component, int]]:
         """The (prefix, part, offset of its first attribute) triples of all parts."""
         offset = 0
-        for prefix, part in self.parts():
+        for prefix, part in self.parts_by_prefix():
             yield prefix, part, offset
             offset += len(part.attributes)
 
@@ -152,7 +154,7 @@ class DeviceSpec(Component):
         }
 
     @cached_property
-    def motions(self) -> tuple[CompiledMotion, ...]:
+    def compiled_motions(self) -> tuple[CompiledMotion, ...]:
         """The attributes that move to a target while time passes."""
         return tuple(
             motion
@@ -162,25 +164,32 @@ class DeviceSpec(Component):
         )
 
     @cached_property
-    def derived(self) -> tuple[CompiledDerived, ...]:
+    def compiled_derived(self) -> tuple[CompiledDerived, ...]:
         """The derived attributes, each after those that it reads."""
-        return tuple(derived for _, part, offset in self._placed() for derived in derived_of(part.attributes, offset))
+        return tuple(
+            derived for _, part, offset in self._placed() for derived in compile_derived_of_part(part.attributes, offset)
+        )
 
     @cached_property
     def air_effects(self) -> Mapping[str, Mapping[str, Closure]]:
         """By the prefix of each part with `air`: its settings there, compiled."""
         return {
-            prefix: {name: compile_over(text, part.attributes, offset) for name, text in part.air.expressions().items()}
+            prefix: {
+                name: compile_part_expression(text, part.attributes, offset)
+                for name, text in part.air.given_expressions().items()
+            }
             for prefix, part, offset in self._placed()
             if part.air
         }
 
     @cached_property
-    def fresh(self) -> dict[str, Any]:
+    def start_values(self) -> dict[str, Any]:
         """The values of the attributes that start at a constant, by path: those of a new device."""
-        scope, index = Scope([None] * len(self.attribute_index), 0, {}), self.attribute_index
+        scope, index = ServiceScope([None] * len(self.attribute_index), 0, {}), self.attribute_index
         constant = {path for path in self._starts if not attributes_in(parse_expression(index[path][1].starts or ""))}
-        return {path: index[path][1].check(start(scope), path) for path, start in self._starts.items() if path in constant}
+        return {
+            path: index[path][1].check_value(start(scope), path) for path, start in self._starts.items() if path in constant
+        }
 
     @cached_property
     def _starts(self) -> Mapping[str, Closure]:
@@ -194,67 +203,67 @@ class DeviceSpec(Component):
 
     @cached_property
     def _reachable(self) -> Closure | None:
-        return None if self.available is None else compile_over(self.available, self.attributes)
+        return None if self.available is None else compile_part_expression(self.available, self.attributes)
 
     def can_be_reached(self, values: Mapping[str, Any]) -> bool:
         """Whether services can be called at these values, which are those of all attributes by path."""
         if self._reachable is None:
             return True
         try:
-            return bool(self._reachable(Scope(list(values.values()), 0, {})))
+            return bool(self._reachable(ServiceScope(list(values.values()), 0, {})))
         except UNKNOWN:
             return False
 
     @cached_property
-    def completes(self) -> bool:
+    def needs_completion(self) -> bool:
         """Whether some values follow from others: derived ones, and those that a home file may leave out."""
         return any(attribute.derived or attribute.starts for _, attribute in self.attribute_index.values())
 
-    def completed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def complete_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all attributes by path, from those given: others as they start, and the derived ones as they follow.
 
         A value that is neither given nor starts is left out. A derived one that cannot be computed is as given. Raises
         `Refused` for another value that is invalid, and `ValueError` for one that cannot be computed.
         """
-        given = {**self.fresh, **given}
+        given = {**self.start_values, **given}
         index = self.attribute_index.items()
-        values = [a.check(given[path], path) if path in given else None for path, (_, a) in index]
-        scope, paths = Scope(values, 0, {}), list(self.attribute_index)
+        values = [a.check_value(given[path], path) if path in given else None for path, (_, a) in index]
+        scope, paths = ServiceScope(values, 0, {}), list(self.attribute_index)
         known = {path for path in paths if path in given}
         try:
             for path, start in self._starts.items():
                 if path not in given:
                     at, attribute = self.attribute_index[path]
-                    values[at] = attribute.check(start(scope), attribute.name)
+                    values[at] = attribute.check_value(start(scope), attribute.name)
                     known.add(path)
-            for derived in self.derived:
+            for derived in self.compiled_derived:
                 with suppress(*(UNKNOWN if paths[derived.offset] in given else ())):
-                    values[derived.offset] = derived.value(scope)
+                    values[derived.offset] = derived.derived_value(scope)
                 known.add(paths[derived.offset])
         except (ArithmeticError, TypeError) as error:
             raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None
         return {path: value for path, value in zip(paths, values) if path in known}
 
     @cached_property
-    def text(self) -> str:
+    def json_text(self) -> str:
         """The whole specification as JSON."""
         return self.model_dump_json(exclude_defaults=True)
 
     @cached_property
-    def digest(self) -> str:
+    def content_digest(self) -> str:
         """A 64-bit hash of the whole specification, in hex. It is the same in every process."""
-        return hashlib.blake2b(self.text.encode(), digest_size=8).hexdigest()
+        return hashlib.blake2b(self.json_text.encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _spec_of, (self.text, type(self))
+        return _spec_of, (self.json_text, type(self))
 
     def rand(self, seed: int | None = None) -> LoneDevice:
         """A device outside any home with random values (HomeFlow A.2). The same seed gives the same device."""
         rng = random.Random(seed)
         for quantity in ROOM_STATE.values():  # unused draws, kept so that a seed goes on giving the same device
-            quantity.sample(rng)
-        drawn = {path: attribute.sample(rng) for path, (_, attribute) in self.attribute_index.items()}
-        return LoneDevice(self, list(self.completed(drawn).values()))
+            quantity.sample_value(rng)
+        drawn = {path: attribute.sample_value(rng) for path, (_, attribute) in self.attribute_index.items()}
+        return LoneDevice(self, list(self.complete_values(drawn).values()))
 
 
 class LoneDevice:
@@ -286,7 +295,7 @@ class LoneDevice:
 
     def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         service = self._spec.service_index[path]
-        outcome = service.outcome(self._values, 0, service.bind(args, kwargs))
+        outcome = service.compute_outcome(self._values, 0, service.bind_arguments(args, kwargs))
         for slot, value in outcome.updates:
             self._values[slot] = value
         return outcome.returned
@@ -305,7 +314,7 @@ def load_specs(document: Document) -> list[DeviceSpec]:
     """The specifications of a document that holds a list of them. Raises `InputError` with file and line."""
     if not isinstance(document.data, list) or not document.data:
         raise InputError("a device file is a list of devices", where=f"{document.path}:1", remedy="begin with '- name: ...'")
-    return list(validate(tuple[DeviceSpec, ...], document))
+    return list(validate_document(tuple[DeviceSpec, ...], document))
 
 
 def device_files(folder: Path) -> list[Path]:
@@ -327,7 +336,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
         self._specs = specs
 
     @classmethod
-    def load(cls, *folders: Path) -> Catalogue:
+    def load_folders(cls, *folders: Path) -> Catalogue:
         """The products of all device files of some folders. Raises `InputError` if a file is wrong or a spid repeats.
 
         A folder may be a key of `NAMED`.
@@ -339,7 +348,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
                 if spec.spid in specs:
                     raise InputError(
                         f"spid {spec.spid} is used by {specs[spec.spid].name} and {spec.name}",
-                        where=document.where((i, "userdata", "spid")),
+                        where=document.locate_key((i, "userdata", "spid")),
                         remedy="give each product its own spid",
                     )
                 specs[spec.spid] = spec
@@ -347,18 +356,18 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
     @staticmethod
     @lru_cache(maxsize=1)
-    def shipped() -> Catalogue:
+    def load_shipped() -> Catalogue:
         """The catalogue that comes with homerl. It is read once per process."""
-        return Catalogue.load(SHIPPED)
+        return Catalogue.load_folders(SHIPPED)
 
     @classmethod
-    def beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
+    def products_beside(cls, folder: Path) -> Mapping[str, DeviceSpec]:
         """The products that the devices of a folder must not clash with.
 
         They are the shipped products. For the shipped folder itself, and its files, there are none.
         """
         place = Path(folder).resolve()
-        return {} if SHIPPED in (place, place.parent) else cls.shipped()
+        return {} if SHIPPED in (place, place.parent) else cls.load_shipped()
 
     def __getitem__(self, spid: str) -> DeviceSpec:
         return self._specs[spid]
@@ -372,7 +381,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
 
 def own_products(folders: Iterable[str]) -> tuple[DeviceSpec, ...]:
     """The products of these files and folders of devices, without those of the catalogues in `NAMED`."""
-    return tuple(Catalogue.load(*(Path(folder) for folder in folders if folder not in NAMED)).values())
+    return tuple(Catalogue.load_folders(*(Path(folder) for folder in folders if folder not in NAMED)).values())
 
 
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:

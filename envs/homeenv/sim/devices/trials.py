@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.clockwork import CompiledDerived, derived_of
-from homerl.envs.homeenv.sim.devices.cost import Bound, steps_of_call
+from homerl.envs.homeenv.sim.devices.clockwork import CompiledDerived, compile_derived_of_part
+from homerl.envs.homeenv.sim.devices.cost import CostBound, steps_of_call
 from homerl.envs.homeenv.sim.devices.interface import Attribute, Service
 from homerl.envs.homeenv.sim.devices.parts import Component
-from homerl.envs.homeenv.sim.devices.physics import COVERS, PLAIN_SHELL, Inputs, Outdoors, inputs, steady
-from homerl.envs.homeenv.sim.devices.service import CompiledService, Scope, compile_service
+from homerl.envs.homeenv.sim.devices.physics import COVERS, PLAIN_SHELL, AirInputs, Outdoors, compute_air_inputs, steady_air
+from homerl.envs.homeenv.sim.devices.service import CompiledService, ServiceScope, compile_service
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import parse_statements
-from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType, units
+from homerl.envs.homeenv.sim.values.types import NUMBERS, ValueType, count_units
 
 WORD = "word"  # the text that is tried
 MOST = 3000  # combinations that are tried
@@ -43,30 +43,30 @@ MILD = Outdoors(21.0, 50.0, 20000.0)  # the weather of a trial, in which an empt
 
 
 @dataclass
-class Budget:
+class TrialBudget:
     """The steps that the trials of one check have left. A device of a person takes a thousandth of them."""
 
     left: int = 50_000_000
 
-    def trials(self, steps: int) -> Iterator[int]:
+    def spend_on_trials(self, steps: int) -> Iterator[int]:
         """As many numbers as there may be trials of so many steps each. No service gets more than a tenth of all steps."""
-        for number in range(min(MOST, Budget.left // 10 // steps)):
+        for number in range(min(MOST, TrialBudget.left // 10 // steps)):
             if self.left < steps:
                 return
             self.left -= steps
             yield number
 
 
-def dead_services(part: Component, budget: Budget) -> Iterator[tuple[int, str]]:
+def find_dead_services(part: Component, budget: TrialBudget) -> Iterator[tuple[int, str]]:
     """The (index, what was seen) pairs of the services for which no state and no arguments were found to succeed."""
-    derived = derived_of(part.attributes)
+    derived = compile_derived_of_part(part.attributes)
     for i, service in enumerate(part.services):
         if (seen := _why_never(service, part.attributes, derived, budget)) is not None:
             yield i, f"{service.name} {seen}"
 
 
 def _why_never(
-    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[CompiledDerived], budget: Budget
+    service: Service, attributes: tuple[Attribute, ...], derived: Sequence[CompiledDerived], budget: TrialBudget
 ) -> str | None:
     """That a service was refused in all trials, with the reason of the last one; None if it succeeded in one."""
     compiled = compile_service(service, attributes)
@@ -81,13 +81,13 @@ def _why_never(
     for argument in service.arguments:
         some = _candidates(argument, constants, rng)
         choices.append(some if argument.required else [MISSING] * len(some) + some)
-    usual = {a.name: a.sample(rng) for a in attributes}
+    usual = {a.name: a.sample_value(rng) for a in attributes}
     begin = {name: _widest([value]) for name, value in usual.items()} | {a.name: _widest(c) for a, c in zip(varied, choices)}
     args = {a.name: _widest(c) for a, c in zip(service.arguments, choices[len(varied) :])}
     steps = PLAIN_STEPS + 3 * len(attributes) + steps_of_call(service, attributes, begin, args)
     reason: str | None = None
     combinations, left = _combinations(choices, rng), budget.left
-    for _, drawn in zip(budget.trials(steps), combinations):
+    for _, drawn in zip(budget.spend_on_trials(steps), combinations):
         values = list((usual | dict(zip((a.name for a in varied), drawn))).values())
         given = dict(zip((a.name for a in service.arguments), drawn[len(varied) :]))
         if (reason := _refusal(compiled, derived, values, given)) is None:
@@ -98,9 +98,9 @@ def _why_never(
     return f"was refused in all trials: {reason}"
 
 
-def _widest(values: Sequence[Any]) -> Bound:
+def _widest(values: Sequence[Any]) -> CostBound:
     """The bound of all of some values."""
-    return Bound(max(len(value) if isinstance(value, tuple) else 0 for value in values), max(map(units, values)))
+    return CostBound(max(len(value) if isinstance(value, tuple) else 0 for value in values), max(map(count_units, values)))
 
 
 MISSING = object()  # stands for an argument that is left out
@@ -112,8 +112,10 @@ def _refusal(
     """The message of the refusal of a call; None if it succeeds."""
     try:
         for one in derived:
-            values[one.offset] = one.value(Scope(values, 0, {}))
-        compiled.outcome(values, 0, compiled.bind((), {name: v for name, v in given.items() if v is not MISSING}))
+            values[one.offset] = one.derived_value(ServiceScope(values, 0, {}))
+        compiled.compute_outcome(
+            values, 0, compiled.bind_arguments((), {name: v for name, v in given.items() if v is not MISSING})
+        )
     except Refused as refused:
         return refused.message
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -130,18 +132,18 @@ def _candidates(type: ValueType, constants: Sequence[Any], rng: random.Random) -
         numbers = [c for c in constants if isinstance(c, (int, float)) and not isinstance(c, bool)]
         step = type.precision or 1
         tried += [*constants, *(number + way for number in numbers for way in (-step, step)), *(type.range or ())]
-        tried += [type.sample(rng), type.sample(rng)] if type.type != "str" else [WORD]
+        tried += [type.sample_value(rng), type.sample_value(rng)] if type.type != "str" else [WORD]
     if type.type == "list" and type.items:
         tried += [(), *((item,) for item in _candidates(type.items[0], constants, rng))]
     found: dict[Any, None] = {}
     for value in tried:
         whole = type.type == "int" and isinstance(value, float) and value.is_integer()
         try:
-            checked = type.check(int(value) if whole else value)
+            checked = type.check_value(int(value) if whole else value)
         except Refused:
             continue
         found.setdefault(checked)
-    return list(found) or [type.sample(rng)]
+    return list(found) or [type.sample_value(rng)]
 
 
 def _combinations(choices: Sequence[Sequence[Any]], rng: random.Random) -> Iterator[tuple[Any, ...]]:
@@ -154,13 +156,13 @@ def _combinations(choices: Sequence[Sequence[Any]], rng: random.Random) -> Itera
     return (tuple(rng.choice(some) for some in choices) for _ in range(MOST))
 
 
-def unwired(spec: DeviceSpec, budget: Budget) -> Iterator[tuple[str, str, str]]:
+def find_unwired_parts(spec: DeviceSpec, budget: TrialBudget) -> Iterator[tuple[str, str, str]]:
     """The (prefix of a part, what looks physical and is not wired, remedy) triples of a product."""
-    for prefix, part in spec.parts():
+    for prefix, part in spec.parts_by_prefix():
         if not part.attributes:
             continue
         named = {a.name: a for a in part.attributes}
-        kind = dict(spec.kinds)[prefix]
+        kind = dict(spec.part_kinds)[prefix]
         level = named.get("brightness")
         if level is not None and not part.air and _reads_as_percent(level):
             assert level.range
@@ -199,7 +201,11 @@ def _thermal_kind(words: str) -> str:
 
 def _states(part: Component, prefix: str) -> dict[str, list[Any]]:
     """The values of a part's state that are tried."""
-    return {prefix + a.name: _candidates(a, ("on", "ON"), random.Random(a.name)) for a in part.attributes if not a.changes}
+    return {
+        prefix + a.name: _candidates(a, ("on", "ON"), random.Random(a.name))
+        for a in part.attributes
+        if not a.changes_by_itself
+    }
 
 
 def _reads_as_percent(level: Attribute) -> bool:
@@ -209,26 +215,27 @@ def _reads_as_percent(level: Attribute) -> bool:
 def _is_target(attribute: Attribute, part: Component) -> bool:
     """Whether an attribute is a temperature that people set."""
     degrees = attribute.unit in ("celsius", "fahrenheit", "°C", "°F") or "temp" in attribute.name
-    return degrees and attribute.unit != "kelvin" and attribute.type in NUMBERS and attribute.name in part.written
+    return degrees and attribute.unit != "kelvin" and attribute.type in NUMBERS and attribute.name in part.written_attributes
 
 
-def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute], budget: Budget) -> bool:
+def _moves_air(spec: DeviceSpec, prefix: str, targets: Sequence[Attribute], budget: TrialBudget) -> bool:
     """Whether some setting of a device moves a room of 21 celsius by more than a degree; also if too few could be tried."""
-    calm = steady(PLAIN_SHELL, MILD, inputs([])).temperature
+    calm = steady_air(PLAIN_SHELL, MILD, compute_air_inputs([])).temperature
     ends: dict[str, list[Any]] = {prefix + a.name: [*_ends(a)] for a in targets}
-    return _some(spec, ends, budget, lambda done: abs(steady(PLAIN_SHELL, MILD, done).temperature - calm) > 1)
+    return _some(spec, ends, budget, lambda done: abs(steady_air(PLAIN_SHELL, MILD, done).temperature - calm) > 1)
 
 
-def _some(spec: DeviceSpec, ends: Mapping[str, list[Any]], budget: Budget, holds: Callable[[Inputs], bool]) -> bool:
+def _some(spec: DeviceSpec, ends: Mapping[str, list[Any]], budget: TrialBudget, holds: Callable[[AirInputs], bool]) -> bool:
     """Whether something holds of what a device does in some of its settings; also if too few could be tried."""
     rng, index = random.Random(spec.name), spec.attribute_index
     choices: list[list[Any]] = [
-        ends.get(path) or ([*a.options] if a.options else [a.sample(rng), a.sample(rng)]) for path, (_, a) in index.items()
+        ends.get(path) or ([*a.options] if a.options else [a.sample_value(rng), a.sample_value(rng)])
+        for path, (_, a) in index.items()
     ]
-    steps = sum(PLAIN_STEPS + 3 * len(part.attributes) + part.steps_of_itself() for _, part in spec.parts())
+    steps = sum(PLAIN_STEPS + 3 * len(part.attributes) + part.steps_of_itself() for _, part in spec.parts_by_prefix())
     combinations = _combinations(choices, rng)
-    for _, drawn in zip(budget.trials(steps), combinations):
-        if holds(inputs([(spec, dict(zip(index, drawn)))])):
+    for _, drawn in zip(budget.spend_on_trials(steps), combinations):
+        if holds(compute_air_inputs([(spec, dict(zip(index, drawn)))])):
             return True
     return next(combinations, None) is not None
 

@@ -21,9 +21,9 @@ from typing import Any, Protocol, Self
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.documents.explain import did_you_mean
-from homerl.envs.homeenv.sim.devices.cost import Bound, bound, bound_of, too_costly
+from homerl.envs.homeenv.sim.devices.cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
-from homerl.envs.homeenv.sim.plan.plan import Plan
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -32,7 +32,7 @@ from homerl.envs.homeenv.sim.values.expressions import (
     parse_expression,
     path_of,
 )
-from homerl.envs.homeenv.sim.values.thresholds import Numbers, constants, thresholds_of
+from homerl.envs.homeenv.sim.values.thresholds import Numbers, constant_values, thresholds_of
 
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
 
@@ -51,7 +51,7 @@ def _date(values: list[Any]) -> datetime:
     return datetime.fromtimestamp(values[-1], UTC)
 
 
-class Valued(Protocol):
+class ValuedHome(Protocol):
     """Anything with the flat values of a plan and a clock, such as the state of a home."""
 
     values: list[Any]
@@ -75,11 +75,11 @@ class Condition:
     slots: frozenset[int]
     comparisons: tuple[tuple[int, Any], ...]
     tree: ast.expr = field(repr=False, compare=False)
-    plan: Plan = field(repr=False, compare=False)
+    plan: FixedPlan = field(repr=False, compare=False)
     timed: bool = False
 
     @cached_property
-    def thresholds(self) -> Mapping[int, Numbers]:
+    def slot_thresholds(self) -> Mapping[int, Numbers]:
         """For each slot, the numbers at which the result of a comparison may change.
 
         The number is just above or below a constant where the comparison changes on one side only: `> 25` changes just
@@ -93,39 +93,39 @@ class Condition:
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
         return self
 
-    def holds(self, home: Valued) -> bool:
+    def holds_in(self, home: ValuedHome) -> bool:
         """Whether the condition holds now. One that cannot be evaluated (incompatible types, 1 / 0) does not hold."""
-        return self.true_of(home.values, home.clock)
+        return self.is_true_of(home.values, home.clock)
 
-    def true_of(self, values: list[Any], clock: int) -> bool:
+    def is_true_of(self, values: list[Any], clock: int) -> bool:
         """Whether the condition holds of these values."""
         try:
-            return bool(self.value_of(values, clock))
+            return bool(self.compute_value(values, clock))
         except (TypeError, ValueError, ArithmeticError):
             return False
 
-    def value_of(self, values: list[Any], clock: int) -> Any:
+    def compute_value(self, values: list[Any], clock: int) -> Any:
         """What the expression is worth. Raises `TypeError`, `ValueError` or `ArithmeticError` if that cannot be computed."""
         return self.check([*values, clock] if self.timed else values)
 
 
-def compile_condition(text: str, plan: Plan) -> Condition:
+def compile_condition(text: str, plan: FixedPlan) -> Condition:
     """Compile `text` against `plan`. Raises `ConditionError`, which names the column, if it does not compile."""
     slots: set[int] = set()
-    sizes: dict[ast.expr, Bound] = {}
+    sizes: dict[ast.expr, CostBound] = {}
     timed = False
 
     def resolve(node: ast.expr) -> Closure | None:
         nonlocal timed
         root, names = path_of(node)
         if isinstance(root, ast.Name) and root.id == "clock" and len(names) == 1 and names[0] in CLOCK:
-            timed, sizes[node] = True, Bound(0, 2)
+            timed, sizes[node] = True, CostBound(0, 2)
             return CLOCK[names[0]]
         slot = _slot(node, plan)
         if slot is None:
             return None
         slots.add(slot)
-        sizes[node] = bound_of(plan.slots[slot].type)
+        sizes[node] = bound_of_type(plan.slots[slot].type)
         return lambda values: values[slot]
 
     try:
@@ -133,7 +133,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
         check = compile_expression(tree, resolve)
         if not slots and not timed:
             raise ExpressionError("it reads nothing of the home", tree)
-        if much := too_costly(bound(tree, sizes.get).steps):
+        if much := tell_too_costly(bound_of_expression(tree, sizes.get).steps):
             raise ExpressionError(f"it {much}", tree, "compare less, or write several conditions")
     except ExpressionError as error:
         raise ConditionError(
@@ -145,7 +145,7 @@ def compile_condition(text: str, plan: Plan) -> Condition:
     return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan, timed)
 
 
-def _slot(node: ast.expr, plan: Plan) -> int | None:
+def _slot(node: ast.expr, plan: FixedPlan) -> int | None:
     """The slot that `device("1").a.b`, `room("x").a` or `home.a` refers to; None for any other node."""
     root, names = path_of(node)
     match root:
@@ -153,8 +153,8 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
             owner = str(named)  # SMH-Bench writes device(1001)
             if kind == "room":
                 owner = _room(owner, root, plan)
-            elif owner not in plan.by_did:
-                remedy = did_you_mean(owner, list(plan.by_did)[:KNOWN_SHOWN])
+            elif owner not in plan.devices_by_did:
+                remedy = did_you_mean(owner, list(plan.devices_by_did)[:KNOWN_SHOWN])
                 raise ExpressionError(f"there is no device '{owner}' in this home", root, remedy)
         case ast.Name(id="home"):
             owner = OUTDOORS
@@ -166,16 +166,16 @@ def _slot(node: ast.expr, plan: Plan) -> int | None:
         raise ExpressionError(error.message, node) from None
 
 
-def _room(called: str, node: ast.expr, plan: Plan) -> str:
+def _room(called: str, node: ast.expr, plan: FixedPlan) -> str:
     """The id of the room that a condition refers to by id or by name."""
     try:
-        return plan.room(called).id
+        return plan.find_room(called).id
     except Refused as error:
         known = [name for room in plan.rooms for name in (room.id, room.name)]
         raise ExpressionError(f"{error.message} in this home", node, did_you_mean(called, known[:KNOWN_SHOWN])) from None
 
 
-def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
+def _comparisons(tree: ast.expr, plan: FixedPlan) -> Iterator[tuple[int, Any]]:
     """Every (slot, constant) pair that the expression compares, for the boundary filter."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -184,4 +184,4 @@ def _comparisons(tree: ast.expr, plan: Plan) -> Iterator[tuple[int, Any]]:
             among = [False, *(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)]
             for side, of_members in zip(sides, among):
                 for part in side.elts if of_members and isinstance(side, (ast.Tuple, ast.List)) else (side,):
-                    yield from ((slot, value) for value in constants(part) for slot in slots)
+                    yield from ((slot, value) for value in constant_values(part) for slot in slots)

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.values.moments import zone_of
+from homerl.envs.homeenv.sim.values.moments import time_zone_of
 
 FORMAT = 1
 AVAILABLE = "available"  # the attribute by which an imported device says that it is out of reach, where its state cannot
@@ -74,24 +74,24 @@ class Origin(Model):
     hidden: tuple[Hidden, ...] = Field((), description="automations that only a served twin plays")
     unfollowed: tuple[Unfollowed, ...] = ()
 
-    def link(self, did: str) -> Link:
+    def link_of_device(self, did: str) -> Link:
         """A device's names there."""
         return self.devices.get(did, SAME)
 
     @property
-    def bare(self) -> Origin:
+    def without_guarded_parts(self) -> Origin:
         """The origin without what is for guards alone."""
         return self.model_copy(update={"hidden": (), "unfollowed": ()})
 
     @property
-    def text(self) -> str:
+    def json_text(self) -> str:
         """The origin as JSON, in which a part for guards stands only if there is one."""
         return self.model_dump_json(exclude={part for part in ("hidden", "unfollowed") if not getattr(self, part)})
 
     @property
     def time_zone(self) -> tzinfo:
         """The zone of the clock; UTC on a machine that does not know the zone."""
-        return zone_of(self.zone)
+        return time_zone_of(self.zone)
 
 
 SAME = Link()

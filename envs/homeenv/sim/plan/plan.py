@@ -18,20 +18,20 @@ from weakref import WeakValueDictionary
 
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service import CompiledService
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from homerl.envs.homeenv.sim.plan.origin import Origin
-from homerl.envs.homeenv.sim.plan.wiring import Wiring
+from homerl.envs.homeenv.sim.plan.wiring import TimeWiring
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import ValueType, quoted
+from homerl.envs.homeenv.sim.values.types import ValueType, quote_value
 
 LATEST = 253_402_300_799  # the last second of the year 9999, the last year of Python's datetime
 
 
 @dataclass(frozen=True)
-class Slot:
+class ValueSlot:
     """One entry of the flat values: its owner (a device id, a room id or `outdoors`), its path and its type."""
 
     owner: str
@@ -43,7 +43,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FixedPlan:
     """A home without its values. Raises `ValueError` if the parts do not fit together.
 
     `entrance` is the id of the device that people speak to, or of the room in which they do, if it is known. `forecast` is
@@ -54,59 +54,59 @@ class Plan:
     rooms: tuple[Room, ...]
     devices: tuple[Device, ...]
     entrance: str | None = None
-    forecast: tuple[Moment, ...] = ()
+    forecast: tuple[WeatherChange, ...] = ()
     bias: tuple[tuple[float, float], ...] = ()
     origin: Origin | None = field(default=None, hash=False)
-    slots: tuple[Slot, ...] = field(init=False)
+    slots: tuple[ValueSlot, ...] = field(init=False)
     base: Mapping[str, int] = field(init=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         _refuse_incoherent(self.rooms, self.devices)
-        if self.entrance is not None and self.here is None:
+        if self.entrance is not None and self.entrance_room is None:
             raise ValueError(f"the entrance is device or room '{self.entrance}', which does not exist")
         object.__setattr__(self, "forecast", _checked_forecast(self.forecast))
-        slots = [Slot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
+        slots = [ValueSlot(OUTDOORS, path, kind) for path, kind in ROOM_STATE.items()]
         base = {OUTDOORS: 0}
         for room in self.rooms:
             base[room.id] = len(slots)
-            slots += [Slot(room.id, path, kind) for path, kind in ROOM_STATE.items()]
+            slots += [ValueSlot(room.id, path, kind) for path, kind in ROOM_STATE.items()]
         for device in self.devices:
             base[device.did] = len(slots)
-            slots += [Slot(device.did, path, a) for path, (_, a) in device.spec.attribute_index.items()]
+            slots += [ValueSlot(device.did, path, a) for path, (_, a) in device.spec.attribute_index.items()]
         object.__setattr__(self, "slots", tuple(slots))
         object.__setattr__(self, "base", base)
 
     @cached_property
-    def by_did(self) -> dict[str, Device]:
+    def devices_by_did(self) -> dict[str, Device]:
         """The devices by id."""
         return {device.did: device for device in self.devices}
 
     @cached_property
-    def by_room(self) -> dict[str, Room]:
+    def rooms_by_id(self) -> dict[str, Room]:
         """The rooms by id."""
         return {room.id: room for room in self.rooms}
 
     @property
-    def here(self) -> Room | None:
+    def entrance_room(self) -> Room | None:
         """The room in which people speak, if it is known."""
-        device = self.by_did.get(self.entrance or "")
-        return device.room if device else self.by_room.get(self.entrance or "")
+        device = self.devices_by_did.get(self.entrance or "")
+        return device.room if device else self.rooms_by_id.get(self.entrance or "")
 
-    def room(self, called: str) -> Room:
+    def find_room(self, called: str) -> Room:
         """The room with this id, or with this name. Raises `Refused` if there is none, or several rooms share the name."""
-        if called in self.by_room:
-            return self.by_room[called]
+        if called in self.rooms_by_id:
+            return self.rooms_by_id[called]
         named = [room for room in self.rooms if room.name == called]
         if len(named) == 1:
             return named[0]
         if named:
             raise Refused(
-                "unknown_room", f"{len(named)} rooms are called {quoted(called)}: {', '.join(r.id for r in named)}"
+                "unknown_room", f"{len(named)} rooms are called {quote_value(called)}: {', '.join(r.id for r in named)}"
             )
-        raise Refused("unknown_room", f"there is no room {quoted(called)}")
+        raise Refused("unknown_room", f"there is no room {quote_value(called)}")
 
     @cached_property
-    def services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
+    def compiled_services(self) -> dict[tuple[str, str], tuple[CompiledService, int]]:
         """Maps (did, dotted service path) to the compiled service and the first slot of its device."""
         return {
             (device.did, path): (service, self.base[device.did])
@@ -115,33 +115,33 @@ class Plan:
         }
 
     @cached_property
-    def wiring(self) -> Wiring:
+    def time_wiring(self) -> TimeWiring:
         """The parts that change with time. They are computed on first use, since many homes never move their clock."""
-        return Wiring(self.rooms, self.devices, self.forecast, self.base)
+        return TimeWiring(self.rooms, self.devices, self.forecast, self.base)
 
     @cached_property
-    def digest(self) -> int:
+    def content_digest(self) -> int:
         """A 128-bit hash of everything in the plan."""
         rooms = [(r.id, r.type, r.name, r.floor, r.parent) for r in self.rooms]
-        devices = [(d.did, d.name, d.room.id, d.spec.digest) for d in self.devices]
+        devices = [(d.did, d.name, d.room.id, d.spec.content_digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
-        origin = () if self.origin is None else (self.origin.text,)
+        origin = () if self.origin is None else (self.origin.json_text,)
         return text_hash(repr((rooms, devices, self.entrance, weather, self.bias, *origin)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.rooms, self.devices, self.entrance, self.forecast, self.bias, self.origin
-        return _unpickled, (self.digest, *parts)
+        return _unpickled, (self.content_digest, *parts)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
         return self
 
     def slot_of(self, owner: str, path: str) -> int:
         """The index of a slot, by the owner's id and the path. Raises `Refused` if the home has no such slot."""
-        if owner in self.by_did:
-            index = self.by_did[owner].spec.attribute_index
+        if owner in self.devices_by_did:
+            index = self.devices_by_did[owner].spec.attribute_index
             if path not in index:
                 raise Refused(
-                    "unknown_attribute", f"device {owner} has no attribute {quoted(path)} (it has {', '.join(index)})"
+                    "unknown_attribute", f"device {owner} has no attribute {quote_value(path)} (it has {', '.join(index)})"
                 )
             return self.base[owner] + index[path][0]
         if owner not in self.base:
@@ -151,12 +151,12 @@ class Plan:
         return self.base[owner] + list(ROOM_STATE).index(path)
 
 
-_in_use: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+_in_use: WeakValueDictionary[int, FixedPlan] = WeakValueDictionary()
 
 
-def _unpickled(digest: int, *parts: Any) -> Plan:
+def _unpickled(digest: int, *parts: Any) -> FixedPlan:
     """The plan of these parts. Homes of one plan share it, and with it what is worked out once."""
-    return _in_use.get(digest) or _in_use.setdefault(digest, Plan(*parts))
+    return _in_use.get(digest) or _in_use.setdefault(digest, FixedPlan(*parts))
 
 
 def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None:
@@ -175,24 +175,24 @@ def _refuse_incoherent(rooms: Sequence[Room], devices: Sequence[Device]) -> None
     for device in devices:
         if by_id.get(device.room.id) != device.room:
             raise ValueError(f"device {device.did} is in room '{device.room.id}', which does not exist")
-        if specs.setdefault(device.spec.spid, device.spec).digest != device.spec.digest:
+        if specs.setdefault(device.spec.spid, device.spec).content_digest != device.spec.content_digest:
             raise ValueError(f"device {device.did}: the spid {device.spec.spid} stands for two specifications in this home")
 
 
-def _checked_forecast(forecast: Sequence[Moment]) -> tuple[Moment, ...]:
+def _checked_forecast(forecast: Sequence[WeatherChange]) -> tuple[WeatherChange, ...]:
     """The forecast with canonical values. Raises `ValueError` if it is not in order of time or a value is invalid."""
     moments, before = [], -1
     for moment in forecast:
         if not before < moment.clock <= LATEST:
-            raise ValueError(f"the forecast must be in order of time, and {quoted(moment.clock)} is not after {before}")
+            raise ValueError(f"the forecast must be in order of time, and {quote_value(moment.clock)} is not after {before}")
         try:
             sky = _checked_sky(*moment.outdoors)
         except Refused as error:
             raise ValueError(error.message) from None
-        moments.append(Moment(before := moment.clock, sky))
+        moments.append(WeatherChange(before := moment.clock, sky))
     return tuple(moments)
 
 
 @lru_cache(maxsize=1 << 14, typed=True)  # most hours recur: homes are made from a few typical years
 def _checked_sky(*sky: float) -> Outdoors:
-    return Outdoors(*(ROOM_STATE[path].check(value, f"the forecast's {path}") for path, value in zip(ROOM_STATE, sky)))
+    return Outdoors(*(ROOM_STATE[path].check_value(value, f"the forecast's {path}") for path, value in zip(ROOM_STATE, sky)))

@@ -39,9 +39,9 @@ from pydantic_monty import (
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import border
-from homerl.envs.homeenv.sim.sandbox.workers import Workers
+from homerl.envs.homeenv.sim.sandbox.workers import SandboxWorkers
 from homerl.envs.homeenv.sim.values.audit import Refused, audit_code
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time
 
@@ -118,7 +118,7 @@ def _run(run: _Run, limits: Limits) -> RunResult:
             os_policy=_deterministic(run.home),
         ) as session:
             begun = time.monotonic()  # no code waits for a worker on its own time
-            run.drive(session, printed)
+            run.answer_requests(session, printed)
         refusal, error = run.refusal or _flood(printed, limits), None
     except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as gone:
         raise WorldError(f"the sandbox is gone: {gone}") from gone
@@ -137,14 +137,14 @@ class _Run:
     def __init__(self, code: str, home: Home, nodes: list[ast.AST]) -> None:
         self.home = home
         self.refusal: Refused | None = None
-        self._flattened = border.flattened(nodes, home.plan)
+        self._flattened = border.find_flattened_services(nodes, home.plan)
         prelude = "" if self._flattened is None else border.PRELUDE
         self._source = f"{prelude}{code}\nNone".encode()  # `None`: the last line's value would be copied to the host
         self._function = {border.ASK if prelude else "device": _unread}
         self._ours, self.above = len(prelude), prelude.count("\n")  # characters and lines of the prelude
         self._paths: dict[UUID, tuple[str, str]] = {}  # (did, prefix) of every part that the snippet has got
 
-    def drive(self, session: MontySession, printed: CollectString) -> None:
+    def answer_requests(self, session: MontySession, printed: CollectString) -> None:
         """Answer one request of the snippet after the other, until it ends or a request is refused."""
         snapshot = session.feed_start(self._source.decode(), inputs=self._function, print_callback=printed)
         while self.refusal is None and not isinstance(snapshot, MontyComplete):
@@ -163,13 +163,15 @@ class _Run:
                 return {"return_value": None}
             if call.function_name != "device":
                 return {"exc_type": "NameError", "message": f"name '{call.function_name}' is not defined"}
-            return {"return_value": self._asked(call) if self._ours else self.part(self._did(*self._literals(call)))}
+            return {
+                "return_value": self._asked(call) if self._ours else self.make_host_object(self._did(*self._literals(call)))
+            }
         except Refused as refusal:
-            return {"exception": self.refuse(refusal)}
+            return {"exception": self.keep_refusal(refusal)}
 
     def _service(self, call: FunctionSnapshot, did: str, prefix: str) -> None:
         path = prefix + call.function_name
-        if path in self.home.plan.by_did[did].spec.service_index:
+        if path in self.home.plan.devices_by_did[did].spec.service_index:
             self.home.call(did, path, *self._literals(call))
         else:
             self.home.call(did, path)  # raises the refusal of an unknown service
@@ -180,45 +182,48 @@ class _Run:
             raise Refused("restricted_code", "the home is reached by device(did) alone")
         did, path, text = call.args
         if did:
-            self.home.call(did, path, *border.arguments(text))
+            self.home.call(did, path, *border.read_flat_arguments(text))
             return None
         if len(text) > border.LONGEST:
             raise Refused("unknown_device", "there is no device of so long an id")
-        return self._whole(self._did(*border.arguments(text)))
+        return self._whole(self._did(*border.read_flat_arguments(text)))
 
     def _literals(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, refused unless the source text shows that all of them are short literals."""
         text = self._source[call.position.start : call.position.end].decode()
-        if len(text) > border.SPAN or not border.of_literals(text, call.function_name):
-            raise Refused("restricted_code", f"the call of {quoted(call.function_name)} is too long")
+        if len(text) > border.SPAN or not border.is_call_of_literals(text, call.function_name):
+            raise Refused("restricted_code", f"the call of {quote_value(call.function_name)} is too long")
         return call.args, call.kwargs
 
     def _did(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
             raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
-        if not isinstance(did, str) or did not in self.home.plan.by_did:
-            raise Refused("unknown_device", f"there is no device {quoted(did)}")
+        if not isinstance(did, str) or did not in self.home.plan.devices_by_did:
+            raise Refused("unknown_device", f"there is no device {quote_value(did)}")
         return did
 
     def _whole(self, did: str) -> Whole:
         """A device for the prelude, with those of its services, by component, that the prelude must replace."""
         flattened = self._flattened or set()
         by_component: dict[str, list[tuple[str, str]]] = {}
-        for path in self.home.plan.by_did[did].spec.service_index:
+        for path in self.home.plan.devices_by_did[did].spec.service_index:
             component, _, name = path.rpartition(".")
             if name in flattened:
                 by_component.setdefault(component, []).append((path, name))
-        parts = [(name, self.part(did, f"{name}.") if name else None, services) for name, services in by_component.items()]
-        return did, self.part(did), parts
+        parts = [
+            (name, self.make_host_object(did, f"{name}.") if name else None, services)
+            for name, services in by_component.items()
+        ]
+        return did, self.make_host_object(did), parts
 
-    def part(self, did: str, prefix: str = "") -> _Part:
+    def make_host_object(self, did: str, prefix: str = "") -> _Part:
         """A new object for the snippet that stands for a device, or for its component at `prefix`."""
         part = _Part(self, did, prefix)
         self._paths[part.id] = did, prefix
         return part
 
-    def refuse(self, refusal: Refused) -> Refused:
+    def keep_refusal(self, refusal: Refused) -> Refused:
         """Keep the refusal as the reason why the run stops, and return it to be raised."""
         self.refusal = _kept(refusal)
         return refusal
@@ -261,22 +266,22 @@ class _Part(ClassInstance):
     def lookup_lazy_attrs(self, name: str) -> Any:
         """The value of an attribute, or the object of a component. Monty calls this method for each name."""
         home, path = self._run.home, self._prefix + name
-        spec = home.plan.by_did[self._did].spec
+        spec = home.plan.devices_by_did[self._did].spec
         if any(component.name == path for component in spec.components):
-            return self._run.part(self._did, f"{path}.")
+            return self._run.make_host_object(self._did, f"{path}.")
         try:
-            return home.get(self._did, path)
+            return home.read_value(self._did, path)
         except Refused as unknown:
             uncalled = Refused("unknown_attribute", f"{path} is a service of {self._did}: call it")
-            raise self._run.refuse(uncalled if path in spec.service_index else unknown) from None
+            raise self._run.keep_refusal(uncalled if path in spec.service_index else unknown) from None
 
 
-_WORKERS = Workers()
+_WORKERS = SandboxWorkers()
 
 
 def _pool() -> Monty:
     """The pool of workers of this process."""
-    return _WORKERS.pool()
+    return _WORKERS.started_pool()
 
 
 def _deterministic(home: Home) -> OSPolicy:

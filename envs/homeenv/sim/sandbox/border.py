@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from homerl.envs.homeenv.sim.plan.plan import Plan
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
 from homerl.envs.homeenv.sim.values import parsing
 from homerl.envs.homeenv.sim.values.audit import Refused
 
@@ -65,7 +65,7 @@ device = __make({ASK}, setattr, isinstance, int, Exception)
 """
 
 
-def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
+def find_flattened_services(nodes: Iterable[ast.AST], plan: FixedPlan) -> set[str] | None:
     """The names of the services that a snippet calls with other arguments than literals.
 
     `nodes` are the nodes of the snippet's syntax tree. The result is None if the snippet does not need the prelude.
@@ -87,10 +87,10 @@ def flattened(nodes: Iterable[ast.AST], plan: Plan) -> set[str] | None:
 
 
 @lru_cache(1000)
-def of_literals(text: str, name: str) -> bool:
+def is_call_of_literals(text: str, name: str) -> bool:
     """Whether a source text is a call of something of this name, with short literals only."""
     try:
-        call = parsing.parse(f"({text})", mode="eval").body
+        call = parsing.parse_python(f"({text})", mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     if not isinstance(call, ast.Call):
@@ -123,7 +123,7 @@ def _length(node: ast.expr) -> float:
     return math.inf
 
 
-def arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
+def read_flat_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     """The positional and named arguments in a text that the prelude made.
 
     Raises `Refused` if the text is too long or nested too deeply.

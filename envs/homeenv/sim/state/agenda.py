@@ -13,8 +13,16 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.plan.plan import LATEST
-from homerl.envs.homeenv.sim.state.air import count, update_air, write_readings
-from homerl.envs.homeenv.sim.state.program import MOST_STEPS, Call, Delay, Jump, Switch, Wait, worth
+from homerl.envs.homeenv.sim.state.air import advance_counters, update_air, write_readings
+from homerl.envs.homeenv.sim.state.program import (
+    MOST_STEPS,
+    CallStep,
+    DelayStep,
+    JumpStep,
+    SwitchStep,
+    WaitStep,
+    seconds_of_delay,
+)
 from homerl.envs.homeenv.sim.state.rules import NEVER, Action, Rule
 from homerl.envs.homeenv.sim.state.state import HomeState, call_service
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -28,7 +36,7 @@ TRIGGER = ("when", "hold", "watch", "before", "condition", "earlier", "watched")
 
 
 @dataclass(frozen=True)
-class Fired:
+class FiredRule:
     """A record that a rule acted: the rule's id and the `clock` (s).
 
     `refused` is the refusal of one of its calls, if any. The calls after that one were not made.
@@ -39,14 +47,14 @@ class Fired:
     refused: str | None = None
 
 
-def unset(rule: Rule, home: HomeState) -> Rule:
+def unset_progress(rule: Rule, home: HomeState) -> Rule:
     """The rule with its initial progress in `home`, but for its due time: what already holds does not trigger it."""
-    held = rule.condition is not None and rule.condition.holds(home)
+    held = rule.condition is not None and rule.condition.holds_in(home)
     last = tuple([home.values[slot] for slot in rule.watched]) if rule.watched else None
     return rule.with_progress(held=held, last=last, since=None)
 
 
-class Agenda:
+class RuleAgenda:
     """The rules of a home while they run: the progress of each, and the next time of each.
 
     A rule keeps its index in `rules`; None marks a deleted one. `times` holds `Rule.time` of each rule. `readers` are the
@@ -57,23 +65,23 @@ class Agenda:
     def __init__(self, home: HomeState) -> None:
         self.home = home
         self.rules: list[Rule | None] = [*home.rules]
-        self.times = [rule.time for rule in home.rules]
+        self.times = [rule.next_look_time for rule in home.rules]
         self.grown = False
         self._read()
 
     def _read(self) -> None:
         rules = [(index, rule) for index, rule in enumerate(self.rules) if rule is not None and rule.enabled]
         self.readers = [index for index, rule in rules if rule.condition is not None or rule.watched]
-        self.slots = sorted({slot for _, rule in rules for slot in rule.triggers})
+        self.slots = sorted({slot for _, rule in rules for slot in rule.trigger_slots})
         self.seen: list[Any] | None = None
 
-    def remaining(self) -> tuple[Rule, ...]:
+    def remaining_rules(self) -> tuple[Rule, ...]:
         """The rules that were not deleted, in order."""
         return tuple([rule for rule in self.rules if rule is not None])
 
-    def settle(self) -> list[Fired]:
+    def fire_due_rules(self) -> list[FiredRule]:
         """Let the rules act on the present state until none is due. Returns what they did, in order."""
-        fired: list[Fired] = []
+        fired: list[FiredRule] = []
         if self.rules:
             while (due := self._first_due()) is not None:
                 fired.append(self._act(*due))
@@ -83,16 +91,16 @@ class Agenda:
 
     def _first_due(self) -> tuple[int, Rule] | None:
         """The index and rule of the first rule that is due, after the conditions of all rules have been evaluated."""
-        count(self.home, 0)
+        advance_counters(self.home, 0)
         values = self.home.values
         if (now := [values[slot] for slot in self.slots]) != self.seen:
             self._observe()
             self.seen = now
         for index, rule in self._reached():
             if rule.is_due(self.home.clock):
-                if (rule.proviso is None or rule.proviso.holds(self.home)) and self._admits(rule):
+                if (rule.proviso is None or rule.proviso.holds_in(self.home)) and self._admits(rule):
                     return index, rule
-                self._put(index, rule.after_time(self.home.clock) if rule.timed else rule.with_progress(since=None))
+                self._put(index, rule.after_time(self.home.clock) if rule.is_timed else rule.with_progress(since=None))
         return None
 
     def _admits(self, rule: Rule) -> bool:
@@ -118,9 +126,9 @@ class Agenda:
                 (self._watch if rule.watched else self._hold)(index, rule)
 
     def _hold(self, index: int, rule: Rule) -> None:
-        holds, clock = rule.condition is not None and rule.condition.holds(self.home), self.home.clock
+        holds, clock = rule.condition is not None and rule.condition.holds_in(self.home), self.home.clock
         if holds != rule.held:
-            begins = holds and not rule.timed and rule.fired != clock
+            begins = holds and not rule.is_timed and rule.fired != clock
             self._put(index, rule.with_progress(held=holds, since=clock if begins else None))
 
     def _watch(self, index: int, rule: Rule) -> None:
@@ -130,16 +138,16 @@ class Agenda:
             return
         for slot, value in zip(rule.watched, rule.last or ()):
             old[slot] = value
-        begins = rule.fired != clock and (rule.earlier is None or rule.earlier.true_of(old, clock))
-        begins = begins and (rule.condition is None or rule.condition.holds(self.home))
+        begins = rule.fired != clock and (rule.earlier is None or rule.earlier.is_true_of(old, clock))
+        begins = begins and (rule.condition is None or rule.condition.holds_in(self.home))
         self._put(index, rule.with_progress(last=now, since=clock if begins else None))
 
     def _put(self, index: int, rule: Rule | None) -> None:
-        self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.time
+        self.rules[index], self.times[index] = rule, NEVER if rule is None else rule.next_look_time
 
-    def _act(self, index: int, rule: Rule) -> Fired:
+    def _act(self, index: int, rule: Rule) -> FiredRule:
         """Do what the rule at an index does, up to its first wait, or to the first call that is refused."""
-        home, wiring = self.home, self.home.plan.wiring
+        home, wiring = self.home, self.home.plan.time_wiring
         dids = {action.did for action in rule.actions}
         rooms = {wiring.room_of[did] for did in dids}
         self._put(index, rule.after_time(home.clock, fired=home.clock) if rule.run is None else None)
@@ -157,7 +165,7 @@ class Agenda:
             refused = str(error)
         if home.air is not None:
             update_air(home, rooms)
-        return Fired(rule.id.partition("#")[0], home.clock, refused)
+        return FiredRule(rule.id.partition("#")[0], home.clock, refused)
 
     def _call(self, action: Action, told: dict[str, Any] | None = None) -> None:
         call_service(self.home, action.did, action.service, (), dict(action.arguments) | (told or {}))
@@ -174,22 +182,24 @@ class Agenda:
                 return
             step, at = rule.program[at], at + 1
             match step:
-                case Call(action, told):
+                case CallStep(action, told):
                     self._trace(own, action)
                     try:
                         self._call(action, {name: _worked_out(value, home) for name, value in told})
                     except Refused:
-                        self._trace(own, *(one.action for one in rule.program[at:] if isinstance(one, Call)))
+                        self._trace(own, *(one.action for one in rule.program[at:] if isinstance(one, CallStep)))
                         raise
-                    count(home, 0)
-                case Switch():
+                    advance_counters(home, 0)
+                case SwitchStep():
                     self._switch(step)
-                case Jump(to, unless):
-                    at = to if unless is None or not unless.holds(home) else at
-                case Delay(seconds):
-                    self._wait(rule, run, at, Wait(None, (), round(worth(seconds, home.values, home.clock)), at))
+                case JumpStep(to, unless):
+                    at = to if unless is None or not unless.holds_in(home) else at
+                case DelayStep(seconds):
+                    self._wait(
+                        rule, run, at, WaitStep(None, (), round(seconds_of_delay(seconds, home.values, home.clock)), at)
+                    )
                     return
-                case Wait() if step.until is None or not step.until.holds(home):
+                case WaitStep() if step.until is None or not step.until.holds_in(home):
                     self._wait(rule, run, at, step)
                     return
 
@@ -203,7 +213,7 @@ class Agenda:
         if place is not None and (rule := self.rules[place]) is not None:
             self.rules[place] = rule.with_progress(tried={**rule.tried, **dict.fromkeys(actions, self.home.clock)})
 
-    def _switch(self, step: Switch) -> None:
+    def _switch(self, step: SwitchStep) -> None:
         """Enable or disable automations; the runs of one that is disabled end."""
         for place, rule in enumerate(self.rules):
             if rule is not None and (rule.of or rule.id) in step.ids:
@@ -218,7 +228,7 @@ class Agenda:
             return False
         return other.run == rule.run if rule.run is not None else rule.restart
 
-    def _wait(self, rule: Rule, run: int, start: int, wait: Wait) -> None:
+    def _wait(self, rule: Rule, run: int, start: int, wait: WaitStep) -> None:
         """Leave rules behind that go on with a run: at a time, and for what else it waits for."""
         clock = self.home.clock
         id, bare = f"{rule.id.partition('#')[0]}#{run}", rule.with_progress(**BARE, run=run)
@@ -228,15 +238,15 @@ class Agenda:
         ]
         if wait.timeout is not None and (at := clock + wait.timeout) <= LATEST:
             left.append(bare.with_progress(id=id, at=at, due=at, start=wait.late))
-        added = [unset(one, self.home) for one in left]
+        added = [unset_progress(one, self.home) for one in left]
         self.rules += added
-        self.times += [one.time for one in added]
+        self.times += [one.next_look_time for one in added]
         self.grown = True
         self._read()
 
 
 def _worked_out(value: Condition, home: HomeState) -> Any:
     try:
-        return value.value_of(home.values, home.clock)
+        return value.compute_value(home.values, home.clock)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise Refused("wrong_type", f"an argument cannot be worked out: {error}") from None

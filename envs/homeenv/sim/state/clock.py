@@ -23,11 +23,11 @@ from collections.abc import Iterable, Sequence
 from math import ceil, inf
 from typing import Any, NamedTuple
 
-from homerl.envs.homeenv.sim.devices.physics import LIGHT, Air
+from homerl.envs.homeenv.sim.devices.physics import LIGHT, RoomAir
 from homerl.envs.homeenv.sim.plan.plan import LATEST
-from homerl.envs.homeenv.sim.plan.wiring import AirReading, Counter, Mover
-from homerl.envs.homeenv.sim.state.agenda import Agenda, Fired
-from homerl.envs.homeenv.sim.state.air import count, update_air, weather_at, write_readings
+from homerl.envs.homeenv.sim.plan.wiring import AirReading, SlotCounter, SlotMover
+from homerl.envs.homeenv.sim.state.agenda import FiredRule, RuleAgenda
+from homerl.envs.homeenv.sim.state.air import advance_counters, update_air, weather_at, write_readings
 from homerl.envs.homeenv.sim.state.rules import NEVER, Rule
 from homerl.envs.homeenv.sim.state.state import HomeState
 from homerl.envs.homeenv.sim.values.thresholds import Numbers
@@ -35,7 +35,7 @@ from homerl.envs.homeenv.sim.values.thresholds import Numbers
 LONGEST = 366 * 86400  # the most seconds of one `advance`
 
 
-def advance(home: HomeState, seconds: int) -> list[Fired]:
+def advance_clock(home: HomeState, seconds: int) -> list[FiredRule]:
     """Let `seconds` pass (an int, 0..`LONGEST`). Returns what the rules did, in order.
 
     Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
@@ -44,41 +44,41 @@ def advance(home: HomeState, seconds: int) -> list[Fired]:
         raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
     if home.clock + seconds > LATEST:
         raise ValueError(f"the clock ends at {LATEST}")
-    agenda, end = Agenda(home), home.clock + seconds
-    fired = agenda.settle()
+    agenda, end = RuleAgenda(home), home.clock + seconds
+    fired = agenda.fire_due_rules()
     if home.clock < end:
         air = update_air(home)
-        watches = _watches(home, agenda.remaining())
+        watches = _watches(home, agenda.remaining_rules())
         while home.clock < end:
             if agenda.grown:  # a rule waits, perhaps for what none waited for before
-                watches, agenda.grown = _watches(home, agenda.remaining()), False
+                watches, agenda.grown = _watches(home, agenda.remaining_rules()), False
             _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
-            fired += agenda.settle()
+            fired += agenda.fire_due_rules()
         home.air_stale = False  # each rule that acted has already updated the air of its rooms
-    home.rules = agenda.remaining()
+    home.rules = agenda.remaining_rules()
     return fired
 
 
-def settle(home: HomeState) -> list[Fired]:
+def settle_rules(home: HomeState) -> list[FiredRule]:
     """Let the rules act on the present state, for example after a service call. Returns what they did, in order."""
-    agenda = Agenda(home)
-    fired = agenda.settle()
-    home.rules = agenda.remaining()
+    agenda = RuleAgenda(home)
+    fired = agenda.fire_due_rules()
+    home.rules = agenda.remaining_rules()
     return fired
 
 
-def _move(home: HomeState, air: list[Air], to: int, end: int, watches: Watches) -> None:
+def _move(home: HomeState, air: list[RoomAir], to: int, end: int, watches: TimeWatches) -> None:
     """Move clock, weather, air, sensors and counters to the moment `to` (s).
 
     Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
     """
-    count(home, to - home.clock)
+    advance_counters(home, to - home.clock)
     home.clock = to
     if weather := weather_at(home, to):
         for slot, value in enumerate(weather):
-            home.set(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
+            home.write_slot(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
     if to == end:
-        write_readings(home, air, range(len(air)), home.plan.wiring.readings)
+        write_readings(home, air, range(len(air)), home.plan.time_wiring.readings)
     else:
         turned = {watch.room for watch in watches.readings} if weather else set()
         seen = [w.reading for w in watches.readings if w.at == to or (weather and w.reading.quantity == LIGHT)]
@@ -100,12 +100,12 @@ class ThresholdWatch:
 
     def __init__(self, reading: AirReading, numbers: Numbers) -> None:
         self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
-        self.air: Air | None = None
+        self.air: RoomAir | None = None
         self.value: Any = None
         self.low, self.high = _neighbours(None, numbers)
         self.at = 0
 
-    def refresh(self, home: HomeState, air: list[Air], end: int) -> None:
+    def predict_crossing(self, home: HomeState, air: list[RoomAir], end: int) -> None:
         """Predict `at` anew. `end` (s) is when the weather next changes or the advance ends, whichever comes first."""
         value = home.values[self.slot]
         # A jump is possible for light, which follows at once, and for a slot that a service call has overwritten.
@@ -120,21 +120,21 @@ class ThresholdWatch:
         else:
             self.at = self._crossing(air, home.clock, end)
 
-    def _unchanged(self, air: Sequence[Air], clock: int) -> bool:
+    def _unchanged(self, air: Sequence[RoomAir], clock: int) -> bool:
         """Whether all comparisons have the same result at `clock` (s) as they have now."""
-        value = self.reading.at(air, clock)
+        value = self.reading.value_at(air, clock)
         return bool(value == self.value or self.low < value < self.high)
 
-    def _crossing(self, air: Sequence[Air], now: int, end: int) -> int:
+    def _crossing(self, air: Sequence[RoomAir], now: int, end: int) -> int:
         """The first second at which some comparison changes, given that one has changed by `end`.
 
         The closed form gives the seconds at which the rounded reading should reach and pass the threshold. They are tried
         first. If they are off, bisection finds the second.
         """
-        up = self.reading.at(air, end) > self.value
+        up = self.reading.value_at(air, end) > self.value
         edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
         sides = (self.reading.quantity_of(number) for number in (edge - half, edge + half))
-        near, far = (air[self.room].when(self.reading.quantity, number) for number in sides)
+        near, far = (air[self.room].time_of_value(self.reading.quantity, number) for number in sides)
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
@@ -142,28 +142,32 @@ class ThresholdWatch:
         return end
 
 
-class Watches(NamedTuple):
+class TimeWatches(NamedTuple):
     """The slots that change with time alone and that rules read: readings of the air, and others with their thresholds."""
 
     readings: list[ThresholdWatch]
-    counters: list[tuple[Counter, Numbers]]
-    movers: list[tuple[Mover, Numbers]]
+    counters: list[tuple[SlotCounter, Numbers]]
+    movers: list[tuple[SlotMover, Numbers]]
 
 
-def _watches(home: HomeState, rules: Iterable[Rule]) -> Watches:
+def _watches(home: HomeState, rules: Iterable[Rule]) -> TimeWatches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
-    numbers: dict[int, Numbers] = {slot: None for counter in home.plan.wiring.counters for slot in counter.reads}
+    numbers: dict[int, Numbers] = {slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads}
     for rule in rules:
         numbers |= dict.fromkeys(rule.watched if rule.enabled else ())
         for condition in (rule.condition, rule.proviso) if rule.enabled else ():
-            for slot, thresholds in condition.thresholds.items() if condition is not None else ():
+            for slot, thresholds in condition.slot_thresholds.items() if condition is not None else ():
                 numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
-    for follower in reversed(home.plan.wiring.followers):  # what a derived slot reads is read by those who read it
+    for follower in reversed(home.plan.time_wiring.followers):  # what a derived slot reads is read by those who read it
         if follower.slot in numbers:
-            for slot, thresholds in follower.thresholds.items():
+            for slot, thresholds in follower.slot_thresholds.items():
                 numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
-    readings, counters, movers = home.plan.wiring.reading_of, home.plan.wiring.counter_of, home.plan.wiring.mover_of
-    return Watches(
+    readings, counters, movers = (
+        home.plan.time_wiring.reading_of,
+        home.plan.time_wiring.counter_of,
+        home.plan.time_wiring.mover_of,
+    )
+    return TimeWatches(
         [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
         [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
         [(movers[slot], thresholds) for slot, thresholds in numbers.items() if slot in movers],
@@ -175,32 +179,32 @@ def _joined(some: Numbers, others: Numbers) -> Numbers:
     return None if some is None or others is None else some | others
 
 
-def _next_event(home: HomeState, air: list[Air], end: int, watches: Watches, agenda: Agenda) -> int:
+def _next_event(home: HomeState, air: list[RoomAir], end: int, watches: TimeWatches, agenda: RuleAgenda) -> int:
     """The clock (s) of the next event, at most `end`: nothing that a rule reads changes before it."""
-    now, moments = home.clock, home.plan.wiring.moments
+    now, moments = home.clock, home.plan.time_wiring.moments
     index = bisect_right(moments, now)
     weather = min(end, moments[index]) if index < len(moments) else end
     at = max(min(agenda.times, default=end), now + 1)
     values = home.values
     for watch in watches.readings:
         if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
-            watch.refresh(home, air, weather)
+            watch.predict_crossing(home, air, weather)
         if watch.at < at:
             at = watch.at
     for counter, numbers in watches.counters:
         at = min(at, _counter_crossing(home, counter, numbers))
     for mover, numbers in watches.movers:
-        reached = mover.reaches(home.values, now, *_neighbours(home.values[mover.slot], numbers))
+        reached = mover.next_time_outside(home.values, now, *_neighbours(home.values[mover.slot], numbers))
         at = at if reached is None else min(at, reached)
     return min(at, weather)
 
 
-def _counter_crossing(home: HomeState, counter: Counter, numbers: Numbers) -> int:
+def _counter_crossing(home: HomeState, counter: SlotCounter, numbers: Numbers) -> int:
     """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
     value = home.values[counter.slot]
     high = _neighbours(value, numbers)[1]
     next_one = value + 1 if high == value else high
-    passes = next_one <= counter.most and counter.counts(home.values)
+    passes = next_one <= counter.largest_value and counter.is_counting(home.values)
     return home.clock + ceil(next_one) - value if passes else NEVER
 
 

@@ -24,14 +24,14 @@ from homerl.envs.homeenv.sim.state.rules import Action, Rule
 MOST_STEPS = 1000  # instructions of a program, and those that it carries out at a time: a loop that never waits ends there
 
 
-class Step:
+class ProgramStep:
     """What most instructions are: they wait for nothing that changes."""
 
     awaits: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
-class Call(Step):
+class CallStep(ProgramStep):
     """A call; `told` are the arguments that are worked out."""
 
     action: Action
@@ -44,7 +44,7 @@ class Call(Step):
 
 
 @dataclass(frozen=True)
-class Jump(Step):
+class JumpStep(ProgramStep):
     """Go on at `to`, or, with a condition, only if that does not hold."""
 
     to: int
@@ -57,7 +57,7 @@ class Jump(Step):
 
 
 @dataclass(frozen=True)
-class Delay(Step):
+class DelayStep(ProgramStep):
     """Wait for some seconds."""
 
     seconds: int | Condition
@@ -69,7 +69,7 @@ class Delay(Step):
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitStep:
     """Wait until `until` holds, or for the first of some triggers. After `timeout` (s) go on at `late`."""
 
     until: Condition | None
@@ -85,11 +85,11 @@ class Wait:
     @property
     def awaits(self) -> frozenset[int]:
         """The slots whose change it waits for."""
-        return frozenset[int]().union(*(one.triggers for one in self.triggers))
+        return frozenset[int]().union(*(one.trigger_slots for one in self.triggers))
 
 
 @dataclass(frozen=True)
-class Switch(Step):
+class SwitchStep(ProgramStep):
     """Enable or disable automations; without `to`, the other of both."""
 
     ids: tuple[str, ...]
@@ -97,11 +97,11 @@ class Switch(Step):
     reads: tuple[Condition, ...] = ()
 
 
-def worth(value: int | Condition, values: list[Any], clock: int) -> float:
+def seconds_of_delay(value: int | Condition, values: list[Any], clock: int) -> float:
     """A number of seconds that is told or worked out; 0 where it cannot be, or is less."""
     if not isinstance(value, Condition):
         return value
     try:
-        return max(float(value.value_of(values, clock)), 0.0)
+        return max(float(value.compute_value(values, clock)), 0.0)
     except (TypeError, ValueError, ArithmeticError):
         return 0.0

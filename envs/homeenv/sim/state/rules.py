@@ -42,7 +42,7 @@ class Action:
     service: str
     arguments: tuple[tuple[str, Any], ...] = ()
 
-    def describe(self) -> dict[str, Any]:
+    def describe_action(self) -> dict[str, Any]:
         """The call in the form in which agents write it: `{did, locator, arguments}`."""
         return {"did": self.did, "locator": self.service, "arguments": dict(self.arguments)}
 
@@ -110,17 +110,17 @@ class Rule:
         return f"Rule({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
 
     @property
-    def timed(self) -> bool:
+    def is_timed(self) -> bool:
         """Whether the rule is triggered by the clock (`cron` or `at`) and not by a condition."""
         return self.cron is not None or self.at is not None
 
     @property
-    def time(self) -> int:
+    def next_look_time(self) -> int:
         """The next second at which the rule must be looked at although nothing else changed; `NEVER` if there is none.
 
         This is its due time, or the end of its `hold`. The rule need not act then: its condition may be false.
         """
-        if self.timed:
+        if self.is_timed:
             return NEVER if self.due is None else self.due
         return self.since + self.hold if self.enabled and self.since is not None else NEVER
 
@@ -132,7 +132,7 @@ class Rule:
         """
         if not self.enabled or self.fired == clock:
             return False
-        return self.due == clock and (self.condition is None or self.held) if self.timed else self.time <= clock
+        return self.due == clock and (self.condition is None or self.held) if self.is_timed else self.next_look_time <= clock
 
     def with_progress(self, **progress: Any) -> Rule:
         """A copy of the rule with some progress fields replaced. It skips `__init__`, so it is faster than `replace`."""
@@ -147,36 +147,36 @@ class Rule:
         return self.with_progress(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
 
     @property
-    def triggers(self) -> frozenset[int]:
+    def trigger_slots(self) -> frozenset[int]:
         """The slots whose change may make the rule act."""
         return frozenset(self.watched) | (self.condition.slots if self.condition is not None else frozenset())
 
     @property
-    def reads(self) -> frozenset[int]:
+    def slots_it_reads(self) -> frozenset[int]:
         """The slots on which it depends whether and how the rule acts."""
         parts = [self.proviso, *(part for step in self.program for part in step.reads)]
-        return self.triggers.union(*(part.slots for part in parts if part is not None))
+        return self.trigger_slots.union(*(part.slots for part in parts if part is not None))
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited_slots(self) -> frozenset[int]:
         """The slots whose change a run may wait for."""
         return frozenset(slot for step in self.program for slot in step.awaits)
 
     @property
-    def conditions(self) -> list[str]:
+    def trigger_texts(self) -> list[str]:
         """What triggers the rule, but for `at`, as `make_rule` takes it."""
         lines = (("time_cron", self.cron), ("changed", self.watch), ("before", self.before))
         return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
 
-    def describe(self) -> dict[str, Any]:
+    def describe_rule(self) -> dict[str, Any]:
         """The rule as agents see it, as plain JSON data."""
         times = [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
         return {
             "id": self.id,
             "title": self.title,
             "enabled": self.enabled,
-            "conditions": times + self.conditions,
+            "conditions": times + self.trigger_texts,
             **({"only_if": self.given} if self.given else {}),
             **({"hold_seconds": self.hold} if self.hold else {}),
-            "actions": json.loads(self.steps) if self.steps else [action.describe() for action in self.actions],
+            "actions": json.loads(self.steps) if self.steps else [action.describe_action() for action in self.actions],
         }

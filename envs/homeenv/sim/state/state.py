@@ -22,18 +22,18 @@ from typing import Any, Self
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.interface import Service
-from homerl.envs.homeenv.sim.devices.physics import Air, Moment
+from homerl.envs.homeenv.sim.devices.physics import RoomAir, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service import CompiledService
 from homerl.envs.homeenv.sim.plan.origin import Origin
-from homerl.envs.homeenv.sim.plan.plan import LATEST, Plan
+from homerl.envs.homeenv.sim.plan.plan import LATEST, FixedPlan
 from homerl.envs.homeenv.sim.state.rules import Rule
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 
 @dataclass(frozen=True)
-class Change:
+class SlotChange:
     """One slot that differs between two states. `slot` is its index in the plan."""
 
     slot: int
@@ -50,13 +50,13 @@ class HomeState:
 
     __slots__ = ("_key", "air", "air_stale", "clock", "plan", "rules", "values")
 
-    def __init__(self, plan: Plan, values: Sequence[Any], clock: int = 0) -> None:
+    def __init__(self, plan: FixedPlan, values: Sequence[Any], clock: int = 0) -> None:
         if len(values) != len(plan.slots):
             raise ValueError(f"a home with {len(plan.slots)} slots got {len(values)} values")
         if not 0 <= clock <= LATEST:
-            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {quoted(clock)}")
+            raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {quote_value(clock)}")
         self.plan, self.values, self.clock = plan, list(values), clock
-        self.air: list[Air] | None = None
+        self.air: list[RoomAir] | None = None
         self.rules: tuple[Rule, ...] = ()
         self.air_stale = False
         self._key = 0
@@ -64,14 +64,14 @@ class HomeState:
             self._key ^= _slot_hash(slot, value)
 
     @classmethod
-    def build(
+    def build_home(
         cls,
         rooms: Iterable[Room],
         devices: Iterable[Device],
         state: Mapping[str, Mapping[str, Any]],
         clock: int = 0,
         entrance: str | None = None,
-        forecast: Iterable[Moment] = (),
+        forecast: Iterable[WeatherChange] = (),
         bias: Sequence[tuple[float, float]] | None = None,
         origin: Origin | None = None,
     ) -> Self:
@@ -81,18 +81,20 @@ class HomeState:
         in seconds since the epoch (local time). `bias` is that of `Plan`. Without it, the bias is chosen such that the air
         in `state` is a steady state.
         """
-        plan = Plan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
+        plan = FixedPlan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
         state = {**state, **_completed(plan, state)}
         values = []
         for slot in plan.slots:
             try:
-                values.append(slot.type.check(state[slot.owner][slot.path], str(slot)))
+                values.append(slot.type.check_value(state[slot.owner][slot.path], str(slot)))
             except KeyError:
                 raise ValueError(f"the state gives no value for {slot}") from None
             except Refused as error:
                 raise ValueError(f"the state is wrong: {error.message}") from None
         if bias is None:
-            object.__setattr__(plan, "bias", plan.wiring.bias(values))  # safe: no other code has this plan yet
+            object.__setattr__(
+                plan, "bias", plan.time_wiring.compute_air_bias(values)
+            )  # safe: no other code has this plan yet
         return cls(plan, values, clock)
 
     def fork(self) -> Self:
@@ -105,7 +107,7 @@ class HomeState:
 
     def state_key(self) -> str:
         """A 128-bit hash of plan, values, clock, rules and air, in hex."""
-        return f"{self._key ^ self.plan.digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
+        return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
 
     def _pending(self) -> str:
         """Rules and air as text; empty for a home without rules whose clock never moved."""
@@ -113,7 +115,7 @@ class HomeState:
             return repr(self.rules) if self.rules else ""
         return repr((self.rules, [air[:4] for air in self.air]))
 
-    def set(self, slot: int, value: Any) -> None:
+    def write_slot(self, slot: int, value: Any) -> None:
         """Write a canonical value to a slot and update the state key. It is not for agents, which use service calls."""
         before = self.values[slot]
         if before is not value:
@@ -121,50 +123,50 @@ class HomeState:
             self.values[slot] = value
             self.air_stale = True
 
-    def get(self, owner: str, path: str) -> Any:
+    def read_value(self, owner: str, path: str) -> Any:
         """The value of a device's attribute (dotted path) or of a room's state. Raises `Refused` if there is none."""
         return self.values[self.plan.slot_of(owner, path)]
 
-    def diff(self, other: HomeState) -> list[Change]:
+    def diff(self, other: HomeState) -> list[SlotChange]:
         """Every slot in which `other` differs. `before` is this home's value, `after` the other's.
 
         Raises `ValueError` if the plans differ.
         """
-        if other.plan is not self.plan and other.plan.digest != self.plan.digest:
+        if other.plan is not self.plan and other.plan.content_digest != self.plan.content_digest:
             raise ValueError("homes with different plans cannot be compared")
         pairs = enumerate(zip(self.values, other.values))
-        return [Change(slot, mine, theirs) for slot, (mine, theirs) in pairs if mine != theirs]
+        return [SlotChange(slot, mine, theirs) for slot, (mine, theirs) in pairs if mine != theirs]
 
     def state_of(self, owner: str) -> dict[str, Any]:
         """All values of a device, a room or `outdoors` by path. `owner` is its id."""
-        if owner in self.plan.by_did:
-            base, index = self.plan.base[owner], self.plan.by_did[owner].spec.attribute_index
+        if owner in self.plan.devices_by_did:
+            base, index = self.plan.base[owner], self.plan.devices_by_did[owner].spec.attribute_index
             return {path: self.values[base + offset] for path, (offset, _) in index.items()}
-        return {path: self.get(owner, path) for path in ROOM_STATE}
+        return {path: self.read_value(owner, path) for path in ROOM_STATE}
 
-    def told_of(self, did: str) -> dict[str, Any]:
+    def readable_state_of(self, did: str) -> dict[str, Any]:
         """The values of a device by path that agents are told of."""
-        base, spec = self.plan.base[did], self.plan.by_did[did].spec
-        return {path: self.values[base + spec.attribute_index[path][0]] for path in spec.told}
+        base, spec = self.plan.base[did], self.plan.devices_by_did[did].spec
+        return {path: self.values[base + spec.attribute_index[path][0]] for path in spec.readable_attributes}
 
     @property
-    def told_rules(self) -> tuple[Rule, ...]:
+    def readable_rules(self) -> tuple[Rule, ...]:
         """The automations that agents are told of."""
         hidden = {one.id for one in self.plan.origin.hidden} if self.plan.origin else ()
         return tuple(rule for rule in self.rules if rule.id not in hidden)
 
-    def devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
+    def find_devices(self, room: str | None = None, category: str | None = None) -> Iterator[Device]:
         """The devices in the order of the plan, optionally only those of a room (by its id) and of a category."""
         for device in self.plan.devices:
             if room in (None, device.room.id) and category in (None, device.spec.category):
                 yield device
 
 
-def _completed(plan: Plan, state: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _completed(plan: FixedPlan, state: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The state of the devices that have derived attributes or such as start by themselves, with these."""
-    some = [device for device in plan.devices if device.spec.completes and device.did in state]
+    some = [device for device in plan.devices if device.spec.needs_completion and device.did in state]
     try:
-        return {device.did: device.spec.completed(state[device.did]) for device in some}
+        return {device.did: device.spec.complete_values(state[device.did]) for device in some}
     except Refused as error:
         raise ValueError(f"the state is wrong: {error.message}") from None
 
@@ -186,32 +188,36 @@ def call_service(
     Returns the plain data that the service `returns`, or None.
     """
     try:
-        compiled, base = home.plan.services[did, service]
+        compiled, base = home.plan.compiled_services[did, service]
     except (KeyError, TypeError):
         raise _unknown(home.plan, did, service) from None
-    outcome = compiled.outcome(home.values, base, bound(home.plan, compiled, args, kwargs or {}))
+    outcome = compiled.compute_outcome(home.values, base, bind_call_arguments(home.plan, compiled, args, kwargs or {}))
     for slot, value in outcome.updates:
-        home.set(slot, value)
+        home.write_slot(slot, value)
     return outcome.returned
 
 
-def bound(plan: Plan, compiled: CompiledService, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def bind_call_arguments(
+    plan: FixedPlan, compiled: CompiledService, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """The canonical arguments of a call by name, with rooms by their ids. Raises `Refused` if they do not fit."""
-    return with_room_ids(plan, compiled.service, compiled.bind(args, kwargs))
+    return replace_rooms_by_ids(plan, compiled.service, compiled.bind_arguments(args, kwargs))
 
 
-def with_room_ids(plan: Plan, service: Service, arguments: dict[str, Any]) -> dict[str, Any]:
+def replace_rooms_by_ids(plan: FixedPlan, service: Service, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with the ids of rooms that they name. Raises `Refused` if there is no such room, or several."""
     for argument in service.arguments:
         if argument.rooms and (value := arguments.get(argument.name)) is not None:
-            ids = plan.room(value).id if isinstance(value, str) else tuple(plan.room(called).id for called in value)
+            ids = (
+                plan.find_room(value).id if isinstance(value, str) else tuple(plan.find_room(called).id for called in value)
+            )
             arguments = arguments | {argument.name: ids}
     return arguments
 
 
-def _unknown(plan: Plan, did: Any, service: Any) -> Refused:
-    if not isinstance(did, str) or did not in plan.by_did:
-        return Refused("unknown_device", f"there is no device {quoted(did)}")
-    device = plan.by_did[did]
+def _unknown(plan: FixedPlan, did: Any, service: Any) -> Refused:
+    if not isinstance(did, str) or did not in plan.devices_by_did:
+        return Refused("unknown_device", f"there is no device {quote_value(did)}")
+    device = plan.devices_by_did[did]
     known = ", ".join(device.spec.service_index) or "no services"
-    return Refused("unknown_service", f"{device.name} {did} has no service {quoted(service)} (it has {known})")
+    return Refused("unknown_service", f"{device.name} {did} has no service {quote_value(service)} (it has {known})")

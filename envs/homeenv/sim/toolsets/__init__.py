@@ -14,11 +14,11 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from homerl.envs.core.plugins import added_folders, discover
+from homerl.envs.core.plugins import added_plugin_folders, discover
 from homerl.envs.homeenv.sim.toolset import Toolset
 
 FIRST = ("homeflow", "smh", "direct")
-__path__ += added_folders("toolsets")
+__path__ += added_plugin_folders("toolsets")
 _known = discover(sys.modules[__name__], "TOOLSET", Toolset)
 TOOLSETS: Mapping[str, Toolset] = {name: _known[name] for name in dict.fromkeys([*FIRST, *_known])}
 if TYPE_CHECKING:

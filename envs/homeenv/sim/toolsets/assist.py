@@ -9,24 +9,24 @@ there as it is.
 
 from __future__ import annotations
 
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.sim.assist.entities import unreachable
-from homerl.envs.homeenv.sim.assist.live import prompt, static_context
-from homerl.envs.homeenv.sim.assist.tools import TOOLS, offered, unknown
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.entities import is_out_of_reach
+from homerl.envs.homeenv.sim.assist.live import assist_prompt, static_context
+from homerl.envs.homeenv.sim.assist.tools import TOOLS, offered_assist_tools, unknown_tool_result
 from homerl.envs.homeenv.sim.assist.writer import AssistWriter
 from homerl.envs.homeenv.sim.toolset import Toolset
 
 INSTRUCTION = {
-    "en": f"{latest().before}\n\n{latest().after}"
+    "en": f"{latest_recorded_api().before}\n\n{latest_recorded_api().after}"
 }  # around the list of entities; it is the same in every language
 TOOLSET = Toolset(
     TOOLS,
     INSTRUCTION,
     AssistWriter,
     aliases=True,
-    offer=offered,
-    told=prompt,
+    offer=offered_assist_tools,
+    told=assist_prompt,
     listed=static_context,
-    missing=unknown,
-    beyond=unreachable,
+    missing=unknown_tool_result,
+    beyond=is_out_of_reach,
 )

@@ -14,14 +14,21 @@ from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.tools import Tool, as_schema
-from homerl.envs.homeenv.sim.toolset import Automation, Call, Toolset, Writer
-from homerl.envs.homeenv.sim.toolsets.smh import ACTION, RULE_PARTS, abilities, as_action, as_rule, create_automation
+from homerl.envs.homeenv.sim.tools import Tool, parameter_schema
+from homerl.envs.homeenv.sim.toolset import Call, Toolset, ToolsetWriter, WantedAutomation
+from homerl.envs.homeenv.sim.toolsets.smh import (
+    ACTION,
+    RULE_PARTS,
+    automation_to_arguments,
+    call_to_action,
+    create_automation,
+    device_abilities,
+)
 
 
-def serialise(home: Home) -> dict[str, Any]:
+def serialise_home(home: Home) -> dict[str, Any]:
     """Everything about a home that an agent may know: rooms, devices with their state, and each product's services once."""
-    products = {device.spec.spid: abilities(home, device) for device in home.plan.devices}
+    products = {device.spec.spid: device_abilities(home, device) for device in home.plan.devices}
     return {
         "clock": home.clock,
         "outdoors": home.state_of(OUTDOORS),
@@ -31,15 +38,15 @@ def serialise(home: Home) -> dict[str, Any]:
             for room in home.plan.rooms
         ],
         "devices": [
-            {"did": d.did, "name": d.name, "room": d.room.id, "spid": d.spec.spid, "state": home.told_of(d.did)}
+            {"did": d.did, "name": d.name, "room": d.room.id, "spid": d.spec.spid, "state": home.readable_state_of(d.did)}
             for d in home.plan.devices
         ],
         "products": products,
-        "automations": [rule.describe() for rule in home.told_rules],
+        "automations": [rule.describe_rule() for rule in home.readable_rules],
     }
 
 
-def answer(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+def execute_answer(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Execute an answer: its actions, then its automations. The output is its `response`."""
     if arguments["mode"] == "execute":
         for action in arguments.get("actions", ()):
@@ -51,7 +58,7 @@ def answer(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResul
 
 AUTOMATION = {
     "type": "object",
-    "properties": {key: as_schema(part) for key, part in RULE_PARTS.items()},
+    "properties": {key: parameter_schema(part) for key, part in RULE_PARTS.items()},
     "required": ["actions"],
     "additionalProperties": False,
 }
@@ -66,37 +73,37 @@ TOOLS = (
             "automations": {"type": "array", "items": AUTOMATION, "description": "rules to create"},
         },
         ("mode",),
-        answer,
+        execute_answer,
     ),
 )
 
 
-class DirectWriter(Writer):
+class DirectWriter(ToolsetWriter):
     """Writes messages that hold one JSON answer."""
 
-    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+    def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """An answer with the calls as its actions. Its response is `reply`, or the words for "it is done"."""
-        actions = [as_action(self.home, call) for call in calls]
+        actions = [call_to_action(self.home, call) for call in calls]
         return self._answer(mode="execute", response=reply or self.done, actions=actions)
 
-    def automate(self, wanted: Automation) -> Message:
+    def automate(self, wanted: WantedAutomation) -> Message:
         """An answer that makes an automation."""
-        return self._answer(mode="execute", response=self.done, automations=[as_rule(self.home, wanted)])
+        return self._answer(mode="execute", response=self.done, automations=[automation_to_arguments(self.home, wanted)])
 
-    def say(self, text: str) -> Message:
+    def write_reply(self, text: str) -> Message:
         """An answer with a response and no actions."""
         return self._answer(mode="execute", response=text)
 
-    def ask(self, text: str) -> Message:
+    def write_question(self, text: str) -> Message:
         """An answer that asks a question (`mode: clarify`)."""
         return self._answer(mode="clarify", response=text)
 
-    def garble(self, call: Call) -> Message:
+    def write_garbled_call(self, call: Call) -> Message:
         """An answer whose JSON lacks its closing braces."""
-        message = self.act([call])
+        message = self.write_calls([call])
         return message | {"content": message["content"].rstrip("}")}
 
-    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+    def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """Always false: an answer ends its turn, so no call has been made before it."""
         return lambda call: False
 
@@ -122,4 +129,4 @@ time_cron = sec min hour day month weekday year. Change only what was asked for.
 room("<name>").temperature 或 home.temperature；时间写成 time_cron = 秒 分 时 日 月 星期 年。
 只改动用户要求改动的。""",
 }
-TOOLSET = Toolset(TOOLS, INSTRUCTION, DirectWriter, automations=True, one_answer=True, shown=serialise)
+TOOLSET = Toolset(TOOLS, INSTRUCTION, DirectWriter, automations=True, one_answer=True, shown=serialise_home)

@@ -9,39 +9,41 @@ from typing import Any
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
-from homerl.envs.homeenv.sim.tools import READS, Tool, as_json
-from homerl.envs.homeenv.sim.toolset import Call, Reads, Toolset, Writer, arguments_of
+from homerl.envs.homeenv.sim.tools import READS, Tool, to_json_line
+from homerl.envs.homeenv.sim.toolset import Call, Reads, Toolset, ToolsetWriter, parse_turn_tool_calls
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """The present state of one device, or of every device of a room. Raises `Refused` if neither is named or known."""
     if did := arguments.get("did"):
-        if did not in home.plan.by_did:
-            raise Refused("unknown_device", f"there is no device {quoted(did)}")
-        devices = [home.plan.by_did[did]]
+        if did not in home.plan.devices_by_did:
+            raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+        devices = [home.plan.devices_by_did[did]]
     elif room := arguments.get("room"):
-        devices = list(home.devices(room=home.plan.room(room).id))
+        devices = list(home.find_devices(room=home.plan.find_room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
-    return RunResult("\n".join(f"{d.did} {d.name}: {as_json(home.told_of(d.did))}" for d in devices) or "no devices")
+    return RunResult(
+        "\n".join(f"{d.did} {d.name}: {to_json_line(home.readable_state_of(d.did))}" for d in devices) or "no devices"
+    )
 
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """The attributes and services of a device, one per line. Raises `Refused` for an unknown device."""
     did = arguments["did"]
-    if did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {quoted(did)}")
-    spec = home.plan.by_did[did].spec
-    lines = [f"{path}: {attribute.describe()}" for path, attribute in spec.told.items()]
+    if did not in home.plan.devices_by_did:
+        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    spec = home.plan.devices_by_did[did].spec
+    lines = [f"{path}: {attribute.describe_type()}" for path, attribute in spec.readable_attributes.items()]
     for path, compiled in spec.service_index.items():
         needs = f" (needs {compiled.service.requires})" if compiled.service.requires else ""
-        lines.append(f"{path.removesuffix(compiled.service.name)}{compiled.service.signature()}{needs}")
+        lines.append(f"{path.removesuffix(compiled.service.name)}{compiled.service.signature_text()}{needs}")
     return RunResult("\n".join(lines))
 
 
-def pyexec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+def run_pyexec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Run a Python snippet in the sandbox."""
     return run_code(arguments["code"], home, limits)
 
@@ -51,19 +53,19 @@ TOOLS = (
          {"did": "a device id", "room": "a room's id or name"}, (), query_status, READS),
     Tool("query_spec", "Read what a device can do.", {"did": "a device id"}, ("did",), query_spec, READS),
     Tool("pyexec", 'Run Python against the home. device("<did>") gives a device: read its attributes, '
-         "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), pyexec),
+         "call its services; print what you want to see.", {"code": "a Python snippet"}, ("code",), run_pyexec),
 )  # fmt: skip
 
 
-class HomeFlowWriter(Writer):
+class HomeFlowWriter(ToolsetWriter):
     """Writes Python snippets and queries."""
 
     reads = True
 
-    def act(self, calls: Sequence[Call], reply: str | None = None) -> Message:
+    def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """A snippet with the calls. A comment gives each device's label in the prompt, if the label is not its id."""
         lines: list[str] = []
-        for device, group in groupby(calls, key=lambda call: self.home.plan.by_did.get(call.did)):
+        for device, group in groupby(calls, key=lambda call: self.home.plan.devices_by_did.get(call.did)):
             lines += [f"# {self.label(device)}"] if device and self.label(device) != device.did else []
             lines += [call.code for call in group]
         return pyexec_message("\n".join(lines))
@@ -76,13 +78,13 @@ class HomeFlowWriter(Writer):
         """A snippet that prints the attributes."""
         return pyexec_message("\n".join(f'print("{did}", device("{did}").{path})' for did, path in slots))
 
-    def garble(self, call: Call) -> Message:
+    def write_garbled_call(self, call: Call) -> Message:
         """A snippet whose bracket is not closed."""
         return pyexec_message(call.code.rstrip(")"))
 
-    def made(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
+    def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if its text occurs in a snippet of the turn."""
-        code = "".join(arguments.get("code", "") for _, arguments in arguments_of(turn))
+        code = "".join(arguments.get("code", "") for _, arguments in parse_turn_tool_calls(turn))
         return lambda call: call.code in code
 
 

@@ -10,17 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
-from homerl.envs.homeenv.sim.automation import make_rule, put_rule, refuse_never
+from homerl.envs.homeenv.sim.automation import make_rule, refuse_never_due_rule, replace_rule
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.interface import Argument
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
 from homerl.envs.homeenv.sim.state.rules import Rule
 from homerl.envs.homeenv.sim.steps import LONGEST_WAIT
-from homerl.envs.homeenv.sim.tools import READS, Hints, Tool, as_json
-from homerl.envs.homeenv.sim.toolset import Automation, Call, Reads, StructuredWriter, Toolset
+from homerl.envs.homeenv.sim.tools import READS, Tool, ToolHints, to_json_line
+from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, Toolset, WantedAutomation
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations
 MOST_DEVICES = 50  # most devices with state in one query, so that no observation holds a large home
@@ -37,20 +37,24 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
             "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
         )
     show: dict[str, Callable[[Home, Device], dict[str, Any]]]
-    show = {"candidates": _candidate, "spec": abilities, "status": lambda home, device: home.told_of(device.did)}
-    return RunResult(as_json([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
+    show = {
+        "candidates": _candidate,
+        "spec": device_abilities,
+        "status": lambda home, device: home.readable_state_of(device.did),
+    }
+    return RunResult(to_json_line([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
 
 
 def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
     did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
-    if did is not None and did not in home.plan.by_did:
-        raise Refused("unknown_device", f"there is no device {quoted(did)}")
-    for device in home.devices(room=room and home.plan.room(room).id):
-        if did in (None, device.did) and tags <= tags_of(device):
+    if did is not None and did not in home.plan.devices_by_did:
+        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    for device in home.find_devices(room=room and home.plan.find_room(room).id):
+        if did in (None, device.did) and tags <= device_tags(device):
             yield device
 
 
-def tags_of(device: Device) -> set[str]:
+def device_tags(device: Device) -> set[str]:
     """The words by which a query can find a device: its tags, category and subcategory."""
     data = device.spec.userdata
     return {*data.tags, data.category, *([data.subcategory] if data.subcategory else ())}
@@ -67,7 +71,7 @@ def _candidate(home: Home, device: Device) -> dict[str, Any]:
     }
 
 
-def abilities(home: Home, device: Device) -> dict[str, Any]:
+def device_abilities(home: Home, device: Device) -> dict[str, Any]:
     """The attributes and services of a device by locator."""
     services = {
         path: {"arguments": {a.name: _taken(a) for a in compiled.service.arguments}}
@@ -75,12 +79,12 @@ def abilities(home: Home, device: Device) -> dict[str, Any]:
         | ({"requires": compiled.service.requires} if compiled.service.requires else {})
         for path, compiled in device.spec.service_index.items()
     }
-    attributes = {path: attribute.describe() for path, attribute in device.spec.told.items()}
+    attributes = {path: attribute.describe_type() for path, attribute in device.spec.readable_attributes.items()}
     return {"attributes": attributes, "services": services}
 
 
 def _taken(argument: Argument) -> str:
-    return argument.describe() if argument.required else f"{argument.describe()}; may be left out"
+    return argument.describe_type() if argument.required else f"{argument.describe_type()}; may be left out"
 
 
 def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -99,14 +103,14 @@ def create_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
         arguments.get("delay_seconds"),
         arguments.get("hold_seconds", 0),
     )
-    refuse_never(rule, home)
+    refuse_never_due_rule(rule, home)
     home.rules = (*home.rules, rule)
     return RunResult(f"automation {rule.id} created")
 
 
 def list_automations(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """All automations that agents are told of, as JSON."""
-    return RunResult(as_json([rule.describe() for rule in home.told_rules]))
+    return RunResult(to_json_line([rule.describe_rule() for rule in home.readable_rules]))
 
 
 def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -116,18 +120,18 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     """
     index, old = _rule(home, arguments["id"])
     delay, hold = arguments.get("delay_seconds"), old.hold
-    kept = [text for text in old.conditions if text != old.when]
+    kept = [text for text in old.trigger_texts if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
         delay = old.at - home.clock
     elif delay is not None or "conditions" in arguments:  # a new time or condition ends the old hold
         kept, hold = [], 0
-    if old.when and (delay is None or old.timed):
+    if old.when and (delay is None or old.is_timed):
         kept.append(old.when)
     given = (old.given,) if old.given and delay is None and "conditions" not in arguments else ()
     rule = make_rule(
         home,
         arguments.get("conditions", kept),
-        arguments.get("actions", old.describe()["actions"]),
+        arguments.get("actions", old.describe_rule()["actions"]),
         arguments.get("title", old.title),
         delay,
         arguments.get("hold_seconds", hold),
@@ -139,15 +143,15 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     )
     rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
     if rule.enabled or rule.cron != old.cron:
-        refuse_never(rule, home)
-    put_rule(home, index, rule)
+        refuse_never_due_rule(rule, home)
+    replace_rule(home, index, rule)
     return RunResult(f"automation {rule.id} changed")
 
 
 def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Delete an automation. Raises `Refused` if it is unknown."""
     index, rule = _rule(home, arguments["id"])
-    put_rule(home, index, None)
+    replace_rule(home, index, None)
     return RunResult(f"automation {rule.id} removed")
 
 
@@ -155,8 +159,8 @@ def _rule(home: Home, id: str) -> tuple[int, Rule]:
     for index, rule in enumerate(home.rules):
         if rule.id == id:
             return index, rule
-    known = ", ".join(rule.id for rule in home.told_rules) or "none"
-    raise Refused("unknown_automation", f"there is no automation {quoted(id)} (there is {known})")
+    known = ", ".join(rule.id for rule in home.readable_rules) or "none"
+    raise Refused("unknown_automation", f"there is no automation {quote_value(id)} (there is {known})")
 
 
 ACTION: dict[str, Any] = {
@@ -200,7 +204,7 @@ TOOLS = (
     }, ("what",), query_device, READS),
     Tool("control_device", "Call a service of a device now.", ACTION["properties"], ("did", "locator"), control_device),
     Tool("create_automation", "Let the home act later, or when something happens.", RULE_PARTS, ("actions",),
-         create_automation, Hints(destructive=False)),
+         create_automation, ToolHints(destructive=False)),
     Tool("list_automations", "Read all automations.", {}, (), list_automations, READS),
     Tool("edit_automation", "Change an automation; what is left out stays.", {
         "id": "the automation", **RULE_PARTS, "enabled": {"type": "boolean", "description": "whether it acts"},
@@ -216,7 +220,7 @@ class SmhWriter(StructuredWriter):
 
     def call(self, call: Call) -> dict[str, Any]:
         """A call of `control_device`."""
-        return tool_call("control_device", as_action(self.home, call))
+        return tool_call("control_device", call_to_action(self.home, call))
 
     def look(self, did: str) -> Message:
         """A query of the device's status."""
@@ -227,14 +231,14 @@ class SmhWriter(StructuredWriter):
         dids = dict.fromkeys(did for did, _ in slots)
         return call_message(*(tool_call("query_device", {"what": "status", "did": did}) for did in dids))
 
-    def automate(self, wanted: Automation) -> Message:
+    def automate(self, wanted: WantedAutomation) -> Message:
         """A call of `create_automation`."""
-        return call_message(tool_call("create_automation", as_rule(self.home, wanted)))
+        return call_message(tool_call("create_automation", automation_to_arguments(self.home, wanted)))
 
 
-def as_action(home: Home, call: Call) -> dict[str, Any]:
+def call_to_action(home: Home, call: Call) -> dict[str, Any]:
     """A service call in the form of `control_device`, with its arguments by name; those that are None are left out."""
-    device = home.plan.by_did.get(call.did)
+    device = home.plan.devices_by_did.get(call.did)
     service = device.spec.service_index.get(call.service) if device else None
     names = [argument.name for argument in service.service.arguments] if service else []
     names += [f"argument_{i}" for i in range(len(names), len(call.args))]
@@ -243,12 +247,12 @@ def as_action(home: Home, call: Call) -> dict[str, Any]:
     return action | ({"arguments": given} if given else {})
 
 
-def as_rule(home: Home, wanted: Automation) -> dict[str, Any]:
+def automation_to_arguments(home: Home, wanted: WantedAutomation) -> dict[str, Any]:
     """An automation in the form of `create_automation`."""
     times = {"delay_seconds": wanted.delay_seconds, "hold_seconds": wanted.hold_seconds}
     return {
         **({"conditions": list(wanted.conditions)} if wanted.conditions else {}),
-        "actions": [as_action(home, call) for call in wanted.actions],
+        "actions": [call_to_action(home, call) for call in wanted.actions],
         **{key: seconds for key, seconds in times.items() if seconds},
     }
 

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
-from homerl.envs.core.restricted_python import restricted
+from homerl.envs.core.restricted_python import restricted_node_uses
 from homerl.envs.homeenv.sim.values import parsing
 
 RULES: dict[str, str] = {
@@ -61,7 +61,7 @@ class Refused(Exception):
 def parse_code(code: str) -> ast.Module:
     """The syntax tree of a snippet. Raises `Refused` (rule `syntax`) if it does not parse."""
     try:
-        return cast(ast.Module, parsing.parse(code))
+        return cast(ast.Module, parsing.parse_python(code))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         raise Refused("syntax", f"the code does not parse{f' (line {line})' if line else ''}: {error}") from None
@@ -77,6 +77,6 @@ def audit_code(code: str) -> list[ast.AST]:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)):
             raise Refused("read_only", f"line {node.lineno}: '{node.attr}' cannot be assigned; call a service instead")
-    if uses := restricted(nodes):
+    if uses := restricted_node_uses(nodes):
         raise Refused("restricted_code", f"{uses[0]} is not allowed in agent code")
     return nodes

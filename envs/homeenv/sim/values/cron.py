@@ -17,7 +17,7 @@ from itertools import product
 from croniter import CroniterBadCronError, CroniterBadDateError, croniter
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import SHOWN, clip, quoted
+from homerl.envs.homeenv.sim.values.types import SHOWN, clip_text, quote_value
 
 DAY = 86400  # seconds
 QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after `#` nor the step after `/`
@@ -67,5 +67,5 @@ def read_cron(text: str) -> croniter:
             raise CroniterBadCronError("a time must not be left to chance")
         return croniter(line, second_at_beginning=True)
     except (CroniterBadCronError, ValueError, LookupError, AttributeError, TypeError) as error:
-        reason = clip(str(error), SHOWN)
-        raise Refused("wrong_type", f"{quoted(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None
+        reason = clip_text(str(error), SHOWN)
+        raise Refused("wrong_type", f"{quote_value(text)} is no cron line of 5, 6 or 7 fields: {reason}") from None

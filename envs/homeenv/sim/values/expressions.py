@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from homerl.envs.homeenv.sim.values import parsing
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 
 Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
@@ -73,7 +73,7 @@ def _rounded(value: Any, digits: int = 0) -> Any:
 def _index(items: Any, value: Any) -> int:
     """The place of a value in a list. Raises `ValueError` if it is not there."""
     if value not in _listed(items):
-        raise ValueError(f"{quoted(value)} is not in the list")
+        raise ValueError(f"{quote_value(value)} is not in the list")
     return _listed(items).index(value)
 
 
@@ -89,7 +89,7 @@ def _replaced(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
 
 def _listed(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
-        raise TypeError(f"{quoted(value)} is not a list")
+        raise TypeError(f"{quote_value(value)} is not a list")
     return value
 
 
@@ -133,7 +133,7 @@ def parse_statements(text: str) -> ast.Module:
 @lru_cache(maxsize=4096)  # a part is compiled more than once; nobody changes a tree
 def _parsed(text: str, mode: str) -> ast.AST:
     try:
-        tree: ast.AST = parsing.parse(text.strip(), mode=mode)
+        tree: ast.AST = parsing.parse_python(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1
@@ -221,7 +221,7 @@ def _either(closures: list[Closure], until: bool) -> Closure:
 def _number(value: Any) -> Any:
     """The value, or `TypeError` if it is no number. Arithmetic on text could fill the memory: "x" * 10**9."""
     if not isinstance(value, (int, float)):
-        raise TypeError(f"{quoted(value)} is not a number")
+        raise TypeError(f"{quote_value(value)} is not a number")
     return value
 
 
@@ -240,9 +240,9 @@ def _item(items: Any, at: Any) -> Any:
         for key, value in (pair for pair in _listed(items) if isinstance(pair, tuple) and len(pair) == 2):
             if key == at:
                 return value
-        raise ValueError(f"there is no {quoted(at)}")
+        raise ValueError(f"there is no {quote_value(at)}")
     if not isinstance(at, int) or isinstance(at, bool):
-        raise TypeError(f"{quoted(at)} is not a place in a list")
+        raise TypeError(f"{quote_value(at)} is not a place in a list")
     if not -len(_listed(items)) <= at < len(items):
         raise ValueError(f"the list has {len(items)} items, and none at {at}")
     return items[at]

@@ -20,7 +20,7 @@ PATTERNS: dict[Format, str] = {
 FIRST = datetime(2026, 1, 1)  # of the year from which moments are drawn
 
 
-def canonical(kind: Format, text: str, zone: str | None = None) -> str | None:
+def canonical_moment(kind: Format, text: str, zone: str | None = None) -> str | None:
     """The one way to write a moment: `07:30:00` for `7:30`. An instant that names no zone is one of `zone`."""
     try:
         if kind == "time":
@@ -31,19 +31,23 @@ def canonical(kind: Format, text: str, zone: str | None = None) -> str | None:
         moment = datetime.fromisoformat(text)
         if kind == "datetime":
             return moment.replace(tzinfo=None).isoformat(" ", "seconds")
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone_of(zone))).astimezone(UTC).isoformat("T", "seconds")
+        return (
+            (moment if moment.tzinfo else moment.replace(tzinfo=time_zone_of(zone)))
+            .astimezone(UTC)
+            .isoformat("T", "seconds")
+        )
     except (ValueError, OverflowError):
         return None
 
 
-def a_moment(kind: Format, rng: random.Random) -> str:
+def draw_moment_text(kind: Format, rng: random.Random) -> str:
     """A moment of the year 2026, at a full minute."""
     moment = FIRST + timedelta(minutes=rng.randrange(365 * 24 * 60))
     parts = {"date": moment.date().isoformat(), "time": moment.time().isoformat()}
-    return canonical(kind, parts.get(kind, moment.isoformat())) or ""
+    return canonical_moment(kind, parts.get(kind, moment.isoformat())) or ""
 
 
-def zone_of(name: str | None) -> tzinfo:
+def time_zone_of(name: str | None) -> tzinfo:
     """The time zone of a name; UTC for none, and on a machine that does not know the zone."""
     try:
         return ZoneInfo(name) if name else UTC

@@ -21,7 +21,7 @@ ODD = re.compile(
 _FILTERS = threading.Lock()
 
 
-def parse(text: str, mode: str = "exec") -> Any:
+def parse_python(text: str, mode: str = "exec") -> Any:
     """The syntax tree of a text, as `ast.parse` gives it in that mode. Raises what `ast.parse` raises."""
     if not ODD.search(text):
         return ast.parse(text, mode=mode)

@@ -20,12 +20,12 @@ SPELLINGS = {
 OPPOSITES = {"on": "off", "off": "on", "locked": "unlocked", "unlocked": "locked", "open": "closed", "closed": "open"}
 
 
-def means(value: Any, word: str) -> bool:
+def value_means_word(value: Any, word: str) -> bool:
     """Whether a value of a state says what the word says."""
     return value == word or (value is not None and str(value).lower() in SPELLINGS.get(word, ()))
 
 
-def words_of(values: Sequence[Any]) -> dict[str, Any]:
+def words_of_values(values: Sequence[Any]) -> dict[str, Any]:
     """The words that these values say, each with the first that says it. A word is none without its opposite."""
-    found = {word: value for word in SPELLINGS for value in reversed(values) if means(value, word)}
+    found = {word: value for word in SPELLINGS for value in reversed(values) if value_means_word(value, word)}
     return {word: value for word, value in found.items() if OPPOSITES[word] in found}

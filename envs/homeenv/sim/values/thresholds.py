@@ -38,7 +38,7 @@ def _plain_comparison(node: ast.Compare, slot_of: SlotOf) -> list[tuple[int, lis
     """The (slot, thresholds) pairs of a comparison in which each slot is compared with constants only; else None."""
     sides = [node.left, *node.comparators]
     slots = [slot_of(side) for side in sides]
-    fixed = [list(constants(side)) for side in sides]
+    fixed = [list(constant_values(side)) for side in sides]
     pairs: list[tuple[int, list[float]]] = []
     for at, slot in enumerate(slots):
         near = [n for n in (at - 1, at + 1) if 0 <= n < len(sides)]
@@ -75,7 +75,7 @@ def _numbers(value: Any) -> Iterator[float]:
             yield part
 
 
-def constants(node: ast.expr) -> Iterator[Any]:
+def constant_values(node: ast.expr) -> Iterator[Any]:
     """The value of an expression without names; nothing for any other."""
     try:
         yield ast.literal_eval(node)

@@ -21,8 +21,8 @@ from pydantic import Field, PlainSerializer, model_validator
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.moments import PATTERNS, Format, a_moment, canonical
-from homerl.envs.homeenv.sim.values.spelling import means, words_of
+from homerl.envs.homeenv.sim.values.moments import PATTERNS, Format, canonical_moment, draw_moment_text
+from homerl.envs.homeenv.sim.values.spelling import value_means_word, words_of_values
 
 TypeName = Literal["str", "bool", "int", "float", "hex", "enum", "list", "tuple", "dict"]
 HEX = re.compile(r"#[0-9a-f]{6}")
@@ -73,7 +73,7 @@ class ValueType(Model):
         self._check_items()
         for option in self.options or ():
             try:
-                self.check(option, "option")
+                self.check_value(option, "option")
             except Refused as refused:
                 raise ValueError(f"options: {refused.message}") from None
         if len(self._members) < len(self.options or ()):
@@ -105,70 +105,70 @@ class ValueType(Model):
                 raise ValueError("every item of a dict needs a name")
             if len(set(names)) < len(names):
                 raise ValueError(f"items {names}: a name is used twice")
-        if self.depth > DEEPEST:
-            raise ValueError(f"items: {self.depth} levels of items, and {DEEPEST} are allowed: write it with fewer")
-        if self.least > MOST_UNITS:
-            what = f"with its items the smallest value has {self.least:,} parts, and {MOST_UNITS:,} are allowed"
+        if self.nesting_depth > DEEPEST:
+            raise ValueError(f"items: {self.nesting_depth} levels of items, and {DEEPEST} are allowed: write it with fewer")
+        if self.least_units > MOST_UNITS:
+            what = f"with its items the smallest value has {self.least_units:,} parts, and {MOST_UNITS:,} are allowed"
             raise ValueError(f"range: {what}: give a range from a lower bound")
 
     @cached_property
-    def words(self) -> dict[str, Any]:
+    def state_words(self) -> dict[str, Any]:
         """The words for states that its values say, such as `on`, each with the value; none if it has more than a few."""
         low, high = self.range or (0, 0)
         few = (int(low), int(high)) if self.type == "int" and high - low == 1 else ()
-        return words_of(self.options or ((False, True) if self.type == "bool" else few))
+        return words_of_values(self.options or ((False, True) if self.type == "bool" else few))
 
-    def said(self, value: Any) -> Any:
+    def word_of_value(self, value: Any) -> Any:
         """The word that a value says, or the value."""
-        return next((word for word in self.words if means(value, word)), value)
+        return next((word for word in self.state_words if value_means_word(value, word)), value)
 
-    def spelled(self, word: str) -> Any:
+    def value_of_word(self, word: str) -> Any:
         """The value that says a word, or the word."""
-        return self.words.get(word, word)
+        return self.state_words.get(word, word)
 
     @cached_property
-    def depth(self) -> int:
+    def nesting_depth(self) -> int:
         """How many levels of items a value has: 0 for a number or a text."""
-        return max((1 + item.depth for item in self.items or ()), default=0)
+        return max((1 + item.nesting_depth for item in self.items or ()), default=0)
 
     @cached_property
-    def least(self) -> int:
+    def least_units(self) -> int:
         """The units of the smallest value."""
-        return self._units(0, [item.least for item in self.items or ()])
+        return self._units(0, [item.least_units for item in self.items or ()])
 
     @cached_property
-    def most(self) -> int:
+    def most_units(self) -> int:
         """The units of the largest value that the bounds allow; `check` allows `MOST_UNITS`."""
-        return self._units(1, [item.most for item in self.items or ()])
+        return self._units(1, [item.most_units for item in self.items or ()])
 
     def _units(self, end: int, inner: list[int]) -> int:
         """The units of a value with the least (0) or the greatest (1) length, if its items have `inner`."""
         length = int((self.range or (0, LONGEST))[end])
         match self.type:
             case _ if self.options:
-                return max(map(units, self.options))
+                return max(map(count_units, self.options))
             case "str":
                 return 1 + length // CHARACTERS
             case "list":
                 return 1 + length * sum(inner)
-        return 1 + sum(inner) + sum(2 + units(item.name) for item in self.items or () if self.type == "dict")
+        return 1 + sum(inner) + sum(2 + count_units(item.name) for item in self.items or () if self.type == "dict")
 
     @cached_property
     def _members(self) -> dict[Any, Any]:
         """The options by themselves: they are found at once, however many they are."""
         return {option: option for option in self.options or ()}
 
-    def describe(self) -> str:
+    def describe_type(self) -> str:
         """The type in a few words (`int 1..100 percentage`), for messages and for specifications shown to agents."""
         bounds = f" {_number(self.range[0])}..{_number(self.range[1])}" if self.range else ""
         if self.format:
             bounds = f" {PATTERNS[self.format]}"
         if self.options:
             bounds = " one of " + ", ".join(map(repr, self.options))
-        inner = f"({', '.join(item.describe() for item in self.items)})" if self.items else ""
+        inner = f"({', '.join(item.describe_type() for item in self.items)})" if self.items else ""
         return f"{self.type}{inner}{bounds}{' ' + self.unit if self.unit else ''}{' or None' if self.nullable else ''}"
 
-    def check(self, value: Any, what: str = "value") -> Any:
+    def check_value(self, value: Any, what: str = "value") -> Any:
         """The canonical form of `value`. Raises `Refused` with the rule `wrong_type` or `out_of_range`.
 
         `what` is the name of the value in the message.
@@ -181,15 +181,17 @@ class ValueType(Model):
             return None
         value = self._typed(value, what)
         if self.options is not None and value not in self._members:
-            raise Refused("out_of_range", f"{what} = {quoted(value)} is not one of {', '.join(map(repr, self.options))}")
+            raise Refused(
+                "out_of_range", f"{what} = {quote_value(value)} is not one of {', '.join(map(repr, self.options))}"
+            )
         if self.range is not None:
             size = value if self.type in NUMBERS else len(value)
             if not self.range[0] <= size <= self.range[1]:
                 low, high = map(_number, self.range)
-                raise Refused("out_of_range", f"{what} = {quoted(value)} is outside {low}..{high}")
+                raise Refused("out_of_range", f"{what} = {quote_value(value)} is outside {low}..{high}")
         return value
 
-    def nearest(self, value: Any) -> Any:
+    def nearest_in_range(self, value: Any) -> Any:
         """The number of the range that is nearest to a number; any other value as it is."""
         if self.range is None or not isinstance(value, (int, float)) or self.range[0] <= value <= self.range[1]:
             return value
@@ -199,11 +201,11 @@ class ValueType(Model):
     def _typed(self, value: Any, what: str) -> Any:
         kind = self.type
         if kind in NUMBERS and isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
-            raise Refused("out_of_range", f"{what} = {quoted(value)} is too large")
+            raise Refused("out_of_range", f"{what} = {quote_value(value)} is too large")
         if kind in ("str", "list", "dict") and isinstance(value, (str, list, tuple, dict)) and len(value) > LONGEST:
-            raise Refused("out_of_range", f"{what} = {quoted(value)} is too long")
-        if self.items and self.most > MOST_UNITS and units(value) > MOST_UNITS:
-            raise Refused("out_of_range", f"{what} = {quoted(value)} holds too much")
+            raise Refused("out_of_range", f"{what} = {quote_value(value)} is too long")
+        if self.items and self.most_units > MOST_UNITS and count_units(value) > MOST_UNITS:
+            raise Refused("out_of_range", f"{what} = {quote_value(value)} holds too much")
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
@@ -214,23 +216,23 @@ class ValueType(Model):
         if self.format and isinstance(value, str):
             return self._moment(value, what)
         if kind in ("str", "enum") and isinstance(value, str):
-            return whole_characters(value)
+            return refuse_lone_surrogates(value)
         if kind == "enum" and isinstance(value, (int, float)) and type(self._members.get(value)) is type(value):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
             return value.lower()
         items = self.items or ()  # a tuple, list or dict has them
         if kind == "tuple" and isinstance(value, (tuple, list)) and len(value) == len(items):
-            return tuple(item.check(part, f"{what}[{i}]") for i, (item, part) in enumerate(zip(items, value)))
+            return tuple(item.check_value(part, f"{what}[{i}]") for i, (item, part) in enumerate(zip(items, value)))
         if kind == "list" and isinstance(value, (tuple, list)):
-            return tuple(items[0].check(part, f"{what}[{i}]") for i, part in enumerate(value))
+            return tuple(items[0].check_value(part, f"{what}[{i}]") for i, part in enumerate(value))
         if kind == "dict" and (pairs := _as_dict(value)) is not None:
             return self._typed_dict(pairs, what)
-        raise Refused("wrong_type", f"{what} = {quoted(value)} is not {self.describe()}")
+        raise Refused("wrong_type", f"{what} = {quote_value(value)} is not {self.describe_type()}")
 
     def _moment(self, text: str, what: str) -> str:
-        if self.format is None or (moment := canonical(self.format, text, self.zone)) is None:
-            raise Refused("out_of_range", f"{what} = {quoted(text)} is not {self.describe()}")
+        if self.format is None or (moment := canonical_moment(self.format, text, self.zone)) is None:
+            raise Refused("out_of_range", f"{what} = {quote_value(text)} is not {self.describe_type()}")
         return moment
 
     def _typed_dict(self, pairs: dict[Any, Any], what: str) -> tuple[tuple[str | None, Any], ...]:
@@ -238,7 +240,7 @@ class ValueType(Model):
         names = {item.name for item in items}
         if len(pairs) != len(names) or not all(name in pairs for name in names):
             raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(map(str, names)))}")
-        return tuple((item.name, item.check(pairs[item.name], f"{what}.{item.name}")) for item in items)
+        return tuple((item.name, item.check_value(pairs[item.name], f"{what}.{item.name}")) for item in items)
 
     def _rounded(self, value: float) -> float:
         if self.precision is None:
@@ -247,49 +249,49 @@ class ValueType(Model):
         rounded = round(round(steps) * self.precision, 10) if abs(steps) < FINEST else value  # floats are coarser there
         return int(rounded) if self.type == "int" else rounded
 
-    def sample(self, rng: random.Random) -> Any:
+    def sample_value(self, rng: random.Random) -> Any:
         """A canonical value, drawn uniformly from the options or the range. Texts and lists have their least length.
 
         It is never None.
         """
         if self.options is not None:
-            return self.check(rng.choice(self.options))
+            return self.check_value(rng.choice(self.options))
         low, high = self.range or (0, 100)
         items = self.items or ()
         match self.type:
             case "bool":
                 return rng.random() < 0.5
             case "int":
-                return self.check(rng.randint(math.ceil(low), math.floor(high)))
+                return self.check_value(rng.randint(math.ceil(low), math.floor(high)))
             case "float":
                 drawn = self._rounded(round(rng.uniform(low, high), 1))
-                return self.check(min(max(drawn, low), high))
+                return self.check_value(min(max(drawn, low), high))
             case "hex":
                 return f"#{rng.randrange(1 << 24):06x}"
             case "str" if self.format:
-                return a_moment(self.format, rng)
+                return draw_moment_text(self.format, rng)
             case "str":
                 return "".join(rng.choice("abcdefghij") for _ in range(max(1, int(low))))
             case "list":
-                return tuple(items[0].sample(rng) for _ in range(int(low)))
+                return tuple(items[0].sample_value(rng) for _ in range(int(low)))
             case "tuple":
-                return tuple(item.sample(rng) for item in items)
+                return tuple(item.sample_value(rng) for item in items)
             case "dict":
-                return tuple((item.name, item.sample(rng)) for item in items)
+                return tuple((item.name, item.sample_value(rng)) for item in items)
         raise AssertionError(self.type)
 
 
-def whole_characters(text: str) -> str:
+def refuse_lone_surrogates(text: str) -> str:
     """The text unchanged. Raises `Refused` if it has a lone surrogate (half a character), which no file can hold."""
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Refused("wrong_type", f"{quoted(text)} holds half a character") from None
+            raise Refused("wrong_type", f"{quote_value(text)} holds half a character") from None
     return text
 
 
-def units(value: Any) -> int:
+def count_units(value: Any) -> int:
     """The size of a value: its items and theirs, and its texts. What contains itself has `MOST_UNITS + 1` or more."""
     count, left = 1, [value]
     while left and count <= MOST_UNITS:
@@ -303,12 +305,12 @@ def units(value: Any) -> int:
     return count
 
 
-def clip(text: str, longest: int = 200) -> str:
+def clip_text(text: str, longest: int = 200) -> str:
     """The text, cut to `longest` characters. A cut text ends in ` ...`."""
     return text if len(text) <= longest else text[: longest - 4] + " ..."
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value as messages quote it: at most `SHOWN` characters, without details of host objects.
 
     No more of the value is read than is shown, so a value that contains itself is no problem.

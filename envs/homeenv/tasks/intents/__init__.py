@@ -12,17 +12,17 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache
 
-from homerl.envs.core.plugins import added_folders, discover
+from homerl.envs.core.plugins import added_plugin_folders, discover
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
-__path__ += added_folders("intents")
-__all__ = ["Ask", "Draft", "Propose", "families"]
+__path__ += added_plugin_folders("intents")
+__all__ = ["Ask", "Draft", "Propose", "intent_families"]
 PARTS = (
     "binding", "choice", "complaints", "dialogue", "draft", "levels", "operation", "questions", "scenes", "warmth", "ways",
 )  # fmt: skip
 
 
 @lru_cache
-def families() -> dict[str, Mapping[str, Propose]]:
+def intent_families() -> dict[str, Mapping[str, Propose]]:
     """The subcategories of each family, by its name."""
     return discover(sys.modules[__name__], "SUBCATEGORIES", Mapping, PARTS)

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from homerl.envs.homeenv.language.clear import aliases_of
 from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun import denotes, noun
+from homerl.envs.homeenv.language.noun import denoted_devices, kind_noun
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.ambiguous import OneOf
+from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
 from homerl.envs.homeenv.tasks.intents.choice import is_muddled
-from homerl.envs.homeenv.tasks.intents.dialogue import framed, room_text
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, room_text
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.questions import Statement, question
+from homerl.envs.homeenv.tasks.intents.questions import StatementReply, make_question_draft
 from homerl.play.words.answers import Answer
 
 WORD = {  # of the kinds that people switch on and off, with a word that would make a person take something for it
@@ -35,13 +35,13 @@ KINDS = tuple(WORD)
 SERVICES = ("turn_on", "turn_off")
 
 
-def in_home(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_absent_in_home(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A device of a kind that the home has not."""
     missing = (kind for kind in rng.sample(KINDS, len(KINDS)) if _is_absent(home, kind))
     return next((_draft("in_home", kind, None, rng) for kind in missing), None)
 
 
-def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_absent_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A device in a room that has none of the kind; the home may have one elsewhere."""
     rooms = list(dict.fromkeys(device.room for device in home.plan.devices))  # an agent is told of no other
     places = [(kind, room) for kind in KINDS for room in rooms]
@@ -54,15 +54,15 @@ def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     scope = Target((), kind, rooms=(room,) if room else ())
     near = [device for device in home.plan.devices if room in (None, device.room)]
     names = [name.lower() for device in near for name in (device.name, *aliases_of(device, home))]
-    return not denotes(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
+    return not denoted_devices(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
 
 
 def _draft(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:
-    wish = OneOf(Act(rng.choice(SERVICES), Target((), kind)), kind, room)
-    slots = {"one": lambda speaker: noun(kind, "one", speaker)} | ({"room": room_text(room)} if room else {})
-    reply = Statement(framed("absent.reply_in" if room else "absent.reply", **slots))
-    draft = question(wish, Answer(type="names", value=()), (), reply)
+    wish = AnyDeviceRequest(Act(rng.choice(SERVICES), Target((), kind)), kind, room)
+    slots = {"one": lambda speaker: kind_noun(kind, "one", speaker)} | ({"room": room_text(room)} if room else {})
+    reply = StatementReply(frame_meaning("absent.reply_in" if room else "absent.reply", **slots))
+    draft = make_question_draft(wish, Answer(type="names", value=()), (), reply)
     return None if draft is None else replace(draft, subcategory=subcategory)
 
 
-SUBCATEGORIES: dict[str, Propose] = {"in_home": in_home, "in_room": in_room}
+SUBCATEGORIES: dict[str, Propose] = {"in_home": propose_absent_in_home, "in_room": propose_absent_in_room}

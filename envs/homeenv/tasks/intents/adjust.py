@@ -19,7 +19,7 @@ from homerl.envs.homeenv.sim.devices.interface import Service
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.types import ValueType
-from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, enact, literal, spoken_argument
+from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, code_literal, make_action, spoken_argument
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
 
@@ -54,39 +54,39 @@ class Dial:
     scale: float = 1.0
 
     @property
-    def attribute(self) -> str:
+    def attribute_name(self) -> str:
         """The attribute's name within its component."""
         return self.path.rpartition(".")[2]
 
     @property
-    def range(self) -> tuple[float, float]:
+    def value_range(self) -> tuple[float, float]:
         """The bounds of the value. Every dial has them."""
         assert self.type.range is not None
         return self.type.range
 
     @property
-    def step(self) -> float:
+    def smallest_step(self) -> float:
         """The smallest change that people name."""
-        low, high = self.range
+        low, high = self.value_range
         if self.device.spec.category == "climate":
             return 1
         return spoken_step(low, high) if high - low > 1 else TENTH
 
     @property
-    def state(self) -> str:
+    def state_expression(self) -> str:
         """The attribute as conditions write it."""
         return f'device("{self.device.did}").{self.path}'
 
-    def moved(self, by: float) -> int | float:
+    def value_after_change(self, by: float) -> int | float:
         """The value after a change, at most the bound of the range."""
-        low, high = self.range
+        low, high = self.value_range
         value = min(high, max(low, self.now + by))
-        moved: int | float = self.type.check(round(value, 6) if self.type.type == "float" else int(value))
+        moved: int | float = self.type.check_value(round(value, 6) if self.type.type == "float" else int(value))
         return moved
 
 
 @dataclass(frozen=True)
-class Adjusting:
+class AdjustmentRequest:
     """A wish for more or less of an attribute; `by` is the amount, if it is said."""
 
     dial: Dial
@@ -95,12 +95,12 @@ class Adjusting:
 
     def words(self, speaker: Speaker) -> str:
         """A request in the words of the attribute's group, if it has some for this way."""
-        group = FELT[self.dial.attribute]
+        group = FELT[self.dial.attribute_name]
         group = "plain" if group == "speed" and self.dial.device.spec.category == "light" else group  # no air moves
         key = speaker.first(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
         part = self.dial.path.rpartition(".")[0]
-        slots = {"target": speaker.target(Target.of(self.dial.device, part))}
-        slots["name"] = speaker.name(self.dial.attribute, self.dial.device)
+        slots = {"target": speaker.say_target(Target.of_device(self.dial.device, part))}
+        slots["name"] = speaker.name(self.dial.attribute_name, self.dial.device)
         if self.by is not None:
             slots["value"] = speaker.value(self.by, _change_of(self.dial.type))
         said = speaker.say(key, **slots)
@@ -112,7 +112,7 @@ def _change_of(kind: ValueType) -> ValueType:
     return kind.model_copy(update={"name": None})
 
 
-def dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dial]:
+def find_dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dial]:
     """The attributes that people change by feel on free devices, in random order, those of one group together."""
     found = []
     for device in home.plan.devices:
@@ -121,7 +121,7 @@ def dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dia
             found += [dial] if dial else []
     groups = list(dict.fromkeys(FELT.values()))
     order = rng.sample(groups, len(groups))  # else curtains, which have no "off", would be most of what is adjusted
-    yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute]))
+    yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute_name]))
 
 
 def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | None:
@@ -131,7 +131,7 @@ def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | Non
     slot = f"{prefix}.{attribute}" if prefix else attribute
     if attribute not in FELT or len(service.arguments) != 1 or slot not in device.spec.attribute_index:
         return None
-    kind, now = service.arguments[0], home.get(device.did, slot)
+    kind, now = service.arguments[0], home.read_value(device.did, slot)
     numeric = kind.type in ("int", "float") and kind.range and not kind.options and now is not None
     return Dial(device, slot, path, kind, now) if numeric else None
 
@@ -142,8 +142,8 @@ def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> 
     attribute = argument.name.removesuffix("_pct") if argument else ""
     if argument is None or attribute not in FELT or attribute not in device.spec.attribute_index:
         return None
-    now, shown = home.get(device.did, attribute), device.spec.attribute_index[attribute][1]
-    if now is None or argument.range is None or shown.range is None or home.get(device.did, "state") == "off":
+    now, shown = home.read_value(device.did, attribute), device.spec.attribute_index[attribute][1]
+    if now is None or argument.range is None or shown.range is None or home.read_value(device.did, "state") == "off":
         return None
     scale = shown.range[1] / argument.range[1]
     return Dial(device, attribute, path, argument, now / scale, scale)
@@ -152,13 +152,13 @@ def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> 
 def _moved(home: Home, dial: Dial, by: float) -> DeviceAction | None:
     """The action that changes the attribute by so much; None if the device must be prepared for it or does not change."""
     try:
-        action = enact(home, dial.device, dial.service, dial.moved(by))
+        action = make_action(home, dial.device, dial.service, dial.value_after_change(by))
     except Refused:
         return None
     return action if action is not None and len(action.plan) == 1 else None
 
 
-def _draft(subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: Adjusting) -> Draft:
+def _draft(subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: AdjustmentRequest) -> Draft:
     draft = control(subcategory, (replace(action, condition=condition),), Factors(), meaning)
     return replace(draft, reads=((dial.device.did, dial.path),))
 
@@ -166,53 +166,59 @@ def _draft(subcategory: str, dial: Dial, action: DeviceAction, condition: str, m
 def _is(dial: Dial, value: float) -> str:
     """The condition that the attribute has this value."""
     if dial.type.type == "int":
-        return f"{dial.state} == {literal(value)}"
-    return f"abs({dial.state} - {literal(value)}) <= {CLOSE}"
+        return f"{dial.state_expression} == {code_literal(value)}"
+    return f"abs({dial.state_expression} - {code_literal(value)}) <= {CLOSE}"
 
 
-def step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Make the kitchen light brighter": more, by at most a quarter of the range."""
-    return next((draft for dial in dials(home, rng, ask.taken) if (draft := step_of(home, rng, dial))), None)
+    return next(
+        (draft for dial in find_dials(home, rng, ask.taken) if (draft := propose_step_of_dial(home, rng, dial))), None
+    )
 
 
-def step_of(home: Home, rng: random.Random, dial: Dial) -> Draft | None:
+def propose_step_of_dial(home: Home, rng: random.Random, dial: Dial) -> Draft | None:
     """The wish for a step of this attribute, in either direction; None if it cannot be changed now."""
-    low, high = dial.range
+    low, high = dial.value_range
     for way in rng.sample(("up", "down"), 2):
         sign, most = (1 if way == "up" else -1), (high - low) / BIT
-        bit = max(dial.step, dial.step * round(most / 2 / dial.step))
+        bit = max(dial.smallest_step, dial.smallest_step * round(most / 2 / dial.smallest_step))
         bit = min(bit, DEGREES) if dial.device.spec.category == "climate" else bit
         if (action := _moved(home, dial, sign * bit)) is None:
             continue
-        bound = dial.moved(sign * max(most, dial.step))
+        bound = dial.value_after_change(sign * max(most, dial.smallest_step))
         ends = (dial.now, bound) if way == "up" else (bound, dial.now)
         first, last = ends if dial.scale == 1 else (round(end * dial.scale) for end in ends)
         below, above = ("<", "<=") if way == "up" else ("<=", "<")
-        condition = f"{literal(first)} {below} {dial.state} {above} {literal(last)}"
-        return _draft("step", dial, action, condition, Adjusting(dial, way))
+        condition = f"{code_literal(first)} {below} {dial.state_expression} {above} {code_literal(last)}"
+        return _draft("step", dial, action, condition, AdjustmentRequest(dial, way))
     return None
 
 
-def amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Increase the volume by 20 percent": the value before and the amount, within the range."""
-    for dial in dials(home, rng, ask.taken):
+    for dial in find_dials(home, rng, ask.taken):
         for way in rng.sample(("up", "down"), 2):
-            if dial.scale != 1 or dial.range[1] <= 1:
+            if dial.scale != 1 or dial.value_range[1] <= 1:
                 continue  # what people say is not what is shown
-            by = dial.step * rng.choice(AMOUNTS if dial.range[1] - dial.range[0] > 5 * dial.step else (1, 2))
+            by = dial.smallest_step * rng.choice(
+                AMOUNTS if dial.value_range[1] - dial.value_range[0] > 5 * dial.smallest_step else (1, 2)
+            )
             if action := _moved(home, dial, by if way == "up" else -by):
-                wanted = dial.moved(by if way == "up" else -by)
-                return _draft("amount", dial, action, _is(dial, wanted), Adjusting(dial, f"{way}_by", by))
+                wanted = dial.value_after_change(by if way == "up" else -by)
+                return _draft("amount", dial, action, _is(dial, wanted), AdjustmentRequest(dial, f"{way}_by", by))
     return None
 
 
-def limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn the volume all the way up": the bound of the range."""
-    for dial in dials(home, rng, ask.taken):
-        for way, bound in rng.sample((("most", dial.range[1]), ("least", dial.range[0])), 2):
+    for dial in find_dials(home, rng, ask.taken):
+        for way, bound in rng.sample((("most", dial.value_range[1]), ("least", dial.value_range[0])), 2):
             if dial.scale == 1 and (action := _moved(home, dial, bound - dial.now)):
-                return _draft("limit", dial, action, _is(dial, dial.moved(bound - dial.now)), Adjusting(dial, way))
+                return _draft(
+                    "limit", dial, action, _is(dial, dial.value_after_change(bound - dial.now)), AdjustmentRequest(dial, way)
+                )
     return None
 
 
-SUBCATEGORIES = {"step": step, "amount": amount, "limit": limit}
+SUBCATEGORIES = {"step": propose_step, "amount": propose_amount, "limit": propose_limit}

@@ -19,14 +19,14 @@ from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.when import (
     WEEKEND,
     WORKDAYS,
-    After,
+    AfterDelay,
     Aspect,
     Circumstance,
-    Clock,
-    Every,
-    Measured,
-    Once,
-    Stands,
+    ClockTime,
+    MeasuredCondition,
+    OnceAt,
+    RecurringAt,
+    StateCondition,
     Time,
     clear_speaker,
     duration_in_words,
@@ -36,7 +36,7 @@ from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.spelling import STATE
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, literal
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal
 from homerl.envs.homeenv.tasks.blueprint import Automation, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
@@ -90,7 +90,7 @@ READINGS: dict[str, tuple[Operator, tuple[int, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Trigger:
+class AutomationTrigger:
     """Something that a rule may wait for: its condition, its meaning, and how long it must hold.
 
     `owner` is the id of the device, the room or the outdoors. `hold` is in seconds, as the rule has it. `lasts` is in
@@ -116,12 +116,12 @@ class AutomationMeaning:
 
     acts: tuple[Act, ...]
     time: Time | None = None
-    triggers: tuple[Trigger, ...] = ()
+    triggers: tuple[AutomationTrigger, ...] = ()
 
     def words(self, speaker: Speaker) -> str:
         """The request as a sentence."""
         clear = clear_speaker(speaker)
-        slots = {"what": clear.join([clear.act(act) for act in self.acts])}
+        slots = {"what": clear.join_requests([clear.act(act) for act in self.acts])}
         many = ".many" if len(self.acts) > 1 else ""
         if self.time is not None:
             slots["when"] = self.time.words(speaker)
@@ -132,20 +132,20 @@ class AutomationMeaning:
             slots["event"] = speaker.say("automation.both", first=first, second=rest[0]) if rest else first
         if self.time is not None and self.triggers:
             return speaker.say(f"automation.time_and_state{many}", **slots)
-        kind = "state" if self.triggers else "recurring" if isinstance(self.time, Every) else "once"
+        kind = "state" if self.triggers else "recurring" if isinstance(self.time, RecurringAt) else "once"
         return speaker.say(f"automation.{kind}{many}", **slots)
 
 
 # Subcategories
 
 
-def time_specific(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_time_specific(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for one future moment, or for recurring times."""
-    time = _every(rng) if rng.random() < 0.5 else _once(home, rng) if rng.random() < 0.6 else After(rng.choice(DELAYS))
+    time = _every(rng) if rng.random() < 0.5 else _once(home, rng) if rng.random() < 0.6 else AfterDelay(rng.choice(DELAYS))
     return _draft("time_specific", home, rng, ask, time, ())
 
 
-def state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for when something begins or has lasted, or for when two things hold together."""
     first = next(_triggers(home, rng, ask, lasting=True), None)
     if first is None:
@@ -155,7 +155,7 @@ def state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return _draft("state_driven", home, rng, ask, None, (first, second) if second else (first,))
 
 
-def time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for a time, under a condition at that time."""
     trigger = next(_triggers(home, rng, ask, now=True), None)
     time = _once(home, rng) if rng.random() < ONE_DAY else _every(rng)
@@ -163,13 +163,13 @@ def time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _draft(
-    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, triggers: tuple[Trigger, ...]
+    subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, triggers: tuple[AutomationTrigger, ...]
 ) -> Draft | None:
     """A draft that acts on one to three devices at this time or trigger."""
     chosen = _actions(home, rng, ask.taken | {trigger.owner for trigger in triggers})
     if not chosen:
         return None
-    crons = [f"time_cron = {cron(time)}"] if isinstance(time, (Once, Every)) else []
+    crons = [f"time_cron = {cron_line(time)}"] if isinstance(time, (OnceAt, RecurringAt)) else []
     return Draft(
         subcategory,
         AutomationMeaning(tuple(action.act() for action in chosen), time, triggers),
@@ -178,7 +178,7 @@ def _draft(
         ),
         automation=Automation(
             conditions=(*crons, *(trigger.condition for trigger in triggers)),
-            delay_seconds=time.seconds if isinstance(time, After) else None,
+            delay_seconds=time.seconds if isinstance(time, AfterDelay) else None,
             hold_seconds=sum(trigger.hold for trigger in triggers),
             actions=tuple(call for action in chosen for call in action.plan),
             effects=tuple(action.condition for action in chosen),
@@ -215,10 +215,10 @@ def _all_count(home: Home, action: DeviceAction) -> bool:
 # Times
 
 
-def cron(time: Once | Every) -> str:
+def cron_line(time: OnceAt | RecurringAt) -> str:
     """The cron line of a time as SMH-Bench writes it: seconds first, year last."""
     at = f"0 {time.clock.minute} {time.clock.hour}"
-    if isinstance(time, Once):
+    if isinstance(time, OnceAt):
         return f"{at} {time.day.day} {time.day.month} ? {time.day.year}"
     if time.monthday is not None:
         return f"{at} {time.monthday} * ? *"
@@ -226,7 +226,7 @@ def cron(time: Once | Every) -> str:
     return f"{at} ? * {days} *"
 
 
-def _once(home: Home, rng: random.Random) -> Once:
+def _once(home: Home, rng: random.Random) -> OnceAt:
     """A time today, tomorrow, within the week, or on a date.
 
     Before dawn, people disagree about what "tomorrow" means, so the next days are left out then.
@@ -235,27 +235,29 @@ def _once(home: Home, rng: random.Random) -> Once:
     near = [0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6] if now.hour >= 5 else [0]
     while True:
         ahead = rng.choice([*near, rng.randint(7, 90)])
-        clock = Clock(rng.randint(6, 23), rng.choice(MINUTES))
+        clock = ClockTime(rng.randint(6, 23), rng.choice(MINUTES))
         day = now.date() + timedelta(days=ahead)
         if datetime(day.year, day.month, day.day, clock.hour, clock.minute) >= now + SOONEST:
-            return Once(day, clock, now)
+            return OnceAt(day, clock, now)
 
 
-def _every(rng: random.Random) -> Every:
+def _every(rng: random.Random) -> RecurringAt:
     if rng.random() < 0.02:
-        return Every(Clock(0))  # midnight itself; for later times of the hour, people disagree about the day
-    clock = Clock(rng.randint(1, 4) if rng.random() < 0.05 else rng.randint(5, 23), rng.choice(MINUTES))
+        return RecurringAt(ClockTime(0))  # midnight itself; for later times of the hour, people disagree about the day
+    clock = ClockTime(rng.randint(1, 4) if rng.random() < 0.05 else rng.randint(5, 23), rng.choice(MINUTES))
     named = tuple(sorted(rng.sample(range(7), rng.choice((1, 1, 1, 2, 2, 3)))))
     weekdays: tuple[int, ...] = rng.choices(((), WORKDAYS, WEEKEND, named), (4, 2, 2, 3))[0]
     if rng.random() < 0.12:
-        return Every(clock, monthday=rng.choice((1, 1, 1, rng.randint(2, 28))))
-    return Every(clock, weekdays)
+        return RecurringAt(clock, monthday=rng.choice((1, 1, 1, rng.randint(2, 28))))
+    return RecurringAt(clock, weekdays)
 
 
 # Circumstances
 
 
-def _triggers(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False) -> Iterator[Trigger]:
+def _triggers(
+    home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False
+) -> Iterator[AutomationTrigger]:
     """What a rule of this home may wait for, in random order.
 
     With `lasting`, a trigger may also have to last. With `now`, a trigger may already hold. Devices that other intents
@@ -267,23 +269,23 @@ def _triggers(home: Home, rng: random.Random, ask: Ask, lasting: bool = False, n
         source = rng.choices(sources, [weights[s] for s in sources])[0]
         sources.remove(source)
         for trigger in _mixed(source(home, rng), rng):
-            if trigger.owner in ask.taken or (not now and compile_condition(trigger.condition, home.plan).holds(home)):
+            if trigger.owner in ask.taken or (not now and compile_condition(trigger.condition, home.plan).holds_in(home)):
                 continue
-            if lasting and isinstance(trigger.meaning, Measured) and isinstance(trigger.meaning.where, Room):
+            if lasting and isinstance(trigger.meaning, MeasuredCondition) and isinstance(trigger.meaning.where, Room):
                 hold = rng.choice(LASTS[2:8]) if rng.random() < HELD else 0
-                trigger = Trigger(trigger.condition, trigger.meaning, trigger.owner, hold, hold)
+                trigger = AutomationTrigger(trigger.condition, trigger.meaning, trigger.owner, hold, hold)
             yield trigger
 
 
-def _mixed(triggers: Iterable[Trigger], rng: random.Random) -> list[Trigger]:
+def _mixed(triggers: Iterable[AutomationTrigger], rng: random.Random) -> list[AutomationTrigger]:
     """One trigger of each kind in random order, then the others.
 
     Otherwise most triggers would be of the few kinds that most devices have.
     """
-    kinds: dict[Any, list[Trigger]] = {}
+    kinds: dict[Any, list[AutomationTrigger]] = {}
     for trigger in triggers:
         said = trigger.meaning
-        kinds.setdefault((said.path, said.value) if isinstance(said, Stands) else said.quantity, []).append(trigger)
+        kinds.setdefault((said.path, said.value) if isinstance(said, StateCondition) else said.quantity, []).append(trigger)
     for kind in kinds.values():
         rng.shuffle(kind)
     order = list(kinds.values())
@@ -291,17 +293,17 @@ def _mixed(triggers: Iterable[Trigger], rng: random.Random) -> list[Trigger]:
     return [kind[0] for kind in order] + [trigger for kind in order for trigger in kind[1:]]
 
 
-def _apart(one: Trigger, other: Trigger) -> bool:
+def _apart(one: AutomationTrigger, other: AutomationTrigger) -> bool:
     """Whether two triggers concern different things, so that neither implies the other."""
     return (one.owner != other.owner and _room_of(one) != _room_of(other)) or type(one.meaning) is not type(other.meaning)
 
 
-def _room_of(trigger: Trigger) -> Room | None:
-    place = trigger.meaning.where if isinstance(trigger.meaning, Measured) else trigger.meaning.device
+def _room_of(trigger: AutomationTrigger) -> Room | None:
+    place = trigger.meaning.where if isinstance(trigger.meaning, MeasuredCondition) else trigger.meaning.device
     return place.room if isinstance(place, Device) else place
 
 
-def _of_rooms(home: Home, rng: random.Random) -> Iterator[Trigger]:
+def _of_rooms(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     names = Counter(room.name for room in home.plan.rooms)
     for room in home.plan.rooms:
         for quantity in ROOM_STATE:
@@ -309,64 +311,68 @@ def _of_rooms(home: Home, rng: random.Random) -> Iterator[Trigger]:
                 yield from _measured(home, rng, quantity, room.id, room)
 
 
-def _outdoors(home: Home, rng: random.Random) -> Iterator[Trigger]:
+def _outdoors(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     for quantity in ROOM_STATE:
         yield from _measured(home, rng, quantity, OUTDOORS, None)
 
 
-def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[Trigger]:
+def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[AutomationTrigger]:
     """Triggers that a quantity passes a number near its current value."""
-    is_now = home.get(owner, quantity)
+    is_now = home.read_value(owner, quantity)
     near = [n for n in AIR[quantity] if 0.5 < abs(n - is_now) <= NEAR[quantity]]
     if near:
         value = rng.choice(near)
         operator: Operator = rng.choice((">", ">", ">=") if value > is_now else ("<", "<", "<="))
         name = "home" if where is None else f'room("{owner}")'
-        yield Trigger(f"{name}.{quantity} {operator} {value}", Measured(quantity, operator, value, where), owner)
+        yield AutomationTrigger(
+            f"{name}.{quantity} {operator} {value}", MeasuredCondition(quantity, operator, value, where), owner
+        )
 
 
-def _of_devices(home: Home, rng: random.Random) -> Iterator[Trigger]:
+def _of_devices(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that an attribute takes a value."""
     for device, path, value, word in _seen(home, BEGINS):
-        condition = f'device("{device.did}").{path} == {literal(value)}'
-        yield Trigger(condition, Stands(device, path, word, _alone(home, device, path)), device.did)
+        condition = f'device("{device.did}").{path} == {code_literal(value)}'
+        yield AutomationTrigger(condition, StateCondition(device, path, word, _alone(home, device, path)), device.did)
 
 
-def _lasting(home: Home, rng: random.Random) -> Iterator[Trigger]:
+def _lasting(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that an attribute keeps a value for some time, which has not begun."""
     for device, path, value, word in _seen(home, LASTING):
-        if home.get(device.did, path) == value:
+        if home.read_value(device.did, path) == value:
             continue
         prefix, dot, attribute = path.rpartition(".")
-        lasts, meaning = rng.choice(LASTS), Stands(device, path, word, _alone(home, device, path))
+        lasts, meaning = rng.choice(LASTS), StateCondition(device, path, word, _alone(home, device, path))
         counter = f"{prefix}{dot}{COUNTED.get((attribute, value))}"
         if counter in device.spec.attribute_index:
-            yield Trigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
+            yield AutomationTrigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
         else:
-            yield Trigger(f'device("{device.did}").{path} == {literal(value)}', meaning, device.did, lasts, lasts)
+            yield AutomationTrigger(
+                f'device("{device.did}").{path} == {code_literal(value)}', meaning, device.did, lasts, lasts
+            )
 
 
-def _of_readings(home: Home, rng: random.Random) -> Iterator[Trigger]:
+def _of_readings(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that a reading, which is not null, passes a number."""
     for device in home.plan.devices:
-        for path in device.spec.told:
+        for path in device.spec.readable_attributes:
             part, _, attribute = path.rpartition(".")
-            if attribute in READINGS and home.get(device.did, path) is not None:
+            if attribute in READINGS and home.read_value(device.did, path) is not None:
                 operator, numbers = READINGS[attribute]
                 value = rng.choice(numbers)
-                meaning = Measured(attribute, operator, value, device, part)
-                yield Trigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
+                meaning = MeasuredCondition(attribute, operator, value, device, part)
+                yield AutomationTrigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
 
 
 def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any, Any]]:
     """Devices with an attribute that can have one of these values, in the order of the home; and what people call it."""
     for device in home.plan.devices:
-        for path, attribute in device.spec.told.items():
+        for path, attribute in device.spec.readable_attributes.items():
             name = path.rpartition(".")[2]
-            words = attribute.words if name == STATE else {}
+            words = attribute.state_words if name == STATE else {}
             options = (False, True) if attribute.type == "bool" else attribute.options or words.values()
             for value in options:
-                word = attribute.said(value) if words else value
+                word = attribute.word_of_value(value) if words else value
                 if (name, word) in wanted:
                     yield device, path, value, word
 
@@ -375,12 +381,12 @@ def _alone(home: Home, device: Device, path: str) -> bool:
     """Whether no other device shows the same about its room, and no other room has the same name."""
     attributes = PRESENCE if path in PRESENCE else (path,)
     rooms = [room for room in home.plan.rooms if room.name == device.room.name]
-    sayers = [d for d in home.devices(room=device.room.id) if any(a in d.spec.attribute_index for a in attributes)]
+    sayers = [d for d in home.find_devices(room=device.room.id) if any(a in d.spec.attribute_index for a in attributes)]
     return len(rooms) == 1 and sayers == [device]
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "time_specific": time_specific,
-    "state_driven": state_driven,
-    "time_and_state": time_and_state,
+    "time_specific": propose_time_specific,
+    "state_driven": propose_state_driven,
+    "time_and_state": propose_time_and_state,
 }

@@ -18,8 +18,8 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.spelling import STATE
-from homerl.envs.homeenv.tasks.actions import DeviceAction, literal
-from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_part
+from homerl.envs.homeenv.tasks.actions import DeviceAction, code_literal
+from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_out_on_part
 
 SELF, ROOM = re.compile(r"\bself\."), re.compile(r"\broom\.")
 STATED = re.compile(r'(?<=\bself\.state [!=]= )"(\w+)"')  # a state, which parts spell in their own ways
@@ -49,7 +49,7 @@ def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Conditio
         text = _spelled(text.format_map(_Now(home, device, prefix)), device, prefix)
         condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
         for slot, value in condition.comparisons:
-            home.plan.slots[slot].type.check(value)
+            home.plan.slots[slot].type.check_value(value)
     except (InputError, KeyError, Refused):
         return None
     return condition
@@ -60,7 +60,7 @@ def _spelled(text: str, device: Device, prefix: str) -> str:
     if prefix + STATE not in device.spec.attribute_index:
         return text
     kind = device.spec.attribute_index[prefix + STATE][1]
-    return STATED.sub(lambda found: literal(kind.spelled(found[1])), text)
+    return STATED.sub(lambda found: code_literal(kind.value_of_word(found[1])), text)
 
 
 def bind_to_room(text: str, home: Home, room: Room) -> Condition:
@@ -76,11 +76,11 @@ class _Now(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         if name == "room":
-            return _in_range(self, int(self.home.get(self.device.room.id, "temperature")))
+            return _in_range(self, int(self.home.read_value(self.device.room.id, "temperature")))
         path = self.prefix + name
         if path not in self.device.spec.attribute_index:
             raise KeyError(path)
-        if (value := self.home.get(self.device.did, path)) is None:
+        if (value := self.home.read_value(self.device.did, path)) is None:
             raise KeyError(path)
         return value
 
@@ -97,7 +97,7 @@ def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefi
     """The steps with their values computed; None if the part lacks a service or a value does not fit it."""
     bound = []
     for step in steps:
-        if prefix + step.service in device.spec.switches:
+        if prefix + step.service in device.spec.switch_services:
             bound.append(Operation(step.service, None, None))
             continue
         service = device.spec.service_index.get(prefix + step.service)
@@ -123,10 +123,10 @@ def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
     return type.check(float(value) if type.type == "float" else int(value))
 
 
-def carry_steps(
+def carry_out_steps(
     steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str
 ) -> tuple[DeviceAction, tuple[Operation, ...]] | None:
     """The action and the operations of the steps; None if the part cannot do them or they change nothing."""
     wanted = bind_steps(steps, home, device, prefix)
-    carried = carry_part(home, device, prefix, wanted) if wanted else None
+    carried = carry_out_on_part(home, device, prefix, wanted) if wanted else None
     return (carried[0], wanted) if wanted and carried is not None and carried[1] else None

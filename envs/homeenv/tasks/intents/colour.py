@@ -58,7 +58,7 @@ CODES = _codes()
 
 
 @dataclass(frozen=True)
-class Coloured:
+class ColourRequest:
     """A light in a colour."""
 
     device: Device
@@ -67,11 +67,14 @@ class Coloured:
 
     def words(self, speaker: Speaker) -> str:
         """A request that names the light and the colour."""
-        slots = {"target": speaker.target(Target.of(self.device, self.part)), "colour": speaker.say(f"colour.{self.colour}")}
+        slots = {
+            "target": speaker.say_target(Target.of_device(self.device, self.part)),
+            "colour": speaker.say(f"colour.{self.colour}"),
+        }
         return speaker.say("request", act=speaker.say("colour.named", **slots))
 
 
-def code_of(colour: str) -> str:
+def colour_code_of(colour: str) -> str:
     """The code of the colour's usual hue."""
     red, green, blue = colorsys.hsv_to_rgb(USUAL[colour] / 360, 1, 1)
     wanted = tuple(round(255 * channel) for channel in (red, green, blue))
@@ -79,7 +82,7 @@ def code_of(colour: str) -> str:
     return min(codes, key=lambda pair: sum((a - b) ** 2 for a, b in zip(pair[0], wanted)))[1]
 
 
-def hue_holds(colour: str, state: str) -> str:
+def hue_condition(colour: str, state: str) -> str:
     """The condition that a (hue, saturation) pair lies in the region.
 
     Pairs are compared by their hue first. The saturation is the larger of the two beside a small hue, else the smaller.
@@ -103,7 +106,7 @@ def coloured_lights(home: Home) -> Iterator[tuple[Device, str, str]]:
 
 def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> tuple[Call, ...] | None:
     """The calls that show a colour: switched on and to coloured light first, if that changes something."""
-    switch = device.spec.switches.get(f"{prefix}turn_on")
+    switch = device.spec.switch_services.get(f"{prefix}turn_on")
     on = (switch[0], (switch[1],)) if switch else (f"{prefix}turn_on", ())
     calls = [on, (f"{prefix}set_mode", ("color",)), (path, (value,))]
     after, made = home.fork(), []
@@ -119,7 +122,7 @@ def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> 
     return tuple(made)
 
 
-def named(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_named_colour(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A light that does not show the colour yet."""
     lights = [light for light in coloured_lights(home) if light[0].did not in ask.taken]
     for device, part, path in rng.sample(lights, len(lights)):
@@ -127,17 +130,17 @@ def named(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         attribute = prefix + path.rpartition(".")[2].removeprefix("set_")
         state = f'device("{device.did}").{attribute}'
         pair = attribute.endswith("hs_color")
-        value = (float(USUAL[colour]), 100.0) if pair else code_of(colour)
+        value = (float(USUAL[colour]), 100.0) if pair else colour_code_of(colour)
         if not (plan := _plan(home, device, prefix, path, value)):
             continue
-        shown = hue_holds(colour, state) if pair else f"{state} in {CODES[colour]!r}"
+        shown = hue_condition(colour, state) if pair else f"{state} in {CODES[colour]!r}"
         on = [standing] if (standing := bind_to_part('self.state == "on"', home, device, prefix)) else []
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
         condition = " and ".join([*(one.text for one in on), *mode, f"({shown})"])
-        if not compile_condition(condition, home.plan).holds(home):
-            meaning = Coloured(device, part, colour)
+        if not compile_condition(condition, home.plan).holds_in(home):
+            meaning = ColourRequest(device, part, colour)
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
     return None
 
 
-SUBCATEGORIES = {"named": named}
+SUBCATEGORIES = {"named": propose_named_colour}

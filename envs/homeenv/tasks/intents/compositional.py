@@ -11,25 +11,33 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from homerl.envs.homeenv.language.meaning import Act, Command, Comparison, Target
-from homerl.envs.homeenv.language.noun import OPERATORS, denotes, of_kind, parts_of, phrase, place, values_of
+from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, SpokenCommand, Target
+from homerl.envs.homeenv.language.noun import (
+    OPERATORS,
+    attribute_values_of,
+    denoted_devices,
+    devices_of_kind,
+    noun_phrase,
+    parts_of_kind,
+    place_phrase,
+)
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, literal, propose
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal, propose_action
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.choice import (
     KINDS,
     TRIVIAL,
-    comparisons,
+    draw_scope,
+    find_comparisons,
     is_muddled,
-    ranks,
+    rank_targets,
     resolve_target,
     room_signs,
-    scope,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
-from homerl.envs.homeenv.tasks.intents.operation import Operation, carry
+from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_out_on_kind
 
 MOST = 24  # most devices of one request
 TRIES = 60  # number of descriptions tried in a home
@@ -48,7 +56,7 @@ OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock
 
 
 @dataclass(frozen=True)
-class InRooms:
+class ConditionalRoomsRequest:
     """An act in rooms that a condition describes.
 
     The condition may come first: "in rooms where it is warm, open the curtains".
@@ -63,17 +71,17 @@ class InRooms:
 
     def words(self, speaker: Speaker) -> str:
         """The request, in half of the cases with the condition first."""
-        if not speaker.chance(0.5):
+        if not speaker.draw_chance(0.5):
             return speaker.request(self.acts)
         bare = replace(self.act, target=replace(self.act.target, rooms_where=None))
-        clause = speaker.say("request", act=speaker.act(bare, phrase(bare.target, speaker, placed=False)))
-        return speaker.say("compositional.fronted", where=place(self.act.target, speaker), clause=clause)
+        clause = speaker.say("request", act=speaker.act(bare, noun_phrase(bare.target, speaker, placed=False)))
+        return speaker.say("compositional.fronted", where=place_phrase(self.act.target, speaker), clause=clause)
 
 
 Reads = tuple[tuple[str, str], ...]  # (device id, path) pairs
 
 
-def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Changes of several devices, one for each.
 
     If the home offers fewer than wanted, the draft has fewer devices, but at least two.
@@ -91,16 +99,16 @@ def explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return control("explicit", tuple(chosen.values()), factors)
 
 
-def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """The same operation on all devices of a kind, in some place."""
     for kind in _kinds(home, rng):
-        target = resolve_target(scope(home, kind, rng, ask.briefed), home)
+        target = resolve_target(draw_scope(home, kind, rng, ask.briefed), home)
         if len(target.devices) < 2 or _taken(target.devices, ask):
             continue
-        first = operation(home, target, rng)
+        first = draw_operation(home, target, rng)
         if first is None:
             continue
-        second = operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
+        second = draw_operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
         pair = second is not None and second.service.startswith("set_") and second.service != first.service
         wanted = (first, second) if pair and second else (first,)
         if draft := command_draft("batch", home, target, wanted, ask):
@@ -108,17 +116,17 @@ def batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return None
 
 
-def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """An operation on the devices of a kind that meet a comparison."""
     for kind in _kinds(home, rng):
-        within = scope(home, kind, rng, ask.briefed)
-        candidates = denotes(within, home)
+        within = draw_scope(home, kind, rng, ask.briefed)
+        candidates = denoted_devices(within, home)
         if len(candidates) < 2 or _taken(candidates, ask):
             continue
-        for comparison in comparisons(home, within, rng):
+        for comparison in find_comparisons(home, within, rng):
             target = resolve_target(replace(within, where=comparison), home)
-            wanted = operation(home, target, rng)
-            if wanted is None or not sensible(comparison, wanted):
+            wanted = draw_operation(home, target, rng)
+            if wanted is None or not is_sensible_operation(comparison, wanted):
                 continue
             reads = _reads(candidates, kind, comparison.attribute)
             draft = command_draft("state_dependent", home, target, (wanted,), ask, reads)
@@ -127,7 +135,7 @@ def state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return None
 
 
-def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """An operation on all devices of a kind in some rooms.
 
     These are the rooms where another kind of device meets a comparison, or all other rooms.
@@ -136,28 +144,28 @@ def room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         for sign, comparison in room_signs(home, rng):
             elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
             target = resolve_target(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
-            signs, alike = of_kind(home, sign), of_kind(home, kind)
+            signs, alike = devices_of_kind(home, sign), devices_of_kind(home, kind)
             if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
                 continue
-            wanted = operation(home, target, rng)
+            wanted = draw_operation(home, target, rng)
             reads = _reads(signs, sign, comparison.attribute)
             if wanted and (draft := command_draft("room_dependent", home, target, (wanted,), ask, reads)):
-                return replace(draft, meaning=InRooms(wanted.on(target)))
+                return replace(draft, meaning=ConditionalRoomsRequest(wanted.to_act(target)))
     return None
 
 
-def top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """An operation on the first few devices of a kind by a number."""
     for kind in _kinds(home, rng):
-        within = scope(home, kind, rng, ask.briefed)
-        candidates = denotes(within, home)
+        within = draw_scope(home, kind, rng, ask.briefed)
+        candidates = denoted_devices(within, home)
         if len(within.rooms) > 1 or len(candidates) < 2 or _taken(candidates, ask):
             continue  # "the brightest in the hall and the study" might be one in each
-        for target in ranks(home, within, rng):
-            wanted = operation(home, target, rng)
+        for target in rank_targets(home, within, rng):
+            wanted = draw_operation(home, target, rng)
             if wanted is None or not _fits_rank(target, wanted, home):
                 continue
-            read = (target.ranking.attribute, *(("state",) if target.where else ()))
+            read = (target.required_rank.attribute, *(("state",) if target.where else ()))
             reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
             draft = command_draft("top_n", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
@@ -170,7 +178,7 @@ def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
 
     Kinds with more devices are drawn more often.
     """
-    counts = {kind: len(of_kind(home, kind)) for kind in KINDS}
+    counts = {kind: len(devices_of_kind(home, kind)) for kind in KINDS}
     several = {kind: count**0.5 for kind, count in counts.items() if count > 1}
     for _ in range(TRIES if several else 0):
         yield rng.choices(list(several), list(several.values()))[0]
@@ -180,24 +188,29 @@ def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
     return any(device.did in ask.taken for device in devices)
 
 
-def operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
+def draw_operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
     """A random operation that one of the devices can do, and that would change it; None if there is none."""
     device = rng.choice(target.devices)
-    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.of_kind)]
+    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.required_kind)]
     for path in rng.sample(paths, len(paths)):
         flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
-        action = None if flicker else propose(home, device, path, rng)
-        if action and action.asked == action.service and action.service not in UNTOLD and action.value not in TRIVIAL:
-            return Operation(action.service, action.value, action.type)
+        action = None if flicker else propose_action(home, device, path, rng)
+        if (
+            action
+            and action.asked_service == action.service
+            and action.service not in UNTOLD
+            and action.value not in TRIVIAL
+        ):
+            return Operation(action.service, action.value, action.value_type)
     return None
 
 
 def _of_kind(device: Device, path: str, kind: str) -> bool:
     prefix, dot, _ = path.rpartition(".")
-    return prefix + dot in parts_of(device, kind)
+    return prefix + dot in parts_of_kind(device, kind)
 
 
-def sensible(comparison: Comparison, wanted: Operation) -> bool:
+def is_sensible_operation(comparison: AttributeComparison, wanted: Operation) -> bool:
     """Whether people would ask this operation of devices that they describe so.
 
     It must reverse what the description says, or end what the devices do.
@@ -218,14 +231,18 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
 
     It must not be what the devices do already, nor move them further in the direction of the rank.
     """
-    if wanted.service in ("turn_on", "open", "play") and not target.ranking.attribute.startswith("current"):
+    if wanted.service in ("turn_on", "open", "play") and not target.required_rank.attribute.startswith("current"):
         return False
-    if wanted.service != f"set_{target.ranking.attribute}":
+    if wanted.service != f"set_{target.required_rank.attribute}":
         return True
-    rest = denotes(replace(target, rank=None), home)
+    rest = denoted_devices(replace(target, rank=None), home)
     others = [device for device in rest if device not in target.devices]
-    bound = [value for device in others for value in values_of(home, device, target.of_kind, target.ranking.attribute)]
-    beyond = OPERATORS["<" if target.ranking.highest else ">"]
+    bound = [
+        value
+        for device in others
+        for value in attribute_values_of(home, device, target.required_kind, target.required_rank.attribute)
+    ]
+    beyond = OPERATORS["<" if target.required_rank.highest else ">"]
     return all(beyond(wanted.value, value) for value in bound)
 
 
@@ -244,16 +261,18 @@ def command_draft(
     """
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    outcomes = [outcome for device in target.devices for outcome in carry(home, device, target.of_kind, wanted)]
+    outcomes = [
+        outcome for device in target.devices for outcome in carry_out_on_kind(home, device, target.required_kind, wanted)
+    ]
     carried = [outcome for outcome in outcomes if outcome is not None]
     if len(carried) < len(outcomes) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
     kept = [action.condition for action, changes in carried if not changes]
     pronoun = replace(target, pronoun=True)
-    acts = tuple(one.on(target if i == 0 else pronoun) for i, one in enumerate(wanted))
-    draft = control(subcategory, changed, _factors(ask, reads), Command(acts))
-    beside = [text for action in changed for text in _beside(home, action.device, target.of_kind)]
+    acts = tuple(one.to_act(target if i == 0 else pronoun) for i, one in enumerate(wanted))
+    draft = control(subcategory, changed, _factors(ask, reads), SpokenCommand(acts))
+    beside = [text for action in changed for text in _beside(home, action.device, target.required_kind)]
     if ask.whole_sets and not reads:  # who has read the states knows which are as wanted
         draft = replace(draft, plan=tuple(call for action, _ in carried for call in action.plan))
     return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
@@ -261,15 +280,15 @@ def command_draft(
 
 def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
     """Conditions that the device's parts of other kinds keep their state."""
-    mine = parts_of(device, kind)
-    for prefix, _ in device.spec.kinds:
+    mine = parts_of_kind(device, kind)
+    for prefix, _ in device.spec.part_kinds:
         path = prefix + "state"
         if prefix not in mine and path in device.spec.attribute_index:
-            yield f'device("{device.did}").{path} == {literal(home.get(device.did, path))}'
+            yield f'device("{device.did}").{path} == {code_literal(home.read_value(device.did, path))}'
 
 
 def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str) -> tuple[tuple[str, str], ...]:
-    pairs = ((device, prefix + attribute) for device in devices for prefix in parts_of(device, kind))
+    pairs = ((device, prefix + attribute) for device in devices for prefix in parts_of_kind(device, kind))
     return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
 
 
@@ -278,9 +297,9 @@ def _factors(ask: Ask, reads: Reads) -> Factors:
 
 
 SUBCATEGORIES = {
-    "explicit": explicit,
-    "batch": batch,
-    "state_dependent": state_dependent,
-    "room_dependent": room_dependent,
-    "top_n": top_n,
+    "explicit": propose_explicit,
+    "batch": propose_batch,
+    "state_dependent": propose_state_dependent,
+    "room_dependent": propose_room_dependent,
+    "top_n": propose_top_n,
 }

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from homerl.envs.homeenv.language.clear import refuse_shared_device
-from homerl.envs.homeenv.language.meaning import Act, Command, Meaning, Target
+from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Target
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.state import Standing, Standings
+from homerl.envs.homeenv.language.state import AttributeState, AttributeStates
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
@@ -23,16 +23,16 @@ from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,
-    after,
-    asked_for,
-    can,
-    enact,
+    can_device_do,
     given_argument,
+    home_after_calls,
+    make_action,
     spoken_call,
+    spoken_service_name,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, control
-from homerl.envs.homeenv.tasks.undo import as_it_was, can_be_told, changed, restore
+from homerl.envs.homeenv.tasks.undo import can_be_told, changed_paths, earlier_values_condition, find_restoring_calls
 
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
@@ -40,7 +40,7 @@ TRIED = 25  # past actions tried in a home
 
 
 @dataclass(frozen=True)
-class Phrased:
+class PhrasedRequest:
     """An act whose target is a given phrase ("that one"), inside a grammar frame."""
 
     act: Act
@@ -49,9 +49,9 @@ class Phrased:
 
     def words(self, speaker: Speaker) -> str:
         """The request as a sentence."""
-        return speaker.say(self.frame, text=self.clause(speaker))
+        return speaker.say(self.frame, text=self.phrase_clause(speaker))
 
-    def clause(self, speaker: Speaker) -> str:
+    def phrase_clause(self, speaker: Speaker) -> str:
         """The act as a clause with the phrase as its target."""
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
             return speaker.say(key)
@@ -61,7 +61,7 @@ class Phrased:
 
 
 @dataclass(frozen=True)
-class Framed:
+class FramedMeaning:
     """A grammar frame whose slots are filled by functions of the speaker."""
 
     frame: str
@@ -72,9 +72,9 @@ class Framed:
         return speaker.say(self.frame, **{name: said(speaker) for name, said in self.slots})
 
 
-def framed(frame: str, **slots: Callable[[Speaker], str]) -> Framed:
+def frame_meaning(frame: str, **slots: Callable[[Speaker], str]) -> FramedMeaning:
     """A meaning that fills the slots of a grammar frame."""
-    return Framed(frame, tuple(slots.items()))
+    return FramedMeaning(frame, tuple(slots.items()))
 
 
 def frame_text(key: str, **slots: str) -> Callable[[Speaker], str]:
@@ -87,12 +87,12 @@ IT = frame_text("it")
 
 def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
     """A slot that names a device, or its part."""
-    return lambda speaker: speaker.target(Target.of(device, part))
+    return lambda speaker: speaker.say_target(Target.of_device(device, part))
 
 
 def that_text(device: Device) -> Callable[[Speaker], str]:
     """A slot that points at a device that was spoken of: "that fan"."""
-    return lambda speaker: speaker.say("multi_turn.that", device=speaker.called(device))
+    return lambda speaker: speaker.say("multi_turn.that", device=speaker.say_thing_name(device))
 
 
 def there_text(device: Device) -> Callable[[Speaker], str]:
@@ -100,7 +100,7 @@ def there_text(device: Device) -> Callable[[Speaker], str]:
 
     def said(speaker: Speaker) -> str:
         refuse_shared_device(device, speaker.home)
-        return speaker.say("multi_turn.there", device=speaker.called(device))
+        return speaker.say("multi_turn.there", device=speaker.say_thing_name(device))
 
     return said
 
@@ -115,23 +115,23 @@ def act_text(act: Act) -> Callable[[Speaker], str]:
     return lambda speaker: speaker.act(act)
 
 
-def value_text(action: DeviceAction) -> Callable[[Speaker], str]:
+def action_value_text(action: DeviceAction) -> Callable[[Speaker], str]:
     """A slot that says the value of an action."""
-    return lambda speaker: speaker.value(action.value, action.type)
+    return lambda speaker: speaker.value(action.value, action.value_type)
 
 
 def past_request(action: DeviceAction, told: Meaning | None = None) -> PastTurn:
     """A request of the past; without `told`, the assistant answered "done"."""
-    return PastTurn(Command((action.act(),)), told)
+    return PastTurn(SpokenCommand((action.act(),)), told)
 
 
-def as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
+def calls_as_acts(device: Device, calls: Sequence[Call]) -> tuple[Act, ...]:
     """Calls on a device as requests that name it."""
     acts = []
     for call in calls:
         path, value, type = spoken_call(device, call)
         part, _, name = path.rpartition(".")
-        acts.append(Act(asked_for(name, type), Target.of(device, part), value, type))
+        acts.append(Act(spoken_service_name(name, type), Target.of_device(device, part), value, type))
     return tuple(acts)
 
 
@@ -148,16 +148,16 @@ class UndoPlan:
     told: Meaning
 
     @property
-    def acts(self) -> tuple[Act, ...]:
+    def undo_acts(self) -> tuple[Act, ...]:
         """The calls as requests."""
-        return as_acts(self.device, self.calls)
+        return calls_as_acts(self.device, self.calls)
 
 
 @dataclass(frozen=True)
-class WasBefore:
+class WasBeforeReply:
     """A reply of the assistant: "done", and the state until then."""
 
-    standings: Standings
+    standings: AttributeStates
 
     def words(self, speaker: Speaker) -> str:
         """The reply as text."""
@@ -170,12 +170,12 @@ def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     None if nothing happened, if people cannot say the values, or if no short series of calls restores them. Values that
     were null are restored, and not told.
     """
-    paths = changed(earlier, now, device)
-    told_of = [path for path in paths if earlier.get(device.did, path) is not None]
-    if not told_of or not can_be_told(device, told_of) or (calls := restore(earlier, now, device)) is None:
+    paths = changed_paths(earlier, now, device)
+    told_of = [path for path in paths if earlier.read_value(device.did, path) is not None]
+    if not told_of or not can_be_told(device, told_of) or (calls := find_restoring_calls(earlier, now, device)) is None:
         return None
-    told = Standings(tuple(Standing.of(earlier, device, path) for path in told_of), "was")
-    return UndoPlan(device, calls, as_it_was(earlier, device, paths), WasBefore(told))
+    told = AttributeStates(tuple(AttributeState.read_from_home(earlier, device, path) for path in told_of), "was")
+    return UndoPlan(device, calls, earlier_values_condition(earlier, device, paths), WasBeforeReply(told))
 
 
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
@@ -183,29 +183,31 @@ def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAct
     return islice((action for action in actions(home, rng) if action.device.did not in ask.taken), TRIED)
 
 
-def repeated(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
+def repeat_action(home: Home, action: DeviceAction, device: Device, part: str) -> DeviceAction | None:
     """The same action on another device; None if that device cannot do it, or would not change by it."""
     path = f"{part}.{action.service}" if part else action.service
-    if not can(device, path):
+    if not can_device_do(device, path):
         return None
     compiled = device.spec.service_index.get(path)
     if compiled is not None and (given_argument(compiled.service, action.value) is None) != (action.value is None):
         return None
-    return enact(home, device, path, action.value)
+    return make_action(home, device, path, action.value)
 
 
-def on_the_same(home: Home, action: DeviceAction, rng: random.Random, valued: bool | None = None) -> Iterator[DeviceAction]:
+def actions_on_same_part(
+    home: Home, action: DeviceAction, rng: random.Random, valued: bool | None = None
+) -> Iterator[DeviceAction]:
     """Other actions on the same device and part, in random order.
 
     `valued` restricts them to those with a value (True) or without one (False).
     """
     for other in actions(home, rng, (action.device,)):
         fits = valued is None or valued == (other.value is not None)
-        if other.part == action.part and fits and (other.path, other.value) != (action.path, action.value):
+        if other.part_name == action.part_name and fits and (other.path, other.value) != (action.path, action.value):
             yield other
 
 
-def follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
+def draft_follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
     """The draft of what follows the actions `done`.
 
     The actions are an earlier dialogue or, with probability 1/2 where that is possible, live intents before this one.
@@ -221,10 +223,10 @@ def follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[DeviceAct
 def _chain(home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
     """The actions as live intents, then the draft; None if their conditions cannot all hold at the end."""
     conditions = [action.condition for action in done] + list(now.conditions)
-    end = after(home, [*(call for action in done for call in action.plan), *now.plan])
+    end = home_after_calls(home, [*(call for action in done for call in action.plan), *now.plan])
     for text in conditions:
         condition = compile_condition(text, home.plan)
-        if condition.holds(home) or not condition.holds(end):
+        if condition.holds_in(home) or not condition.holds_in(end):
             return None
     first, *others = (control(now.subcategory, (action,), Factors()) for action in done)
     return replace(first, then=(*others, now))

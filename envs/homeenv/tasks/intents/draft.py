@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from homerl.envs.homeenv.language.meaning import Command, Meaning
+from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
 from homerl.envs.homeenv.language.speaker import Wording
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
@@ -39,10 +39,10 @@ class Ask:
     whole_sets: bool = False
 
 
-def here(home: Home, ask: Ask) -> Room | None:
+def user_room(home: Home, ask: Ask) -> Room | None:
     """The room in which the user is, if the agent knows it."""
-    told = ask.briefed or home.plan.entrance in home.plan.by_room
-    return home.plan.here if told else None
+    told = ask.briefed or home.plan.entrance in home.plan.rooms_by_id
+    return home.plan.entrance_room if told else None
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Draft:
     wording: Wording | None = None
 
     @property
-    def concerned(self) -> frozenset[str]:
+    def concerned_devices(self) -> frozenset[str]:
         """Ids of the devices that no other intent of the blueprint may change.
 
         These are the devices that may change, now or by the automation, and those whose state triggers the automation.
@@ -107,7 +107,7 @@ def control(subcategory: str, actions: tuple[DeviceAction, ...], factors: Factor
     """A draft that asks for these actions; without `meaning`, each device is called by its name."""
     return Draft(
         subcategory,
-        meaning or Command(tuple(action.act() for action in actions)),
+        meaning or SpokenCommand(tuple(action.act() for action in actions)),
         factors,
         conditions=tuple(action.condition for action in actions),
         devices=tuple(dict.fromkeys(action.device.did for action in actions)),

@@ -13,14 +13,14 @@ from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.intents import adjust
-from homerl.envs.homeenv.tasks.intents.adjust import FELT, Adjusting, dials
+from homerl.envs.homeenv.tasks.intents.adjust import FELT, AdjustmentRequest, find_dials
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
 GROUPS = ("light", "sound", "warmth")
 
 
 @dataclass(frozen=True)
-class Felt:
+class FeltWish:
     """A wish for more or less light, sound or warmth in a room; `way` is up or down."""
 
     group: str
@@ -33,15 +33,15 @@ class Felt:
         return speaker.say("request", act=said) if speaker.style == "clear" else said
 
 
-def in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_felt_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A step of the only device that can make it."""
-    every = [dial for dial in dials(home, rng, frozenset()) if FELT[dial.attribute] in GROUPS]
-    places = [(FELT[dial.attribute], dial.device.room.id) for dial in every]
+    every = [dial for dial in find_dials(home, rng, frozenset()) if FELT[dial.attribute_name] in GROUPS]
+    places = [(FELT[dial.attribute_name], dial.device.room.id) for dial in every]
     for dial, place in zip(every, places):
         lone = places.count(place) == 1 and not _others(home, *place, dial.device.did)
-        draft = adjust.step_of(home, rng, dial) if lone and dial.device.did not in ask.taken else None
-        if draft and isinstance(draft.meaning, Adjusting):
-            felt = Felt(place[0], draft.meaning.way, dial.device.room)
+        draft = adjust.propose_step_of_dial(home, rng, dial) if lone and dial.device.did not in ask.taken else None
+        if draft and isinstance(draft.meaning, AdjustmentRequest):
+            felt = FeltWish(place[0], draft.meaning.way, dial.device.room)
             return replace(draft, subcategory="in_room", meaning=felt, plainly=draft.meaning)
     return None
 
@@ -53,4 +53,4 @@ def _others(home: Home, group: str, room: str, did: str) -> bool:
     return any(FELT.get(name) == group for name in names)
 
 
-SUBCATEGORIES: dict[str, Propose] = {"in_room": in_room}
+SUBCATEGORIES: dict[str, Propose] = {"in_room": propose_felt_in_room}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.homeenv.language.clear import refuse_shared_device
-from homerl.envs.homeenv.language.known import grammar, languages
+from homerl.envs.homeenv.language.known import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Target
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.state import join_clauses
@@ -23,11 +23,11 @@ from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.service import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import after, literal
+from homerl.envs.homeenv.tasks.actions import code_literal, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.dialogue import framed
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.questions import number_answer, question
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answers import Answer
 
 SLACK = 5  # seconds by which an answer about a running timer may be off
@@ -38,7 +38,7 @@ PER = {"second": 60, "minute": 1}  # units of a duration: how many make a minute
 
 
 @dataclass(frozen=True)
-class Thing:
+class ErrandThing:
     """What an errand is about: the arguments of the call, and how it is said.
 
     `key` is a grammar key of which the `index`-th frame says it; or `text` says it.
@@ -49,16 +49,16 @@ class Thing:
     index: int = 0
     text: str = ""
 
-    def said(self, speaker: Speaker) -> str:
+    def say_thing(self, speaker: Speaker) -> str:
         """The words, in the speaker's language."""
         if not self.key:
             return self.text
         if self.key.startswith("unit."):
             return speaker.say(self.key, value=self.text)
-        return speaker.grammar.plain_all(self.key)[self.index]
+        return speaker.grammar.plain_texts(self.key)[self.index]
 
 
-Things = Callable[[Home, Device, CompiledService, random.Random, str], Thing | None]
+Things = Callable[[Home, Device, CompiledService, random.Random, str], ErrandThing | None]
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,14 @@ def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | Non
     if len(kinds) < len(values) or any(kind.required for kind in kinds[len(values) :]):
         return None
     try:
-        return tuple(kind.check(value) for kind, value in zip(kinds, values))
+        return tuple(kind.check_value(value) for kind, value in zip(kinds, values))
     except Refused:
         return None
 
 
-def _duration(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+def _duration(
+    home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
+) -> ErrandThing | None:
     """A number of minutes, in the form that the service takes: a number with a unit, or "00:05:00"."""
     minutes, kind = rng.choice(MINUTES), (*compiled.service.arguments, None)[0]
     if kind is None:
@@ -93,32 +95,34 @@ def _duration(home: Home, device: Device, compiled: CompiledService, rng: random
     if kind.type in ("int", "float"):
         value = minutes * PER.get(kind.unit or "second", 60)
     args = _arguments(compiled, value)
-    return None if args is None else Thing(args, "unit.minute", text=str(minutes))
+    return None if args is None else ErrandThing(args, "unit.minute", text=str(minutes))
 
 
 def _one_of(key: str, *more: str) -> Things:
     """A thing of the grammar: its words are the argument, as the user says them."""
 
-    def thing(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
-        known = grammar(language).plain_all(key)
+    def thing(
+        home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
+    ) -> ErrandThing | None:
+        known = home_grammar(language).plain_texts(key)
         index = rng.randrange(len(known))
         args = _arguments(compiled, known[index], *more)
-        return None if args is None else Thing(args, key, index)
+        return None if args is None else ErrandThing(args, key, index)
 
     return thing
 
 
-def language_of(home: Home, ask: Ask) -> str:
+def language_of_user(home: Home, ask: Ask) -> str:
     """The user's language, else that of the home's names: the first whose script they have."""
     if ask.language is not None:
         return ask.language
     chinese = any("\u4e00" <= letter <= "\u9fff" for room in home.plan.rooms for letter in room.name)
-    return "zh" if chinese and "zh" in languages() else "en"
+    return "zh" if chinese and "zh" in list_home_languages() else "en"
 
 
-def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> ErrandThing | None:
     """Something that is on the device's list."""
-    state = home.told_of(device.did)
+    state = home.readable_state_of(device.did)
     items = [item for items in state.values() if isinstance(items, (list, tuple)) for item in items]
     texts = [item if isinstance(item, str) else dict(item).get("summary") for item in items if item]
     found = [text for text in texts if isinstance(text, str) and text]
@@ -126,10 +130,12 @@ def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.R
         return None
     text = rng.choice(found)
     args = _arguments(compiled, text)
-    return None if args is None else Thing(args, text=text)
+    return None if args is None else ErrandThing(args, text=text)
 
 
-def _completed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+def _completed(
+    home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
+) -> ErrandThing | None:
     """Something that is on the device's list, and is done."""
     known = [argument.name for argument in compiled.service.arguments]
     thing = _listed(home, device, compiled, rng, language)
@@ -138,14 +144,14 @@ def _completed(home: Home, device: Device, compiled: CompiledService, rng: rando
     return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
 
 
-def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> Thing | None:
+def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> ErrandThing | None:
     """A room to clean, by the name that people say and agents read."""
     rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
     if not rooms:
         return None
     room = rng.choice(rooms)
     args = _arguments(compiled, (room.name,)) or _arguments(compiled, room.name)
-    return None if args is None else Thing(args, text=room.name)
+    return None if args is None else ErrandThing(args, text=room.name)
 
 
 ERRANDS: Mapping[str, tuple[Errand, ...]] = {
@@ -174,24 +180,24 @@ ERRANDS: Mapping[str, tuple[Errand, ...]] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ErrandRequest:
     """An errand of a device, as a sentence; a device that alone can do it is not named."""
 
     errand: Errand
     device: Device
     part: str
-    thing: Thing
+    thing: ErrandThing
     sole: bool
 
     def words(self, speaker: Speaker) -> str:
         """A request in the frames of the service: for a sole device, a scene's name, or one device among several."""
         kind = "named" if self.errand.by_name else "sole" if self.sole else "of"
-        slots = {"thing": self.thing.said(speaker)}
+        slots = {"thing": self.thing.say_thing(speaker)}
         if self.errand.by_name:
             refuse_shared_device(self.device, speaker.home)
-            slots["thing"] = speaker.called(self.device)
+            slots["thing"] = speaker.say_thing_name(self.device)
         elif not self.sole:
-            slots["target"] = speaker.target(Target.of(self.device, self.part))
+            slots["target"] = speaker.say_target(Target.of_device(self.device, self.part))
         group = self.device.spec.category if self.errand.by_name else self.errand.service
         group = "start_timer" if group == "start" and self.thing.args else group
         said = speaker.say(f"household.{group}.{kind}", **slots)
@@ -215,10 +221,10 @@ def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | Non
     A text that the person said may be written with capitals.
     """
     try:
-        later = after(home, (call,))
+        later = home_after_calls(home, (call,))
     except Refused:
         return None
-    earlier, state = home.told_of(device.did), later.told_of(device.did)
+    earlier, state = home.readable_state_of(device.did), later.readable_state_of(device.did)
     counted = [path for path in state if state[path] != earlier[path]]
     if errand.judged:
         counted = [path for path in counted if path.rpartition(".")[2] in errand.judged]
@@ -230,16 +236,16 @@ def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | Non
 def _equal(value: Any, said: Sequence[str]) -> str:
     """The comparison with a value, in any of the usual cases if it is a text that was said."""
     if value not in said or not isinstance(value, str):
-        return f"== {literal(value)}"
+        return f"== {code_literal(value)}"
     ways = dict.fromkeys((value, value.capitalize(), value.title()))
-    return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {literal(value)}"
+    return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {code_literal(value)}"
 
 
 def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random, language: str) -> tuple[Call, ...]:
     """Calls before the episode after which an errand makes sense: a timer runs, something is on a list."""
     made: list[Call] = []
     if prepared == "written":
-        items = grammar(language).plain_all("household.item")
+        items = home_grammar(language).plain_texts("household.item")
         made = [Call(did=device.did, service="add_item", args=(item,)) for item in rng.sample(items, rng.randint(1, 3))]
     elif prepared:
         shortened = prepared == "shortened"
@@ -247,23 +253,23 @@ def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random,
         made = [Call(did=device.did, service="start", args=(60 * minutes,))]
         made += [Call(did=device.did, service="change", args=(-60 * CUT,))] if shortened else []
     try:
-        after(home, made)
+        home_after_calls(home, made)
     except (Refused, KeyError):
         return ()
     return tuple(made)
 
 
 def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Iterator[Draft]:
-    doers, language = _doers(original, errand), language_of(original, ask)
+    doers, language = _doers(original, errand), language_of_user(original, ask)
     for device, path in rng.sample(doers, len(doers)):
         compiled, taken = device.spec.service_index[path], ask.taken
         before = _calls_before(original, device, errand.prepared, rng, language) if ask.first else ()
-        home = after(original, before)
+        home = home_after_calls(original, before)
         empty = _arguments(compiled)
         thing = (
             errand.things(home, device, compiled, rng, language)
             if errand.things
-            else Thing(empty)
+            else ErrandThing(empty)
             if empty is not None
             else None
         )
@@ -271,7 +277,7 @@ def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Ite
             continue
         call = Call(did=device.did, service=path, args=thing.args)
         if condition := _effect(home, call, device, errand):
-            meaning = Wanted(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
+            meaning = ErrandRequest(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
             yield Draft(
                 "",
                 meaning,
@@ -299,35 +305,42 @@ def _time(seconds: int, speaker: Speaker) -> str:
     """A duration in minutes, or in seconds if it is not whole minutes, in the usual frame: others fit only some replies."""
     unit, value = ("second", seconds) if seconds % 60 else ("minute", seconds // 60)
     key = speaker.first(f"unit.{unit}.{value}", f"unit.{unit}")
-    return speaker.grammar.draw(key, {"value": str(value)}, speaker.rng, "clear", "any", 0.0)
+    return speaker.grammar.draw_sentence(key, {"value": str(value)}, speaker.rng, "clear", "any", 0.0)
 
 
-def time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How long does the timer still run?", of the home's only timer, which was started before."""
-    timers = [device for device in home.devices(category="timer") if "remaining" in device.spec.attribute_index]
-    before = _calls_before(home, timers[0], "started", rng, language_of(home, ask)) if len(timers) == 1 and ask.first else ()
-    state = after(home, before).told_of(timers[0].did) if len(timers) == 1 else {}
+    timers = [device for device in home.find_devices(category="timer") if "remaining" in device.spec.attribute_index]
+    before = (
+        _calls_before(home, timers[0], "started", rng, language_of_user(home, ask)) if len(timers) == 1 and ask.first else ()
+    )
+    state = home_after_calls(home, before).readable_state_of(timers[0].did) if len(timers) == 1 else {}
     left = state.get("remaining")
     if state.get("state") != "active" or not isinstance(left, int) or not left:
         return None
     kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
-    reply = framed("household.reply.left", value=lambda speaker: _time(left, speaker))
-    draft = question(framed("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
+    reply = frame_meaning("household.reply.left", value=lambda speaker: _time(left, speaker))
+    draft = make_question_draft(frame_meaning("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
     return None if draft is None else replace(draft, subcategory="time_left", before=before)
 
 
-def on_list(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_list_contents(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "What is on my list?", of the home's only list, after some things were written on it."""
-    lists = [device for device in home.devices(category="todo") if "needs_action" in device.spec.attribute_index]
-    before = _calls_before(home, lists[0], "written", rng, language_of(home, ask)) if len(lists) == 1 and ask.first else ()
-    items = after(home, before).get(lists[0].did, "needs_action") if len(lists) == 1 else ()
+    lists = [device for device in home.find_devices(category="todo") if "needs_action" in device.spec.attribute_index]
+    before = (
+        _calls_before(home, lists[0], "written", rng, language_of_user(home, ask)) if len(lists) == 1 and ask.first else ()
+    )
+    items = home_after_calls(home, before).read_value(lists[0].did, "needs_action") if len(lists) == 1 else ()
     if not items or not all(isinstance(item, str) for item in items):
         return None
-    others = [item for item in grammar(language_of(home, ask)).plain_all("household.item") if item not in items]
+    others = [item for item in home_grammar(language_of_user(home, ask)).plain_texts("household.item") if item not in items]
     answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=tuple(others))
-    reply = framed("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
-    draft = question(framed("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
+    reply = frame_meaning("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
+    draft = make_question_draft(frame_meaning("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
     return None if draft is None else replace(draft, subcategory="on_list", before=before)
 
 
-SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS} | {"time_left": time_left, "on_list": on_list}
+SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS} | {
+    "time_left": propose_time_left,
+    "on_list": propose_list_contents,
+}

@@ -13,29 +13,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import Command
+from homerl.envs.homeenv.language.meaning import SpokenCommand
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, after, enact, propose
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
 from homerl.envs.homeenv.tasks.blueprint import Call
 from homerl.envs.homeenv.tasks.intents.dialogue import (
     DEPENDENT,
     SEVERAL,
-    Phrased,
+    PhrasedRequest,
     act_text,
+    actions_on_same_part,
     device_text,
+    frame_meaning,
     frame_text,
-    framed,
-    on_the_same,
     past_actions,
     past_request,
     plan_undo,
-    repeated,
+    repeat_action,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
 from homerl.envs.homeenv.tasks.traits import device_kind
-from homerl.envs.homeenv.tasks.undo import as_it_was
+from homerl.envs.homeenv.tasks.undo import earlier_values_condition
 
 # Occasions, and the kinds of devices about which people have preferences then.
 CUES: dict[str, tuple[str, ...]] = {
@@ -66,9 +66,9 @@ def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         between = _other(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
-        target = device_text(action.device, action.part)
-        told = framed("memory.later", text=act_text(action.act()))
-        meaning = framed("memory.as_told", target=target)
+        target = device_text(action.device, action.part_name)
+        told = frame_meaning("memory.later", text=act_text(action.act()))
+        meaning = frame_meaning("memory.as_told", target=target)
         return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
     return None
 
@@ -78,8 +78,8 @@ def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in past_actions(home, rng, ask):
         between = _other(home, action, rng, ask)
         if between is not None:
-            told = framed("memory.choice", target=device_text(action.device, action.part))
-            meaning = Phrased(action.act(), frame_text("memory.chosen"), "multi_turn.now")
+            told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
+            meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
             return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
     return None
 
@@ -87,15 +87,18 @@ def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
-        now = after(home, first.plan)
-        second = propose(now, first.device, first.path, rng) if first.value is not None else None
+        now = home_after_calls(home, first.plan)
+        second = propose_action(now, first.device, first.path, rng) if first.value is not None else None
         if second is None or second.value == first.value:
             continue
-        later = after(now, second.plan)
+        later = home_after_calls(now, second.plan)
         for action in _likewise(later, first, rng, ask):
-            slots = {"target": device_text(action.device, action.part), "other": device_text(first.device, first.part)}
+            slots = {
+                "target": device_text(action.device, action.part_name),
+                "other": device_text(first.device, first.part_name),
+            }
             past = (past_request(first), past_request(second))
-            return _recalled(action, framed("memory.as_first", **slots), (*first.plan, *second.plan), past)
+            return _recalled(action, frame_meaning("memory.as_first", **slots), (*first.plan, *second.plan), past)
     return None
 
 
@@ -103,20 +106,20 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
         between = _other(home, first, rng, ask)
-        now = after(home, (*first.plan, *between.plan)) if between else home
+        now = home_after_calls(home, (*first.plan, *between.plan)) if between else home
         undo = plan_undo(home, now, first.device) if between else None
         action = _other(now, first, rng, ask, besides=(between.device.did,)) if between and undo else None
         if between is None or undo is None or action is None:
             continue
-        slots = {"wrong": device_text(first.device, first.part), "text": act_text(action.act())}
+        slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
         return Draft(
             "short_term",
-            framed("multi_turn.instead", **slots),
+            frame_meaning("multi_turn.instead", **slots),
             SEVERAL,
             conditions=(undo.condition, action.condition),
             devices=(first.device.did, action.device.did),
             plan=(*undo.calls, *action.plan),
-            plainly=Command((*undo.acts, action.act())),
+            plainly=SpokenCommand((*undo.undo_acts, action.act())),
             before=(*first.plan, *between.plan),
             past=(past_request(first, undo.told), past_request(between)),
         )
@@ -142,66 +145,66 @@ def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> I
     devices = [device for device in home.plan.devices if device.did not in taken]
     for device in rng.sample(devices, len(devices)):
         for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if device_kind(device, part) == device_kind(past.device, past.part) and (
-                action := repeated(home, past, device, part)
+            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
+                action := repeat_action(home, past, device, part)
             ):
                 yield action
 
 
 def _noted(told: Any) -> PastTurn:
-    return PastTurn(told, framed("memory.noted"))
+    return PastTurn(told, frame_meaning("memory.noted"))
 
 
 def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
     draft = control("short_term", (action,), DEPENDENT, meaning)
-    return replace(draft, plainly=Command((action.act(),)), before=before, past=past)
+    return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
 
 # long term
 
 
 @dataclass(frozen=True)
-class Preference:
+class DevicePreference:
     """What the user wants of a device: one or a few actions in order."""
 
     device: Device
     actions: tuple[DeviceAction, ...]
 
     @property
-    def plan(self) -> tuple[Call, ...]:
+    def preference_calls(self) -> tuple[Call, ...]:
         """The calls of all actions, without repetitions."""
         return tuple(dict.fromkeys(call for action in self.actions for call in action.plan))
 
     @property
-    def values(self) -> frozenset[tuple[str, Any]]:
+    def path_values(self) -> frozenset[tuple[str, Any]]:
         """The (path, value) pairs of the actions."""
         return frozenset((action.path, action.value) for action in self.actions)
 
-    def said(self, speaker: Speaker) -> str:
+    def say_actions(self, speaker: Speaker) -> str:
         """The actions as one clause."""
-        return speaker.join([speaker.act(action.act()) for action in self.actions])
+        return speaker.join_requests([speaker.act(action.act()) for action in self.actions])
 
-    def condition(self, home: Home) -> str:
+    def met_condition(self, home: Home) -> str:
         """The condition that everything that the calls write is as they leave it."""
-        parts = {call.service: call.service.rpartition(".")[0] for call in self.plan}
+        parts = {call.service: call.service.rpartition(".")[0] for call in self.preference_calls}
         index = self.device.spec.service_index
         paths = [f"{parts[s]}.{a.name}".lstrip(".") for s in parts for _, a, _ in index[s].writes]
-        return as_it_was(after(home, self.plan), self.device, sorted(set(paths)))
+        return earlier_values_condition(home_after_calls(home, self.preference_calls), self.device, sorted(set(paths)))
 
 
 @dataclass(frozen=True)
-class Fact:
+class PreferenceFact:
     """One fact about the user: a preference on some occasion, or always (`cue` None)."""
 
     cue: str | None
-    preference: Preference
+    preference: DevicePreference
 
     def words(self, speaker: Speaker) -> str:
         """The fact as a sentence."""
         if self.cue is None:
-            return speaker.say("memory.always", text=self.preference.said(speaker))
+            return speaker.say("memory.always", text=self.preference.say_actions(speaker))
         when = speaker.say(f"memory.cue.{self.cue}.when")
-        text = speaker.say("memory.fact", when=when, text=self.preference.said(speaker))
+        text = speaker.say("memory.fact", when=when, text=self.preference.say_actions(speaker))
         return text[0].upper() + text[1:]
 
 
@@ -210,12 +213,12 @@ def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for cue in rng.sample(list(CUES), len(CUES)):
         devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
         preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
-        meant = tuple(Fact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
+        meant = tuple(PreferenceFact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
         if not meant:
             continue
         others = _distractors(home, rng, meant)
         usual = {"doing": frame_text(f"memory.cue.{cue}.doing")}
-        meaning = framed(f"memory.cue.{cue}.say") if rng.random() < 0.6 else framed("memory.usual", **usual)
+        meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else frame_meaning("memory.usual", **usual)
         if others:
             return _wanted(home, meant, others, meaning, rng)
     return None
@@ -227,14 +230,16 @@ def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         preference = _preference(home, device, rng) if device.did not in ask.taken else None
         if preference is None or all(action.value is None for action in preference.actions):
             continue
-        meant = (Fact(None, preference),)
+        meant = (PreferenceFact(None, preference),)
         others = [fact for fact in _distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _wanted(home, meant, others, framed("memory.how_i_like", target=device_text(device)), rng)
+            return _wanted(home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng)
     return None
 
 
-def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning: Any, rng: random.Random) -> Draft | None:
+def _wanted(
+    home: Home, meant: Sequence[PreferenceFact], others: Sequence[PreferenceFact], meaning: Any, rng: random.Random
+) -> Draft | None:
     """The draft of the facts `meant` among distractors; None if there are too few distractors."""
     count = rng.randint(*FACTS) - len(meant)
     memory = [*meant, *others[: max(count, FACTS[0] - len(meant))]]
@@ -246,18 +251,18 @@ def _wanted(home: Home, meant: Sequence[Fact], others: Sequence[Fact], meaning: 
         "long_term",
         meaning,
         SEVERAL if len(preferences) > 1 else DEPENDENT,
-        conditions=tuple(preference.condition(home) for preference in preferences),
+        conditions=tuple(preference.met_condition(home) for preference in preferences),
         devices=tuple(preference.device.did for preference in preferences),
-        plan=tuple(call for preference in preferences for call in preference.plan),
-        plainly=Command(tuple(action.act() for preference in preferences for action in preference.actions)),
+        plan=tuple(call for preference in preferences for call in preference.preference_calls),
+        plainly=SpokenCommand(tuple(action.act() for preference in preferences for action in preference.actions)),
         memory=tuple(memory),
     )
 
 
-def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[Fact]:
+def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]) -> list[PreferenceFact]:
     """Facts with other cues, those on the same devices (with other settings) first."""
     same = [fact.preference.device for fact in meant]
-    facts: list[Fact] = []
+    facts: list[PreferenceFact] = []
     for cue in rng.sample(list(CUES), len(CUES)):
         devices = _devices_for(home, rng, cue)
         devices.sort(key=lambda device: device not in same)
@@ -266,9 +271,10 @@ def _distractors(home: Home, rng: random.Random, meant: Sequence[Fact]) -> list[
         for device in devices[: 1 if rng.random() < 0.5 else 3]:
             preference = _preference(home, device, rng)
             if preference and not any(
-                preference.values & fact.preference.values and preference.device == fact.preference.device for fact in meant
+                preference.path_values & fact.preference.path_values and preference.device == fact.preference.device
+                for fact in meant
             ):
-                facts.append(Fact(cue, preference))
+                facts.append(PreferenceFact(cue, preference))
                 break
     return sorted(facts, key=lambda fact: fact.preference.device not in same)
 
@@ -283,21 +289,21 @@ def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
     return rng.sample(fitting, len(fitting))
 
 
-def _preference(home: Home, device: Device, rng: random.Random) -> Preference | None:
+def _preference(home: Home, device: Device, rng: random.Random) -> DevicePreference | None:
     """A preference of one or two settings, with a value if the device has any."""
     options = list(actions(home, rng, (device,)))
     valued = [action for action in options if action.value is not None]
     first = next(iter(valued or options), None)
     if first is None:
         return None
-    settings, now = [first], after(home, first.plan)
-    for action in on_the_same(now, first, rng, valued=True):
+    settings, now = [first], home_after_calls(home, first.plan)
+    for action in actions_on_same_part(now, first, rng, valued=True):
         wanted = len(settings) < MOST_SETTINGS and action.path != first.path and rng.random() < 0.6
-        if wanted and (fitting := enact(now, device, action.path, action.value)):
+        if wanted and (fitting := make_action(now, device, action.path, action.value)):
             settings.append(fitting)
-    preference = Preference(device, tuple(settings))
-    end = after(home, preference.plan)
-    kept = all(end.get(device.did, path) == action.value for action in settings if (path := _set_by(action)))
+    preference = DevicePreference(device, tuple(settings))
+    end = home_after_calls(home, preference.preference_calls)
+    kept = all(end.read_value(device.did, path) == action.value for action in settings if (path := _set_by(action)))
     return preference if kept else None
 
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import framed
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.questions import question
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft
 from homerl.play.words.answers import Answer
 
 FORMS = {"time": "%H:%M", "date": "%Y-%m-%d"}
@@ -28,13 +28,13 @@ def _about(subcategory: str) -> Propose:
         now = datetime.fromtimestamp(home.clock, UTC)
         if subcategory == "weekday":
             answer = Answer(type="weekday", value=now.weekday())
-            reply = framed("moment.reply.weekday", value=lambda speaker: speaker.say(f"moment.day.{now.weekday()}"))
+            reply = frame_meaning("moment.reply.weekday", value=lambda speaker: speaker.say(f"moment.day.{now.weekday()}"))
         else:
             text = now.strftime(FORMS[subcategory])
             tolerance = ANSWERED_WITHIN if subcategory == "time" else 0
             answer = Answer(type=subcategory, value=text, tolerance=tolerance)
-            reply = framed(f"moment.reply.{subcategory}", value=_literally(text))
-        draft = question(framed(f"moment.{subcategory}"), answer, (), reply)
+            reply = frame_meaning(f"moment.reply.{subcategory}", value=_literally(text))
+        draft = make_question_draft(frame_meaning(f"moment.{subcategory}"), answer, (), reply)
         assert draft is not None
         return Draft(subcategory, draft.meaning, draft.factors, answer=answer, reply=draft.reply)
 

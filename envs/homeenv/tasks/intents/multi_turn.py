@@ -11,34 +11,34 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from homerl.envs.homeenv.language.meaning import Command, Meaning
+from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, after, enact, propose
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
 from homerl.envs.homeenv.tasks.intents.dialogue import (
     DEPENDENT,
     IT,
     SEVERAL,
-    Phrased,
+    PhrasedRequest,
     act_text,
+    action_value_text,
+    actions_on_same_part,
     device_text,
-    follow_up,
+    draft_follow_up,
+    frame_meaning,
     frame_text,
-    framed,
-    on_the_same,
     past_actions,
     past_request,
     plan_undo,
-    repeated,
+    repeat_action,
     room_text,
     that_text,
     there_text,
-    value_text,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
-from homerl.envs.homeenv.tasks.traits import device_kind, members
+from homerl.envs.homeenv.tasks.traits import device_kind, members_of_kind
 
 Follow = Draft | None
 STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)
@@ -62,7 +62,7 @@ def _after_a_past(subcategory: str, *ways: Callable[..., Follow]) -> Propose:
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
         for action in past_actions(home, rng, ask):
-            now = after(home, action.plan)
+            now = home_after_calls(home, action.plan)
             for way in rng.sample(ways, len(ways)):
                 if (draft := way(home, now, action, rng, ask)) is not None:
                     return replace(draft, subcategory=subcategory, then=tuple(_named(draft.then, subcategory)))
@@ -77,7 +77,7 @@ def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
 
 def _request(action: DeviceAction, meaning: Meaning) -> Draft:
     """A draft in words that need the past; when asked, the user names everything."""
-    return replace(control("", (action,), DEPENDENT, meaning), plainly=Command((action.act(),)))
+    return replace(control("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
 
 
 def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
@@ -88,8 +88,8 @@ def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[
 
 def _alike(past: DeviceAction, device: Device, part: str) -> bool:
     """Whether a device has exactly the kind of the past one, so that "the same" can mean it without a name."""
-    kinds = dict(device.spec.kinds), dict(past.device.spec.kinds)
-    return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part}." if past.part else "")
+    kinds = dict(device.spec.part_kinds), dict(past.device.spec.part_kinds)
+    return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part_name}." if past.part_name else "")
 
 
 # continuation
@@ -97,14 +97,14 @@ def _alike(past: DeviceAction, device: Device, part: str) -> bool:
 
 def _same_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Also do that in the study": for the only device of the same kind there."""
-    kind = device_kind(past.device, past.part)
+    kind = device_kind(past.device, past.part_name)
     for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
-        there = members(now, kind, room)
+        there = members_of_kind(now, kind, room)
         if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
             continue
-        if _alike(past, *there[0]) and (action := repeated(now, past, *there[0])):
-            meaning = framed("multi_turn.same_room", room=room_text(room))
-            return follow_up(ask, rng, home, (past,), _request(action, meaning))
+        if _alike(past, *there[0]) and (action := repeat_action(now, past, *there[0])):
+            meaning = frame_meaning("multi_turn.same_room", room=room_text(room))
+            return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
@@ -112,23 +112,23 @@ def _same_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Rando
     """ "The same for the study lamp"."""
     for device in _free(now, past, ask, rng):
         for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if device_kind(device, part) == device_kind(past.device, past.part) and (
-                action := repeated(now, past, device, part)
+            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
+                action := repeat_action(now, past, device, part)
             ):
-                meaning = framed("multi_turn.same_device", target=device_text(device, part))
-                return follow_up(ask, rng, home, (past,), _request(action, meaning))
+                meaning = frame_meaning("multi_turn.same_device", target=device_text(device, part))
+                return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
 def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "And the speed at 3": another setting of the same device, which leaves what was asked before as it is."""
     done = compile_condition(past.condition, now.plan)
-    for action in on_the_same(now, past, rng, valued=True):
-        joins = not _written(action) & _written(past) and done.holds(after(now, action.plan))
+    for action in actions_on_same_part(now, past, rng, valued=True):
+        joins = not _written(action) & _written(past) and done.holds_in(home_after_calls(now, action.plan))
         if action.service.startswith("set_") and joins:
-            slots = {"name": _name_said(action), "value": value_text(action)}
+            slots = {"name": _name_said(action), "value": action_value_text(action)}
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
-            return follow_up(ask, rng, home, (past,), _request(action, framed(frame, **slots)))
+            return draft_follow_up(ask, rng, home, (past,), _request(action, frame_meaning(frame, **slots)))
     return None
 
 
@@ -144,9 +144,9 @@ def _name_said(action: DeviceAction) -> Callable[[Speaker], str]:
 def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "A bit brighter": more or less of what was set."""
     name, kinds = STEPS.get(past.service, (None, None))
-    bounds = past.type.range if past.type else None
+    bounds = past.value_type.range if past.value_type else None
     numeric = isinstance(past.value, (int, float)) and not isinstance(past.value, bool)
-    other = kinds and device_kind(past.device, past.part) not in kinds
+    other = kinds and device_kind(past.device, past.part_name) not in kinds
     if name is None or not numeric or bounds is None or other or not ask.first:
         return None
     up, (low, high) = rng.random() < 0.5, bounds
@@ -155,14 +155,14 @@ def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
     room = value + (step if up else -step)
     if not (low <= value <= high and low <= room <= high):
         return None
-    action = enact(now, past.device, past.path, type(past.value)(value))
+    action = make_action(now, past.device, past.path, type(past.value)(value))
     if action is None:
         return None
     frame = f"multi_turn.more.{name}.{'up' if up else 'down'}"
     if name in EXACT and rng.random() < 0.5:
-        meaning = framed(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.type))
+        meaning = frame_meaning(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.value_type))
         return _past_only(past, _request(action, meaning))
-    return _past_only(past, _loosened(_request(action, framed(frame)), action, past.value, room))
+    return _past_only(past, _loosened(_request(action, frame_meaning(frame)), action, past.value, room))
 
 
 def _loosened(draft: Draft, action: DeviceAction, start: float, end: float) -> Draft:
@@ -185,9 +185,9 @@ def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
     """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
     for action in actions(now, rng, _free(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
-        if other and device_kind(action.device, action.part) != device_kind(past.device, past.part):
-            meaning = framed("multi_turn.shift", text=act_text(action.act()))
-            return follow_up(ask, rng, home, (past,), _request(action, meaning))
+        if other and device_kind(action.device, action.part_name) != device_kind(past.device, past.part_name):
+            meaning = frame_meaning("multi_turn.shift", text=act_text(action.act()))
+            return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
@@ -202,7 +202,9 @@ def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask
     if not near:
         return None
     action = near[0]
-    return follow_up(ask, rng, home, (past,), _request(action, framed("multi_turn.shift", text=act_text(action.act()))))
+    return draft_follow_up(
+        ask, rng, home, (past,), _request(action, frame_meaning("multi_turn.shift", text=act_text(action.act())))
+    )
 
 
 # coreference
@@ -210,28 +212,28 @@ def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask
 
 def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Turn it off again", "set that one to 40"."""
-    for action in on_the_same(now, past, rng):
+    for action in actions_on_same_part(now, past, rng):
         back = action.value is None and past.value is None
         words, frame = rng.choice((IT, that_text(past.device))), "multi_turn.again" if back else "multi_turn.now"
-        return follow_up(ask, rng, home, (past,), _request(action, Phrased(action.act(), words, frame)))
+        return draft_follow_up(ask, rng, home, (past,), _request(action, PhrasedRequest(action.act(), words, frame)))
     return None
 
 
 def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The other one": in a room with two of the kind."""
-    kind = device_kind(past.device, past.part)
-    others = [pair for pair in members(now, kind, past.device.room) if pair[0] != past.device]
-    if len(others) != 1 or len(members(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
+    kind = device_kind(past.device, past.part_name)
+    others = [pair for pair in members_of_kind(now, kind, past.device.room) if pair[0] != past.device]
+    if len(others) != 1 or len(members_of_kind(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
         return None
     device, part = others[0]
-    again = [same for same in (repeated(now, past, device, part),) if same]
-    options = [*again, *(action for action in actions(now, rng, (device,)) if action.part == part)]
+    again = [same for same in (repeat_action(now, past, device, part),) if same]
+    options = [*again, *(action for action in actions(now, rng, (device,)) if action.part_name == part)]
     if not options:
         return None
     action = rng.choice(options[:2])
     frame = "multi_turn.too" if action in again else "multi_turn.now"
-    meaning = Phrased(action.act(), frame_text("multi_turn.other"), frame)
-    return follow_up(ask, rng, home, (past,), _request(action, meaning))
+    meaning = PhrasedRequest(action.act(), frame_text("multi_turn.other"), frame)
+    return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
 
 
 def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
@@ -240,19 +242,19 @@ def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: A
     for action in actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
-        meaning = Phrased(action.act(), there_text(action.device), "multi_turn.now")
-        return follow_up(ask, rng, home, (past,), _request(action, meaning))
+        meaning = PhrasedRequest(action.act(), there_text(action.device), "multi_turn.now")
+        return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
     return None
 
 
 def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The first one", of two devices that were mentioned."""
     for second in actions(now, rng, _free(now, past, ask, rng)):
-        later = after(now, second.plan)
+        later = home_after_calls(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
-        for action in on_the_same(later, meant, rng):
-            meaning = Phrased(action.act(), frame_text(word), "multi_turn.now")
-            return follow_up(ask, rng, home, (past, second), _request(action, meaning))
+        for action in actions_on_same_part(later, meant, rng):
+            meaning = PhrasedRequest(action.act(), frame_text(word), "multi_turn.now")
+            return draft_follow_up(ask, rng, home, (past, second), _request(action, meaning))
     return None
 
 
@@ -264,30 +266,30 @@ def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
     if past.value is None or isinstance(past.value, bool):
         return None
     for _ in range(4):
-        action = propose(now, past.device, past.path, rng)
+        action = propose_action(now, past.device, past.path, rng)
         if action is not None and action.value != past.value:
-            slots = {"value": value_text(action), "wrong": value_text(past)}
-            return _past_only(past, _request(action, framed("multi_turn.make_it", **slots)))
+            slots = {"value": action_value_text(action), "wrong": action_value_text(past)}
+            return _past_only(past, _request(action, frame_meaning("multi_turn.make_it", **slots)))
     return None
 
 
 def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, turn it off": another action without a value on the same device."""
-    for action in on_the_same(now, past, rng, valued=False):
+    for action in actions_on_same_part(now, past, rng, valued=False):
         if past.value is None:
-            return _past_only(past, _request(action, Phrased(action.act(), IT, "multi_turn.no")))
+            return _past_only(past, _request(action, PhrasedRequest(action.act(), IT, "multi_turn.no")))
     return None
 
 
 def _other_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Not the bedroom, the study"."""
-    kind = device_kind(past.device, past.part)
-    for device, part in members(now, kind):
-        alone = len(members(now, kind, device.room)) == 1 and device.room != past.device.room
+    kind = device_kind(past.device, past.part_name)
+    for device, part in members_of_kind(now, kind):
+        alone = len(members_of_kind(now, kind, device.room)) == 1 and device.room != past.device.room
         free = alone and device.did not in ask.taken and _alike(past, device, part)
-        if free and (action := repeated(now, past, device, part)):
+        if free and (action := repeat_action(now, past, device, part)):
             slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
-            return _instead(home, now, past, action, framed("multi_turn.not_room", **slots))
+            return _instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
     return None
 
 
@@ -296,19 +298,19 @@ def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random,
     for device in _free(now, past, ask, rng):
         for path in device.spec.service_index:
             part = path.rpartition(".")[0]
-            if device_kind(device, part) == device_kind(past.device, past.part) and (
-                action := repeated(now, past, device, part)
+            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
+                action := repeat_action(now, past, device, part)
             ):
-                slots = {"right": device_text(device, part), "wrong": device_text(past.device, past.part)}
-                return _instead(home, now, past, action, framed("multi_turn.not_device", **slots))
+                slots = {"right": device_text(device, part), "wrong": device_text(past.device, past.part_name)}
+                return _instead(home, now, past, action, frame_meaning("multi_turn.not_device", **slots))
     return None
 
 
 def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
     for action in actions(now, rng, _free(now, past, ask, rng)):
-        slots = {"wrong": device_text(past.device, past.part), "text": act_text(action.act())}
-        return _instead(home, now, past, action, framed("multi_turn.instead", **slots))
+        slots = {"wrong": device_text(past.device, past.part_name), "text": act_text(action.act())}
+        return _instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
     return None
 
 
@@ -324,7 +326,7 @@ def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, me
         conditions=(undo.condition, action.condition),
         devices=(past.device.did, action.device.did),
         plan=(*undo.calls, *action.plan),
-        plainly=Command((*undo.acts, action.act())),
+        plainly=SpokenCommand((*undo.undo_acts, action.act())),
         before=past.plan,
         past=(past_request(past, undo.told),),
     )
@@ -337,8 +339,10 @@ def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
     """ "Put it back as it was", where the assistant has told the earlier state."""
     if (undo := plan_undo(home, now, past.device)) is None:
         return None
-    meaning = rng.choice((framed("multi_turn.back"), framed("multi_turn.back_named", target=device_text(past.device))))
-    draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, Command(undo.acts))
+    meaning = rng.choice(
+        (frame_meaning("multi_turn.back"), frame_meaning("multi_turn.back_named", target=device_text(past.device)))
+    )
+    draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, SpokenCommand(undo.undo_acts))
     return replace(draft, before=past.plan, past=(past_request(past, undo.told),))
 
 
@@ -347,14 +351,16 @@ def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
     if past.value is None:
         return None
     for _ in range(4):
-        second = propose(now, past.device, past.path, rng)
+        second = propose_action(now, past.device, past.path, rng)
         if second is None or second.value == past.value:
             continue
-        undo = plan_undo(now, after(now, second.plan), past.device)
+        undo = plan_undo(now, home_after_calls(now, second.plan), past.device)
         if undo is None or len(undo.calls) != 1 or undo.calls[0].args != (past.value,):
             return None
-        draft = Draft("", framed("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls)
-        draft = replace(draft, plainly=Command(undo.acts), past=(past_request(past), past_request(second)))
+        draft = Draft(
+            "", frame_meaning("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls
+        )
+        draft = replace(draft, plainly=SpokenCommand(undo.undo_acts), past=(past_request(past), past_request(second)))
         return replace(draft, before=(*past.plan, *second.plan))
     return None
 
@@ -362,13 +368,15 @@ def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
 def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """Two things were done; one of them is undone, or both are."""
     for second in actions(now, rng, _free(now, past, ask, rng)):
-        later = after(now, second.plan)
+        later = home_after_calls(now, second.plan)
         undos = [undo for action in (past, second) if (undo := plan_undo(home, later, action.device))]
         if len(undos) < 2:
             continue
         meant = rng.choice((undos[:1], undos[1:], undos))
         named = device_text(meant[0].device)
-        meaning = framed("multi_turn.back_both") if len(meant) > 1 else framed("multi_turn.back_named", target=named)
+        meaning = (
+            frame_meaning("multi_turn.back_both") if len(meant) > 1 else frame_meaning("multi_turn.back_named", target=named)
+        )
         return Draft(
             "",
             meaning,
@@ -376,7 +384,7 @@ def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Rand
             conditions=tuple(undo.condition for undo in meant),
             devices=tuple(undo.device.did for undo in meant),
             plan=tuple(call for undo in meant for call in undo.calls),
-            plainly=Command(tuple(act for undo in meant for act in undo.acts)),
+            plainly=SpokenCommand(tuple(act for undo in meant for act in undo.undo_acts)),
             before=(*past.plan, *second.plan),
             past=(past_request(past, undos[0].told), past_request(second, undos[1].told)),
         )

@@ -13,26 +13,26 @@ from functools import partial
 
 from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.state import WHOLE, Standing, Standings, join_clauses
+from homerl.envs.homeenv.language.state import WHOLE, AttributeState, AttributeStates, join_clauses
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.spelling import STATE, means
+from homerl.envs.homeenv.sim.values.spelling import STATE, value_means_word
 from homerl.envs.homeenv.sim.values.types import ValueType
-from homerl.envs.homeenv.tasks.intents.dialogue import device_text, frame_text, framed, room_text
+from homerl.envs.homeenv.tasks.intents.dialogue import device_text, frame_meaning, frame_text, room_text
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.levels import average, most, turned_off
+from homerl.envs.homeenv.tasks.intents.levels import is_part_off, propose_average, propose_most
 from homerl.envs.homeenv.tasks.intents.questions import (
     DeviceList,
     RoomList,
-    Statement,
-    YesNo,
+    StatementReply,
+    YesNoReply,
+    make_question_draft,
     names_answer,
     number_answer,
-    question,
 )
-from homerl.envs.homeenv.tasks.intents.warmth import how_warm, warmer, warmest
-from homerl.envs.homeenv.tasks.intents.ways import free_of, ways_of_option, ways_of_trait
+from homerl.envs.homeenv.tasks.intents.warmth import propose_how_warm, propose_warmer_room, propose_warmest_room
+from homerl.envs.homeenv.tasks.intents.ways import phrases_not_in_text, ways_of_option, ways_of_trait
 from homerl.envs.homeenv.tasks.traits import (
     LEVELS,
     OFF,
@@ -41,7 +41,7 @@ from homerl.envs.homeenv.tasks.traits import (
     TRAITS,
     DeviceMatches,
     Trait,
-    above,
+    above_trait,
     match_devices,
     possible_members,
 )
@@ -59,14 +59,14 @@ UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zon
 def _is_on(home: Home, rng: random.Random) -> Draft | None:
     """ "Is the study lamp on?" """
     for device, part, trait in _single(home, rng):
-        path = trait.path(device, part) or ""
-        holds = trait.met_by(home.get(device.did, path))
+        path = trait.attribute_path(device, part) or ""
+        holds = trait.is_met_by(home.read_value(device.did, path))
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
-        meaning = framed("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
-        reply = YesNo(holds, Standings((Standing.of(home, device, path),)))
-        return question(meaning, answer, ((device.did, path),), reply)
+        meaning = frame_meaning("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
+        reply = YesNoReply(holds, AttributeStates((AttributeState.read_from_home(home, device, path),)))
+        return make_question_draft(meaning, answer, ((device.did, path),), reply)
     return None
 
 
@@ -75,9 +75,9 @@ def _single(home: Home, rng: random.Random) -> list[tuple[Device, str, Trait]]:
     triples = [
         (device, prefix[:-1], trait)
         for device in home.plan.devices
-        for prefix, kind in device.spec.kinds
+        for prefix, kind in device.spec.part_kinds
         for trait in TRAITS.get(kind, TRAITS.get(device.spec.category, ()))
-        if (path := trait.path(device, prefix[:-1])) and home.get(device.did, path) is not None
+        if (path := trait.attribute_path(device, prefix[:-1])) and home.read_value(device.did, path) is not None
     ]
     return rng.sample(triples, len(triples))
 
@@ -90,12 +90,14 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
         if not others:
             continue
         pair = ((device, part), others[0][:2])
-        reads = tuple((one.did, trait.path(one, of) or "") for one, of in pair)
-        both = all(trait.met_by(home.get(*read)) for read in reads)
+        reads = tuple((one.did, trait.attribute_path(one, of) or "") for one, of in pair)
+        both = all(trait.is_met_by(home.read_value(*read)) for read in reads)
         slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
-        meaning = framed("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
-        standings = tuple(Standing.of(home, one, path) for (one, _), (_, path) in zip(pair, reads))
-        return question(meaning, Answer(type="boolean", value=both), reads, YesNo(both, Standings(standings)))
+        meaning = frame_meaning("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
+        standings = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
+        return make_question_draft(
+            meaning, Answer(type="boolean", value=both), reads, YesNoReply(both, AttributeStates(standings))
+        )
     return None
 
 
@@ -104,32 +106,36 @@ def _value(home: Home, rng: random.Random) -> Draft | None:
     for device, path, kind in _attributes(home, rng, ("int", "float")):
         if path.rpartition(".")[2] in WHOLE:  # people ask by the name of what is measured
             continue
-        value = home.get(device.did, path)
+        value = home.read_value(device.did, path)
         tolerance = 0.05 if isinstance(value, float) else abs(value) * 0.005 if abs(value) >= ROUNDED else 0.0
         answer = number_answer(value, kind.unit, tolerance, (device,))
-        return question(_asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path))
+        return make_question_draft(
+            _asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path)
+        )
     return None
 
 
 def _mode(home: Home, rng: random.Random) -> Draft | None:
     """ "Which mode is the air conditioner in?" """
     for device, path, kind in _attributes(home, rng, ("enum",)):
-        value = home.get(device.did, path)
-        value = kind.said(value) if path.rpartition(".")[2] == STATE else value
+        value = home.read_value(device.did, path)
+        value = kind.word_of_value(value) if path.rpartition(".")[2] == STATE else value
         taken = f"{device.room.name} {device.name} {path}".replace("_", " ")
         here, others = ways_of_option(str(value), path), _other_options(kind, value, path, taken)
-        if here != free_of(here, taken) or isinstance(value, (int, float)) or set(here) & set(others):
+        if here != phrases_not_in_text(here, taken) or isinstance(value, (int, float)) or set(here) & set(others):
             continue
         answer = Answer(type="text", value=str(value), accepted=(here,), distractors=others)
-        return question(_asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path))
+        return make_question_draft(
+            _asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path)
+        )
     return None
 
 
 def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
     """The phrases for all options except this one."""
-    options = [kind.said(option) if path.rpartition(".")[2] == STATE else option for option in kind.options or ()]
+    options = [kind.word_of_value(option) if path.rpartition(".")[2] == STATE else option for option in kind.options or ()]
     ways = (way for option in options if option != value for way in ways_of_option(str(option), path))
-    return free_of(tuple(dict.fromkeys(ways)), taken)
+    return phrases_not_in_text(tuple(dict.fromkeys(ways)), taken)
 
 
 def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[tuple[Device, str, ValueType]]:
@@ -140,9 +146,9 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[
     triples = [
         (device, path, kind)
         for device in home.plan.devices
-        for path, kind in device.spec.told.items()
+        for path, kind in device.spec.readable_attributes.items()
         if kind.type in types and kind.counts is None and path.rpartition(".")[2] not in UNASKED
-        if home.get(device.did, path) is not None
+        if home.read_value(device.did, path) is not None
     ]
     return rng.sample(triples, len(triples))
 
@@ -150,11 +156,11 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[
 def _asked(device: Device, path: str, frame: str) -> Meaning:
     part, _, attribute = path.rpartition(".")
     frame = f"{frame}.state" if attribute in WHOLE else frame
-    return framed(frame, name=lambda speaker: speaker.name(attribute), target=device_text(device, part))
+    return frame_meaning(frame, name=lambda speaker: speaker.name(attribute), target=device_text(device, part))
 
 
 def _as_it_is(home: Home, device: Device, path: str) -> Meaning:
-    return Statement(Standings((Standing.of(home, device, path),)))
+    return StatementReply(AttributeStates((AttributeState.read_from_home(home, device, path),)))
 
 
 def _where(home: Home, rng: random.Random) -> Draft | None:
@@ -166,8 +172,8 @@ def _where(home: Home, rng: random.Random) -> Draft | None:
         if alone and not shared:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
-            reply = framed("query.reply.where", room=room_text(device.room))
-            return question(framed("query.where", device=_literally(device.name)), answer, (), reply)
+            reply = frame_meaning("query.reply.where", room=room_text(device.room))
+            return make_question_draft(frame_meaning("query.where", device=_literally(device.name)), answer, (), reply)
     return None
 
 
@@ -181,7 +187,7 @@ def _which(home: Home, rng: random.Random) -> Draft | None:
     for matches in _matches(home, rng):
         candidates = possible_members(home, matches.kind)
         if len(matches.met) <= 5 and (matches.met or perhaps_none):
-            return question(
+            return make_question_draft(
                 _about(matches, "query.which"), names_answer(matches.met, candidates), matches.reads, DeviceList(matches.met)
             )
     return None
@@ -191,10 +197,12 @@ def _senses(home: Home, rng: random.Random) -> Draft | None:
     """ "Is there anybody in the hallway?", according to a sensor there."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         for name, value in SENSES.items():
-            if name in device.spec.attribute_index and (now := home.get(device.did, name)) is not None:
+            if name in device.spec.attribute_index and (now := home.read_value(device.did, name)) is not None:
                 holds = now == value
-                meaning = framed(f"query.sense.{name}", target=device_text(device))
-                return question(meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNo(holds))
+                meaning = frame_meaning(f"query.sense.{name}", target=device_text(device))
+                return make_question_draft(
+                    meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNoReply(holds)
+                )
     return None
 
 
@@ -226,7 +234,7 @@ def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
     if matches.kind != "light" or {ON, OFF} & {*matches.traits}:
         return False
     met = {device.did for device in matches.met}
-    return any(did in met and turned_off(home, did, path) for did, path in matches.reads)
+    return any(did in met and is_part_off(home, did, path) for did, path in matches.reads)
 
 
 def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
@@ -234,12 +242,12 @@ def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
     if kind not in LEVELS or first.name in ("off", "closed"):
         return (first,)
     attribute, bounds = LEVELS[kind]
-    level = above(attribute, rng.choice(bounds))
+    level = above_trait(attribute, rng.choice(bounds))
     return (first, level) if joined else rng.choice(((first,), (level,)))
 
 
 def _about(matches: DeviceMatches, frame: str) -> Meaning:
-    return framed(
+    return frame_meaning(
         frame,
         many=frame_text(f"query.kind.{matches.kind}.many"),
         traits=lambda speaker: _traits_said(speaker, matches),
@@ -258,7 +266,7 @@ def _traits_said(speaker: Speaker, matches: DeviceMatches) -> str:
 def _type_of(home: Home, matches: DeviceMatches, trait: Trait) -> ValueType | None:
     """The type of the attribute that the trait tests, for its unit."""
     found = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), None)
-    return home.plan.by_did[found[0]].spec.attribute_index[found[1]][1] if found else None
+    return home.plan.devices_by_did[found[0]].spec.attribute_index[found[1]][1] if found else None
 
 
 def _place(room: Room | None) -> Callable[[Speaker], str]:
@@ -275,22 +283,30 @@ def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None
             continue
         if matches.met or perhaps_none:
             answer = number_answer(len(matches.met), "count", names=home.plan.devices)
-            return question(_about(matches, "query.count"), answer, matches.reads, DeviceList(matches.met, counted=True))
+            return make_question_draft(
+                _about(matches, "query.count"), answer, matches.reads, DeviceList(matches.met, counted=True)
+            )
     return None
 
 
 def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     """ "How many fans with a light have both on?" """
-    fans = list(home.devices(category="ceiling_fan"))
-    if not fans or any(home.devices(category="range_hood")):  # some people would count it as a fan with a light
+    fans = list(home.find_devices(category="ceiling_fan"))
+    if not fans or any(home.find_devices(category="range_hood")):  # some people would count it as a fan with a light
         return None
     states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
     reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
-    if any(home.get(*read) is None for read in reads):
+    if any(home.read_value(*read) is None for read in reads):
         return None
-    met = [d for d in fans if all(means(home.get(d.did, f"{part}.state"), s) for part, s in zip(("light", "fan"), states))]
+    met = [
+        d
+        for d in fans
+        if all(value_means_word(home.read_value(d.did, f"{part}.state"), s) for part, s in zip(("light", "fan"), states))
+    ]
     answer = number_answer(len(met), "count", names=home.plan.devices)
-    return question(framed(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True))
+    return make_question_draft(
+        frame_meaning(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True)
+    )
 
 
 def _count_all(home: Home, rng: random.Random) -> Draft | None:
@@ -303,7 +319,9 @@ def _count_all(home: Home, rng: random.Random) -> Draft | None:
         if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
             slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": _place(room)}
             answer = number_answer(len(devices), "count", names=home.plan.devices)
-            return question(framed("query.count_all", **slots), answer, (), DeviceList(tuple(devices), counted=True))
+            return make_question_draft(
+                frame_meaning("query.count_all", **slots), answer, (), DeviceList(tuple(devices), counted=True)
+            )
     return None
 
 
@@ -319,7 +337,7 @@ def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
             }
             reply = RoomList(tuple(rooms))
             answer = number_answer(len(rooms), "count", names=home.plan.devices)
-            return question(framed("query.rooms", **slots), answer, matches.reads, reply)
+            return make_question_draft(frame_meaning("query.rooms", **slots), answer, matches.reads, reply)
     return None
 
 
@@ -336,7 +354,7 @@ def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | Non
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, how_warm),
+    "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, propose_how_warm),
     "quantity": _one_of(
         "quantity",
         _count,
@@ -345,9 +363,9 @@ SUBCATEGORIES: dict[str, Propose] = {
         _count_parts,
         _count_all,
         _rooms_with,
-        most,
-        average,
-        warmer,
-        warmest,
+        propose_most,
+        propose_average,
+        propose_warmer_room,
+        propose_warmest_room,
     ),
 }

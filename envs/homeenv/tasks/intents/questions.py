@@ -13,7 +13,7 @@ from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.ways import numbered, ways_of_device
+from homerl.envs.homeenv.tasks.intents.ways import names_with_numbers, ways_of_device
 from homerl.envs.homeenv.tasks.traits import Read
 from homerl.play.words.answers import Answer
 
@@ -21,16 +21,16 @@ MOST_READS = 25
 SEVERAL = Factors(scope="multi_device")
 
 
-def question(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
+def make_question_draft(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
     """The draft of a question, or None if its answer needs more than `MOST_READS` reads."""
     if len(reads) > MOST_READS:
         return None
     factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
-    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=Sentence(reply))
+    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=CapitalisedReply(reply))
 
 
 @dataclass(frozen=True)
-class YesNo:
+class YesNoReply:
     """Yes or no, and the state of things as a reason."""
 
     value: bool
@@ -45,7 +45,7 @@ class YesNo:
 
 
 @dataclass(frozen=True)
-class Statement:
+class StatementReply:
     """A meaning as a sentence of its own."""
 
     of: Meaning
@@ -56,7 +56,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class CapitalisedReply:
     """A meaning that begins with a capital letter."""
 
     of: Meaning
@@ -95,7 +95,7 @@ def number_answer(value: float, unit: str | None, tolerance: float = 0.0, names:
     `tolerance` is in `unit`. Digits in the names of the devices `names` do not count as an answer.
     """
     whole = int(value) if float(value).is_integer() else round(value, 2)
-    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=numbered(names))
+    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=names_with_numbers(names))
 
 
 def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:

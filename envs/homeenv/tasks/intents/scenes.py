@@ -14,20 +14,20 @@ from pathlib import Path
 
 from pydantic import Field
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.meaning import Act, Command, Target
-from homerl.envs.homeenv.language.noun import of_kind, parts_of
+from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
+from homerl.envs.homeenv.language.noun import devices_of_kind, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, can
+from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.binding import ServiceStep, bind_steps, bind_to_part, bind_to_room
 from homerl.envs.homeenv.tasks.intents.choice import is_muddled, resolve_target
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, here
-from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_part
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, user_room
+from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_out_on_part
 
 MOST_ACTS = 6  # nobody would spell out more
 MOST_DEVICES = 24
@@ -56,9 +56,9 @@ class SceneSpec(Model):
 
 
 @lru_cache
-def scenes() -> dict[str, SceneSpec]:
+def load_scenes() -> dict[str, SceneSpec]:
     """All scenes by name."""
-    return validate(dict[str, SceneSpec], read_yaml(Path(__file__).parent / "scenes.yaml"))
+    return validate_document(dict[str, SceneSpec], read_yaml(Path(__file__).parent / "scenes.yaml"))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class SceneMeaning:
 
 
 @dataclass(frozen=True)
-class Granted:
+class GrantedWish:
     """A wish for one part: its operation and action, the condition that then holds, and whether it holds already."""
 
     device: Device
@@ -92,10 +92,10 @@ class Granted:
     already: bool
 
 
-def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A scene for which a room, or the home, has suitable devices."""
-    for name in rng.sample(list(scenes()), len(scenes())):
-        scene = scenes()[name]
+    for name in rng.sample(list(load_scenes()), len(load_scenes())):
+        scene = load_scenes()[name]
         rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
         for room in rng.sample(rooms, len(rooms)):
             if _fits(home, room, scene) and (draft := _drafted(home, name, scene, room, rng, ask)):
@@ -104,12 +104,12 @@ def scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
 
 
 def _fits(home: Home, room: Room | None, scene: SceneSpec) -> bool:
-    weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds(home)
+    weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds_in(home)
     return weather and all(_devices(home, room, kind) for kind in scene.needs)
 
 
 def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
-    return [device for device in of_kind(home, kind) if room in (None, device.room)]
+    return [device for device in devices_of_kind(home, kind) if room in (None, device.room)]
 
 
 def _drafted(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
@@ -133,13 +133,13 @@ def _drafted(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: ra
         conditions=tuple(one.condition for one in todo),
         devices=devices,
         plan=tuple(call for one in todo for call in one.action.plan),
-        plainly=Command(tuple(acts)),
+        plainly=SpokenCommand(tuple(acts)),
         keeps=tuple(kept),
         reads=tuple(dict.fromkeys((one.device.did, _main(one)) for one in granted)),
     )
 
 
-def _main(one: Granted) -> str:
+def _main(one: GrantedWish) -> str:
     """The attribute that shows whether the wish is fulfilled."""
     return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
 
@@ -153,37 +153,37 @@ def _wishes(home: Home, room: Room | None, scene: SceneSpec) -> list[SceneWish]:
     return [wish for wish in scene.wishes if _grant(home, room, wish)]
 
 
-def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[Granted | None]:
+def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[GrantedWish | None]:
     """The wish for each part that it concerns; an item is None if no step can be carried out."""
-    parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of(device, wish.kind)]
+    parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of_kind(device, wish.kind)]
     return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
 
 
 def _concerned(home: Home, wish: SceneWish, device: Device, prefix: str) -> bool:
-    if not any(can(device, prefix + step.service) for step in wish.do):
+    if not any(can_device_do(device, prefix + step.service) for step in wish.do):
         return False
     if wish.if_ is None:
         return True
     condition = bind_to_part(wish.if_, home, device, prefix)
-    return condition is not None and condition.holds(home)
+    return condition is not None and condition.holds_in(home)
 
 
-def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> Granted | None:
+def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> GrantedWish | None:
     for step in wish.do:
         wanted = bind_steps((step,), home, device, prefix)
-        carried = carry_part(home, device, prefix, wanted) if wanted else None
+        carried = carry_out_on_part(home, device, prefix, wanted) if wanted else None
         if wanted is None or carried is None:
             continue
         action, changes = carried
         conditions = (bind_to_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
         condition = next((bound for bound in conditions if bound is not None), None)
         text = condition.text if condition is not None else action.condition
-        already = condition.holds(home) if condition is not None else not changes
-        return Granted(device, prefix, wanted[0], action, text, already)
+        already = condition.holds_in(home) if condition is not None else not changes
+        return GrantedWish(device, prefix, wanted[0], action, text, already)
     return None
 
 
-def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Granted]) -> list[Act]:
+def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[GrantedWish]) -> list[Act]:
     """The wish as acts.
 
     If it concerns all devices of a kind, one act names the kind. Otherwise an act names each device that must still
@@ -193,19 +193,19 @@ def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Grante
     alike = {(one.operation.service, one.operation.value) for one in group}
     whole = {device.did for device in target.devices} == {one.device.did for one in group}
     if len(target.devices) > 1 and len(alike) == 1 and whole and not is_muddled(home, target):
-        return [group[0].operation.on(target)]
+        return [group[0].operation.to_act(target)]
     return [act for device in target.devices for act in _acts_on(device, wish.kind, group)]
 
 
-def _acts_on(device: Device, kind: str, group: Sequence[Granted]) -> list[Act]:
+def _acts_on(device: Device, kind: str, group: Sequence[GrantedWish]) -> list[Act]:
     """The wish for one device: one act for the whole device if its parts agree, otherwise one for each part."""
     todo = [one for one in group if one.device == device and not one.already]
-    if len(todo) > 1 and len(todo) == len(parts_of(device, kind)) and len({one.operation for one in todo}) == 1:
-        return [todo[0].operation.on(Target.of(device))]
-    return [one.operation.on(Target.of(device, one.prefix[:-1])) for one in todo]
+    if len(todo) > 1 and len(todo) == len(parts_of_kind(device, kind)) and len({one.operation for one in todo}) == 1:
+        return [todo[0].operation.to_act(Target.of_device(device))]
+    return [one.operation.to_act(Target.of_device(device, one.prefix[:-1])) for one in todo]
 
 
 def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
     """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
     rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
-    return len(rooms) == 1 or room == here(home, ask)
+    return len(rooms) == 1 or room == user_room(home, ask)

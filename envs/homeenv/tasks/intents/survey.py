@@ -13,9 +13,9 @@ from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_text, framed
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, frame_text
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.questions import YesNo, question
+from homerl.envs.homeenv.tasks.intents.questions import YesNoReply, make_question_draft
 from homerl.envs.homeenv.tasks.traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
 from homerl.play.words.answers import Answer
 
@@ -47,13 +47,15 @@ def _place(room: Room | None) -> Callable[[Speaker], str]:
 def _asked(which: str, matches: DeviceMatches) -> Meaning:
     (trait,) = matches.traits
     if matches.kind == "lock" and matches.room is None:
-        return framed(f"survey.{which}.doors.{trait.name}")
+        return frame_meaning(f"survey.{which}.doors.{trait.name}")
     many = frame_text(f"query.kind.{matches.kind}.many")
-    return framed(f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room))
+    return frame_meaning(
+        f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room)
+    )
 
 
 def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read, ...]) -> Draft | None:
-    draft = question(meaning, Answer(type="boolean", value=holds), reads, YesNo(holds))
+    draft = make_question_draft(meaning, Answer(type="boolean", value=holds), reads, YesNoReply(holds))
     return None if draft is None else replace(draft, subcategory=subcategory)
 
 
@@ -62,7 +64,7 @@ def _contacts(home: Home) -> tuple[Read, ...]:
     if any(device.spec.category in OPENINGS for device in home.plan.devices):
         return ()
     reads = tuple((device.did, "contact") for device in home.plan.devices if "contact" in device.spec.attribute_index)
-    return () if any(home.get(*read) is None for read in reads) else reads
+    return () if any(home.read_value(*read) is None for read in reads) else reads
 
 
 def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
@@ -72,10 +74,12 @@ def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
         """Doors and windows by their contacts, or a kind of device."""
         reads = _contacts(home)
         if reads and rng.random() < 0.3:
-            states = [home.get(*read) for read in reads]
+            states = [home.read_value(*read) for read in reads]
             state = rng.choice(("open", "closed"))
             met = sum(value == state for value in states)
-            return _answered(subcategory, framed(f"survey.{subcategory}.contacts.{state}"), holds(met, len(reads)), reads)
+            return _answered(
+                subcategory, frame_meaning(f"survey.{subcategory}.contacts.{state}"), holds(met, len(reads)), reads
+            )
         matches = _matches(home, rng)
         if matches is None:
             return None

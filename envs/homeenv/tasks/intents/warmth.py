@@ -8,36 +8,36 @@ from collections.abc import Callable
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types import ValueType
-from homerl.envs.homeenv.tasks.intents.dialogue import framed, room_text
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, room_text
 from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.questions import YesNo, number_answer, question
-from homerl.envs.homeenv.tasks.traits import thermometers
+from homerl.envs.homeenv.tasks.intents.questions import YesNoReply, make_question_draft, number_answer
+from homerl.envs.homeenv.tasks.traits import room_thermometers
 from homerl.play.words.answers import Answer
 
 APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
 
 
-def how_warm(home: Home, rng: random.Random) -> Draft | None:
+def propose_how_warm(home: Home, rng: random.Random) -> Draft | None:
     """ "How warm is it in the study?" """
     quantity, unit = rng.choice((("temperature", "celsius"), ("humidity", "percentage")))
-    known = thermometers(home, quantity)
+    known = room_thermometers(home, quantity)
     if not known:
         return None
     room = rng.choice(list(known))
-    value, sensor = home.get(*known[room]), home.plan.by_did[known[room][0]]
+    value, sensor = home.read_value(*known[room]), home.plan.devices_by_did[known[room][0]]
     kind = sensor.spec.attribute_index[known[room][1]][1]
-    reply = framed(f"query.reply.{quantity}", room=room_text(room), value=of_type(value, kind))
+    reply = frame_meaning(f"query.reply.{quantity}", room=room_text(room), value=typed_value_text(value, kind))
     answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
-    return question(framed(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
+    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
 
 
-def warmer(home: Home, rng: random.Random) -> Draft | None:
+def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
     """ "Is the study warmer than the kitchen?", "which of the two is warmer?", "by how much?" """
-    known = thermometers(home)
+    known = room_thermometers(home)
     if len(known) < 2:
         return None
     first, second = rng.sample(list(known), 2)
-    one, other = home.get(*known[first]), home.get(*known[second])
+    one, other = home.read_value(*known[first]), home.read_value(*known[second])
     reads, slots = (known[first], known[second]), {"first": room_text(first), "second": room_text(second)}
     if abs(one - other) < APART:
         return None
@@ -45,38 +45,40 @@ def warmer(home: Home, rng: random.Random) -> Draft | None:
     match rng.choice(("is", "which", "by")):
         case "is":
             answer = Answer(type="boolean", value=one > other)
-            rest = framed("query.reply.warmer", first=room_text(warm), second=room_text(cold))
-            return question(framed("query.warmer", **slots), answer, reads, YesNo(one > other, rest))
+            rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
+            return make_question_draft(frame_meaning("query.warmer", **slots), answer, reads, YesNoReply(one > other, rest))
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
-            reply = framed("query.reply.room", room=room_text(warm))
-            return question(framed("query.which_warmer", **slots), answer, reads, reply)
+            reply = frame_meaning("query.reply.room", room=room_text(warm))
+            return make_question_draft(frame_meaning("query.which_warmer", **slots), answer, reads, reply)
     difference = round(abs(one - other), 1)
     slots = {"first": room_text(warm), "second": room_text(cold)}
-    sensors = [home.plan.by_did[known[room][0]] for room in (warm, cold)]
-    type = home.plan.by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
-    reply = framed("query.reply.level", value=of_type(difference, type))
+    sensors = [home.plan.devices_by_did[known[room][0]] for room in (warm, cold)]
+    type = home.plan.devices_by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
+    reply = frame_meaning("query.reply.level", value=typed_value_text(difference, type))
     answer = number_answer(difference, "celsius", 0.15, sensors)
-    return question(framed("query.how_much_warmer", **slots), answer, reads, reply)
+    return make_question_draft(frame_meaning("query.how_much_warmer", **slots), answer, reads, reply)
 
 
-def warmest(home: Home, rng: random.Random) -> Draft | None:
+def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
     """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
-    known = thermometers(home)
+    known = room_thermometers(home)
     warm = rng.random() < 0.5
-    rooms = sorted(home.plan.rooms, key=lambda room: home.get(room.id, "temperature"), reverse=warm)
+    rooms = sorted(home.plan.rooms, key=lambda room: home.read_value(room.id, "temperature"), reverse=warm)
     if (
         len(known) < 2
         or rooms[0] not in known
-        or home.get(rooms[0].id, "temperature") == home.get(rooms[1].id, "temperature")
+        or home.read_value(rooms[0].id, "temperature") == home.read_value(rooms[1].id, "temperature")
     ):
         return None
     others = tuple(room.name for room in rooms[1:])
     answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
-    reply = framed("query.reply.room", room=room_text(rooms[0]))
-    return question(framed("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply)
+    reply = frame_meaning("query.reply.room", room=room_text(rooms[0]))
+    return make_question_draft(
+        frame_meaning("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply
+    )
 
 
-def of_type(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
+def typed_value_text(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
     """A slot that says a value of this type."""
     return lambda speaker: speaker.value(value, kind)

@@ -9,23 +9,23 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from homerl.envs.homeenv.language.known import grammar, languages
+from homerl.envs.homeenv.language.known import home_grammar, list_home_languages
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.play.words.grammar import Grammar
-from homerl.play.words.numbers import numbers
+from homerl.play.words.numbers import find_numbers
 
 Ways = tuple[str, ...]
 
 
 @lru_cache
 def _grammars() -> tuple[Grammar, ...]:
-    return tuple(map(grammar, languages()))
+    return tuple(map(home_grammar, list_home_languages()))
 
 
 def _frames(key: str) -> Iterator[str]:
     for known in _grammars():
         if key in known:
-            yield from (text for text in known.plain_all(key) if not set(text) & set("[(|<"))
+            yield from (text for text in known.plain_texts(key) if not set(text) & set("[(|<"))
 
 
 def ways_of_device(device: Device) -> Ways:
@@ -46,7 +46,7 @@ def ways_of_option(option: str, path: str) -> Ways:
     return tuple(dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))]))
 
 
-def free_of(ways: Ways, taken: str) -> Ways:
+def phrases_not_in_text(ways: Ways, taken: str) -> Ways:
     """The phrases that do not occur in the text `taken`."""
     return tuple(way for way in ways if not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", taken))
 
@@ -56,7 +56,7 @@ def ways_of_trait(name: str) -> Ways:
     return tuple(dict.fromkeys(_frames(f"query.trait.{name}")))
 
 
-def numbered(devices: Sequence[Device]) -> Ways:
+def names_with_numbers(devices: Sequence[Device]) -> Ways:
     """Names of devices and rooms that contain numbers ("two-door oven"), which a reader of numbers must ignore."""
     names = (name for device in devices for name in (device.name, device.room.name))
-    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name) or numbers(name)))
+    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name) or find_numbers(name)))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from homerl.envs.homeenv.language.known import grammar, languages
+from homerl.envs.homeenv.language.known import home_grammar, list_home_languages
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import framed
+from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
-from homerl.envs.homeenv.tasks.intents.questions import number_answer, question
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answers import Answer
 
 CLOSE = 0.5  # degrees by which an answer may be rounded
@@ -21,42 +21,42 @@ CLOSE = 0.5  # degrees by which an answer may be rounded
 
 def _source(home: Home, attribute: str) -> Device | None:
     """The home's only weather device, if it has the attribute."""
-    devices = [device for device in home.devices(category="weather") if attribute in device.spec.attribute_index]
+    devices = [device for device in home.find_devices(category="weather") if attribute in device.spec.attribute_index]
     return devices[0] if len(devices) == 1 else None
 
 
 def _words(state: str) -> tuple[str, ...]:
     """What the weather is called, in all languages."""
-    known = [grammar(language) for language in languages()]
-    ways = [way for one in known if f"weather.{state}" in one for way in one.plain_all(f"weather.{state}")]
+    known = [home_grammar(language) for language in list_home_languages()]
+    ways = [way for one in known if f"weather.{state}" in one for way in one.plain_texts(f"weather.{state}")]
     return tuple(dict.fromkeys((state, *ways)))
 
 
-def sky(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_sky(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "What is the weather like?" """
     device = _source(home, "state")
-    state = home.get(device.did, "state") if device else None
-    if device is None or state is None or f"weather.{state}" not in grammar("en"):
+    state = home.read_value(device.did, "state") if device else None
+    if device is None or state is None or f"weather.{state}" not in home_grammar("en"):
         return None
     options = [str(option) for option in device.spec.attribute_index["state"][1].options or () if option != state]
     others = dict.fromkeys(way for option in options for way in _words(option))
     answer = Answer(type="text", value=state, accepted=(_words(state),), distractors=tuple(others))
-    reply = framed("weather.reply.sky", value=lambda speaker: speaker.say(f"weather.{state}"))
-    draft = question(framed("weather.ask.sky"), answer, ((device.did, "state"),), reply)
+    reply = frame_meaning("weather.reply.sky", value=lambda speaker: speaker.say(f"weather.{state}"))
+    draft = make_question_draft(frame_meaning("weather.ask.sky"), answer, ((device.did, "state"),), reply)
     return None if draft is None else replace(draft, subcategory="sky")
 
 
-def outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def propose_outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How warm is it outside?" """
     device = _source(home, "temperature")
-    value = home.get(device.did, "temperature") if device else None
+    value = home.read_value(device.did, "temperature") if device else None
     if device is None or not isinstance(value, (int, float)):
         return None
     kind = device.spec.attribute_index["temperature"][1]
-    reply = framed("weather.reply.outdoors", value=lambda speaker: speaker.value(value, kind))
+    reply = frame_meaning("weather.reply.outdoors", value=lambda speaker: speaker.value(value, kind))
     answer = number_answer(value, kind.unit, CLOSE)
-    draft = question(framed("weather.ask.outdoors"), answer, ((device.did, "temperature"),), reply)
+    draft = make_question_draft(frame_meaning("weather.ask.outdoors"), answer, ((device.did, "temperature"),), reply)
     return None if draft is None else replace(draft, subcategory="outdoors")
 
 
-SUBCATEGORIES = {"sky": sky, "outdoors": outdoors}
+SUBCATEGORIES = {"sky": propose_sky, "outdoors": propose_outdoors}

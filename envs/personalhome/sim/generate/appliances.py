@@ -15,13 +15,13 @@ from collections.abc import Collection, Mapping, Sequence
 from homerl.envs.homeenv.maker.climate import Values, room_air
 from homerl.envs.homeenv.maker.weather import Sky
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import reports
+from homerl.envs.homeenv.sim.devices.physics import measured_quantities
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
-from homerl.envs.personalhome.sim.appliances import kinds, rooms_of, sensors
-from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.appliances import appliance_kinds, rooms_for_kind, sensor_kinds
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
 from homerl.envs.personalhome.sim.usual import usual_state
-from homerl.envs.personalhome.sim.words import Words
+from homerl.envs.personalhome.sim.words import FactWords
 
 QUANTITIES = tuple(ROOM_STATE)
 DUST = (4, 22)  # micrograms per cubic metre of ordinary days
@@ -34,7 +34,7 @@ def draw_devices(
     animals: Collection[str],
     together: tuple[Collection[str], Collection[str]],
     needed: Sequence[str],
-    words: Words,
+    words: FactWords,
     rng: random.Random,
 ) -> tuple[Device, ...]:
     """The appliances, then the sensors. `liked` are the tastes, traits and hobbies of the people.
@@ -42,20 +42,22 @@ def draw_devices(
     `needed` are kinds that the home must have. `together` are kinds that stand in one room, and the types of such rooms (all
     if there are none). Kinds for which no room suits are left out.
     """
-    usual = priors().appliances
+    usual = load_household_priors().appliances
     kinds_here, types = together
     suiting = [
-        room for room in rooms if (not types or room.type in types) and all(room.type in rooms_of(k) for k in kinds_here)
+        room
+        for room in rooms
+        if (not types or room.type in types) and all(room.type in rooms_for_kind(k) for k in kinds_here)
     ]
     room = rng.choice(suiting) if suiting else None
     here = [(kind, room) for kind in kinds_here if room is not None]
     others = [kind for kind in needed if kind not in kinds_here]
-    appliances = [placed for placed in here if placed[0] in kinds()]
+    appliances = [placed for placed in here if placed[0] in appliance_kinds()]
     mandatory = [kind for kind in usual.mandatory if kind not in kinds_here]
-    appliances += _placed((*mandatory, *(kind for kind in others if kind in kinds())), rooms, rng)
+    appliances += _placed((*mandatory, *(kind for kind in others if kind in appliance_kinds())), rooms, rng)
     _fill(appliances, _weighted(usual.count, rng), _appliance_weights(liked, animals), rooms, usual.several, rng)
-    measuring = [placed for placed in here if placed[0] in sensors()]
-    measuring += _placed([kind for kind in others if kind in sensors()], rooms, rng)
+    measuring = [placed for placed in here if placed[0] in sensor_kinds()]
+    measuring += _placed([kind for kind in others if kind in sensor_kinds()], rooms, rng)
     _fill(measuring, _weighted(usual.sensors, rng), usual.sensor_weights, rooms, (), rng)
     placed = [*sorted(appliances, key=_order), *sorted(measuring, key=_order)]
     count = Counter(kind for kind, _ in placed)
@@ -69,9 +71,9 @@ def _order(placed: Placed) -> tuple[str, str]:
     return placed[0], placed[1].id
 
 
-def _device(kind: str, room: Room, several: bool, words: Words) -> Device:
-    spec = kinds().get(kind) or sensors()[kind]
-    return Device(f"{spec.name}_{room.id}" if several else spec.name, words.word("devices", kind), room, spec)
+def _device(kind: str, room: Room, several: bool, words: FactWords) -> Device:
+    spec = appliance_kinds().get(kind) or sensor_kinds()[kind]
+    return Device(f"{spec.name}_{room.id}" if several else spec.name, words.key_word("devices", kind), room, spec)
 
 
 def _placed(wanted: Sequence[str], rooms: Sequence[Room], rng: random.Random) -> list[Placed]:
@@ -80,7 +82,7 @@ def _placed(wanted: Sequence[str], rooms: Sequence[Room], rng: random.Random) ->
 
 
 def _suiting(kind: str, rooms: Sequence[Room]) -> list[Room]:
-    return [room for room in rooms if room.type in rooms_of(kind)]
+    return [room for room in rooms if room.type in rooms_for_kind(kind)]
 
 
 def _fill(
@@ -107,7 +109,7 @@ def _fill(
 
 def _appliance_weights(liked: Collection[str], animals: Collection[str]) -> dict[str, float]:
     """The weights of the kinds, greater for what the people like; a feeder needs an animal that it feeds."""
-    usual = priors().appliances
+    usual = load_household_priors().appliances
     weights = {
         kind: known.weight * (usual.boost if {*known.because} & {*liked} else 1) for kind, known in usual.weights.items()
     }
@@ -121,7 +123,7 @@ def _weighted(weights: Mapping[int, float], rng: random.Random) -> int:
 # The home
 
 
-def usual_states(
+def draw_usual_states(
     rooms: Sequence[Room], devices: Sequence[Device], sky: Sky, starts: Mapping[str, Values], rng: random.Random
 ) -> dict[str, Values]:
     """The values of every owner (outdoors, rooms, devices), by owner and path: ordinary ones, and then `starts` by did.
@@ -133,7 +135,7 @@ def usual_states(
     }
     states |= {room.id: room_air(room.type, sky, drift=rng.gauss(0, DRIFT)) for room in rooms}
     for device in devices:
-        for path, quantity in reports(device.spec):
+        for path, quantity in measured_quantities(device.spec):
             if path in starts.get(device.did, {}):
                 states[device.room.id][QUANTITIES[quantity]] = float(starts[device.did][path])
     dust = rng.randint(*DUST)
@@ -146,5 +148,9 @@ def usual_states(
 
 def _readings(spec: DeviceSpec, air: Mapping[str, float]) -> Values:
     """What a device measures of the air of its room."""
-    drawn = ((spec.attribute_index[path][1], path, air[QUANTITIES[quantity]]) for path, quantity in reports(spec))
-    return {path: attribute.check(round(value) if attribute.type == "int" else value) for attribute, path, value in drawn}
+    drawn = (
+        (spec.attribute_index[path][1], path, air[QUANTITIES[quantity]]) for path, quantity in measured_quantities(spec)
+    )
+    return {
+        path: attribute.check_value(round(value) if attribute.type == "int" else value) for attribute, path, value in drawn
+    }

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.personalhome.sim.generate.life import Life, life_of
-from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.generate.life import Life, household_life
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
 from homerl.envs.personalhome.sim.household import Fact, Household, LifeEvent, Member
-from homerl.envs.personalhome.sim.situations import situations, verdicts
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.situations import condition_verdicts, load_situations
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 REACH = timedelta(days=731)  # how far memories reach back
 DAY = timedelta(days=1)
@@ -40,26 +40,26 @@ OPTIONAL = ("who", "others", "sensor", "value", "unit", "appliance")  # fields t
 
 
 @dataclass(frozen=True)
-class Told:
+class DatedFact:
     """A fact and the time at which it happened or began."""
 
     fact: Fact
     time: datetime
 
     @property
-    def people(self) -> set[str]:
+    def members_involved(self) -> set[str]:
         """The members who took part."""
         return {*self.fact.others, *((self.fact.who,) if self.fact.who else ())}
 
     @property
-    def end(self) -> datetime:
+    def end_time(self) -> datetime:
         """When it was over."""
         units = {"day": DAY, "minute": timedelta(minutes=1)}
         length = units.get(self.fact.unit or "")
         return self.time + length * (self.fact.value or 0) if length else self.time
 
 
-def fact_problem(told: Told, life: Life) -> str | None:
+def fact_problem(told: DatedFact, life: Life) -> str | None:
     """The rule that a fact breaks by itself, or None."""
     fact, day = told.fact, told.time.date()
     if not _exists(fact, life):
@@ -68,14 +68,14 @@ def fact_problem(told: Told, life: Life) -> str | None:
         return "wrong_fields"
     if fact.appliance and fact.room != life.by_did[fact.appliance].room.id:
         return "wrong_room"
-    if fact.who and life.people[fact.who].age(day) < _youngest(fact):
+    if fact.who and life.members_by_id[fact.who].age(day) < _youngest(fact):
         return "too_young"
-    if any(life.people[who].birthday > day for who in told.people):
+    if any(life.members_by_id[who].birthday > day for who in told.members_involved):
         return "not_born"
     if fact.pet and not _is_there(fact.pet, told.time, life):
         return "pet_not_there"
-    dish = priors().dishes.get(fact.what or "") if fact.kind == "cooked" else None
-    if dish and dish.meat and fact.who and "vegetarian" in life.people[fact.who].traits:
+    dish = load_household_priors().dishes.get(fact.what or "") if fact.kind == "cooked" else None
+    if dish and dish.meat and fact.who and "vegetarian" in life.members_by_id[fact.who].traits:
         return "against_trait"
     return _celebration_problem(told, life) if fact.kind == "celebrated" else None
 
@@ -85,44 +85,48 @@ def _exists(fact: Fact, life: Life) -> bool:
     named = {*filter(None, (fact.appliance, fact.sensor))}
     rooms = {room.id for room in life.rooms}
     return (
-        people <= life.people.keys()
+        people <= life.members_by_id.keys()
         and named <= life.by_did.keys()
         and (fact.room is None or fact.room in rooms)
-        and (fact.pet is None or fact.pet in life.animals)
+        and (fact.pet is None or fact.pet in life.pets_by_name)
         and fact.who not in fact.others
     )
 
 
 def _whole(fact: Fact) -> bool:
     """Whether a fact has the fields of its kind, and a `what` of its group."""
-    shape = vocabulary().facts[fact.kind]
+    shape = load_vocabulary().facts[fact.kind]
     given = {name for name in Fact.model_fields if name != "kind" and getattr(fact, name) not in (None, ())}
     needed = {field for field in shape.fields if field not in OPTIONAL}
-    known = shape.what is None or fact.what in vocabulary().keys(shape.what)
+    known = shape.what is None or fact.what in load_vocabulary().group_keys(shape.what)
     return needed <= given <= {*shape.fields} and known and (fact.value is None) == (fact.unit is None)
 
 
 def _youngest(fact: Fact) -> int:
     """The age from which on somebody does this."""
     if fact.kind == "used":
-        return priors().activities[fact.what or ""].ages[0]
+        return load_household_priors().activities[fact.what or ""].ages[0]
     if fact.kind == "learned":
-        return priors().skills[fact.what or ""]
-    ages = {"cooked": priors().cooking_age, "adjusted": priors().adjusting_age, "bought": priors().buying_age}
+        return load_household_priors().skills[fact.what or ""]
+    ages = {
+        "cooked": load_household_priors().cooking_age,
+        "adjusted": load_household_priors().adjusting_age,
+        "bought": load_household_priors().buying_age,
+    }
     return {**YOUNGEST, **ages}.get(fact.kind, 0)
 
 
 def _is_there(name: str, time: datetime, life: Life) -> bool:
     """Whether a pet was born, and adopted if it is the only one of which that is told."""
-    if (life.now - time).days > max(life.animals[name].age, 0.1) * 365:
+    if (life.now - time).days > max(life.pets_by_name[name].age, 0.1) * 365:
         return False
     adopted = [event.date for member in life.members for event in member.major_events if event.kind == "adopted_pet"]
     return len(life.pets) > 1 or all(time.date() >= day for day in adopted)
 
 
-def _celebration_problem(told: Told, life: Life) -> str | None:
+def _celebration_problem(told: DatedFact, life: Life) -> str | None:
     """Birthdays and anniversaries are celebrated on their day."""
-    who, day = life.people[told.fact.who or ""], told.time.date()
+    who, day = life.members_by_id[told.fact.who or ""], told.time.date()
     days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
     fixed = days.get(told.fact.what or "")
     if fixed is None or any((day.month, day.day) == (on.month, min(on.day, 28 if on.month == 2 else 31)) for on in fixed):
@@ -130,12 +134,12 @@ def _celebration_problem(told: Told, life: Life) -> str | None:
     return "wrong_day"
 
 
-def clash(one: Told, other: Told) -> str | None:
+def find_fact_clash(one: DatedFact, other: DatedFact) -> str | None:
     """The rule that two facts break together, or None. The order of the two does not matter."""
     first, second = sorted((one, other), key=lambda told: (told.time, told.fact.kind, told.fact.who or ""))
     if first.time == second.time:
         return "same_time"
-    if first.people & second.people and second.time <= first.end:
+    if first.members_involved & second.members_involved and second.time <= first.end_time:
         return _overlap(first.fact, second.fact)
     if first.fact.kind == second.fact.kind:
         return _repetition(first, second)
@@ -153,7 +157,7 @@ def _overlap(first: Fact, second: Fact) -> str | None:
     return "ill_already" if first.kind == "ill" and second.kind in ("ill", "travelled") else None
 
 
-def _repetition(first: Told, second: Told) -> str | None:
+def _repetition(first: DatedFact, second: DatedFact) -> str | None:
     """What does not happen twice, or not so soon."""
     one, other, apart = first.fact, second.fact, second.time - first.time
     match one.kind:
@@ -171,20 +175,20 @@ def _repetition(first: Told, second: Told) -> str | None:
 # A whole household
 
 
-def problems(household: Household, home: Home) -> Iterator[str]:
+def household_problems(household: Household, home: Home) -> Iterator[str]:
     """The rules that a household breaks. `home` is its home, as `home_from_json` loads it."""
-    life = life_of(household, home)
+    life = household_life(household, home)
     yield from _people_problems(life)
     for member in household.members:
         yield from (rule for event in member.major_events if (rule := _life_problem(event, member, life)))
-    memories = [Told(memory.fact, memory.time) for memory in household.memories]
-    events = [Told(event.fact, event.time) for event in household.context.events]
+    memories = [DatedFact(memory.fact, memory.time) for memory in household.memories]
+    events = [DatedFact(event.fact, event.time) for event in household.context.events]
     yield from (rule for told in (*memories, *events) if (rule := fact_problem(told, life)))
-    yield from (rule for i, one in enumerate(memories) for other in memories[:i] if (rule := clash(one, other)))
+    yield from (rule for i, one in enumerate(memories) for other in memories[:i] if (rule := find_fact_clash(one, other)))
     times = [told.time for told in events]
     if times != sorted(times) or len({*times}) < len(times):
         yield "events_out_of_order"
-    if not all(life.now - REACH <= told.end < life.now - DAY for told in memories):
+    if not all(life.now - REACH <= told.end_time < life.now - DAY for told in memories):
         yield "memory_out_of_reach"
     if not all(life.now - DAY <= time <= life.now for time in times):
         yield "event_out_of_reach"
@@ -194,7 +198,7 @@ def problems(household: Household, home: Home) -> Iterator[str]:
 
 def _people_problems(life: Life) -> Iterator[str]:
     """Ages against roles and occupations, and names that are not unique."""
-    ages = {role: [m.age(life.now.date()) for m in life.members if m.role == role] for role in vocabulary().roles}
+    ages = {role: [m.age(life.now.date()) for m in life.members if m.role == role] for role in load_vocabulary().roles}
     if ages["child"] and ages["parent"] and min(ages["parent"]) - max(ages["child"]) < GAP:
         yield "parent_too_young"
     if ages["parent"] and ages["grandparent"] and min(ages["grandparent"]) - min(ages["parent"]) < GAP:
@@ -205,7 +209,7 @@ def _people_problems(life: Life) -> Iterator[str]:
     if len({*names}) < len(names):
         yield "name_twice"
     for member in life.members:
-        job = priors().occupations.get(member.occupation)
+        job = load_household_priors().occupations.get(member.occupation)
         if job and not job.ages[0] <= member.age(life.now.date()) <= job.ages[1]:
             yield "occupation_against_age"
         if len({taste.kind for taste in member.tastes}) < len(member.tastes):
@@ -215,23 +219,27 @@ def _people_problems(life: Life) -> Iterator[str]:
 def _life_problem(event: LifeEvent, member: Member, life: Life) -> str | None:
     if not member.birthday < event.date <= life.now.date():
         return "life_event_out_of_life"
-    return None if member.age(event.date) >= priors().life_events[event.kind].ages[0] - 2 else "life_event_too_young"
+    return (
+        None
+        if member.age(event.date) >= load_household_priors().life_events[event.kind].ages[0] - 2
+        else "life_event_too_young"
+    )
 
 
-def _absences(events: list[Told]) -> Iterator[str]:
+def _absences(events: list[DatedFact]) -> Iterator[str]:
     """Who has left home does nothing there before coming back."""
     gone: set[str] = set()
     for told in events:
         if told.fact.kind == "entered":
-            gone -= told.people
-        elif told.people & gone:
+            gone -= told.members_involved
+        elif told.members_involved & gone:
             yield "away"
         if told.fact.kind == "left_home":
-            gone |= told.people
+            gone |= told.members_involved
 
 
 def _start_problems(household: Household, home: Home) -> Iterator[str]:
     """Situations that are settled, in whole or in part, before anybody acts."""
     for key in household.context.situations:
-        if any(verdicts(situations()[key], home)):
+        if any(condition_verdicts(load_situations()[key], home)):
             yield "settled_at_start"

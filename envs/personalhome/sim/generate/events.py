@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from homerl.envs.homeenv.maker.climate import Values
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.personalhome.sim.generate import facts
-from homerl.envs.personalhome.sim.generate.checks import Told, clash, fact_problem
+from homerl.envs.personalhome.sim.generate.checks import DatedFact, fact_problem, find_fact_clash
 from homerl.envs.personalhome.sim.generate.facts import Maker
 from homerl.envs.personalhome.sim.generate.life import Life
-from homerl.envs.personalhome.sim.generate.priors import priors
-from homerl.envs.personalhome.sim.generate.profiles import used_for
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.profiles import devices_for_activity
 from homerl.envs.personalhome.sim.household import Fact, Member
 
 READINGS = {  # quantity -> the attribute and the unit of the sensor that measures it
@@ -48,17 +48,17 @@ def sign_fact(
     """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
     match kind:
         case "measured":
-            return _measured(what or "", _sensor(priors().gauges[what or ""], room, life, rng), states)
+            return _measured(what or "", _sensor(load_household_priors().gauges[what or ""], room, life, rng), states)
         case "noticed":
             return _noticed(what or "", room, who, life, by_sensor, rng)
         case "used":
             return _used(what or "", room, who, life, rng)
         case "broke":
-            devices = life.of_kinds(priors().faults[what or ""])
+            devices = life.devices_of_kinds(load_household_priors().faults[what or ""])
             device = rng.choice([device for device in devices if device.room.id == room] or devices)
             return Fact(kind=kind, appliance=device.did, room=device.room.id, what=what)
         case "pet_did":
-            pets = [pet for pet in life.pets if pet.animal in priors().pet_acts[what or ""]]
+            pets = [pet for pet in life.pets if pet.animal in load_household_priors().pet_acts[what or ""]]
             return Fact(kind=kind, pet=rng.choice(pets).name, room=room, what=what)
         case "left_home":
             return Fact(kind=kind, who=who.member_id)
@@ -68,7 +68,7 @@ def sign_fact(
 
 def _sensor(kind: str, room: str | None, life: Life, rng: random.Random) -> Device:
     """A sensor of a kind, in the room if there is one."""
-    sensors = life.of_kinds([kind])
+    sensors = life.devices_of_kinds([kind])
     return rng.choice([sensor for sensor in sensors if sensor.room.id == room] or sensors)
 
 
@@ -81,7 +81,7 @@ def _measured(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
 
 def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bool, rng: random.Random) -> Fact:
     """A sign, noticed by a sensor of the room; else by a person, or by any sensor if no person could."""
-    sensors = life.of_kinds([priors().signs.get(what, "")])
+    sensors = life.devices_of_kinds([load_household_priors().signs.get(what, "")])
     near = [sensor for sensor in sensors if sensor.room.id == room]
     if near or by_sensor:
         sensor = rng.choice(near or sensors)
@@ -91,8 +91,8 @@ def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bo
 
 def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Random) -> Fact:
     """An activity that has begun in a room, with an appliance that is there for it, or without one."""
-    activity = priors().activities[what]
-    near = [device for device in used_for(activity, life.appliances) if device.room.id == room]
+    activity = load_household_priors().activities[what]
+    near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
     appliance = rng.choice(near).did if near else None
     minutes = activity.minutes[0]
     return Fact(kind="used", who=who.member_id, appliance=appliance, room=room, what=what, value=minutes, unit="minute")
@@ -101,34 +101,40 @@ def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Rand
 # Ordinary events
 
 
-def background(count: int, life: Life, until: datetime, states: Mapping[str, Values], rng: random.Random) -> list[Told]:
+def draw_background_events(
+    count: int, life: Life, until: datetime, states: Mapping[str, Values], rng: random.Random
+) -> list[DatedFact]:
     """Up to `count` ordinary events of the last day that are over before `until`."""
-    kept: list[Told] = []
-    makers: list[Maker] = [facts.used, facts.cooked, facts.adjusted]
+    kept: list[DatedFact] = []
+    makers: list[Maker] = [facts.draw_use, facts.draw_cooking, facts.draw_adjustment]
     latest = until - timedelta(minutes=REST)
     for _ in range(TRIES * count):
         if len(kept) == count:
             break
         told = _ordinary(rng.choice(makers), life, states, rng)
-        if told is None or not told.time <= told.end < latest or told.time < life.now - timedelta(minutes=LAST):
+        if told is None or not told.time <= told.end_time < latest or told.time < life.now - timedelta(minutes=LAST):
             continue
-        if fact_problem(told, life) is None and all(clash(told, other) is None for other in kept):
+        if fact_problem(told, life) is None and all(find_fact_clash(told, other) is None for other in kept):
             kept.append(told)
     return kept
 
 
-def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: random.Random) -> Told | None:
+def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: random.Random) -> DatedFact | None:
     """Something that a person, a pet or a sensor did at an hour of the last day."""
     start = life.now - timedelta(minutes=LAST)
     share = rng.random()
     if share < 0.2:
-        gauges = [(what, sensor) for what in USUAL for sensor in life.of_kinds([priors().gauges[what]])]
+        gauges = [
+            (what, sensor) for what in USUAL for sensor in life.devices_of_kinds([load_household_priors().gauges[what]])
+        ]
         if not gauges:
             return None
         fact, hours = _drifted(_measured(*rng.choice(gauges), states), rng), (0, 23)
     elif share < 0.4 and life.pets:
         pet = rng.choice(life.pets)
-        acts = [act for act, animals in priors().pet_acts.items() if pet.animal in animals and act != "barked"]
+        acts = [
+            act for act, animals in load_household_priors().pet_acts.items() if pet.animal in animals and act != "barked"
+        ]
         fact, hours = Fact(kind="pet_did", pet=pet.name, room=rng.choice(life.rooms).id, what=rng.choice(acts)), AWAKE
     else:
         draft = maker(life, rng, None)
@@ -138,7 +144,7 @@ def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: rando
     minute = rng.randrange(60)
     days = [start.date(), life.now.date()]
     day = rng.choice(days)
-    return Told(fact, datetime(day.year, day.month, day.day, rng.randint(*hours), minute))
+    return DatedFact(fact, datetime(day.year, day.month, day.day, rng.randint(*hours), minute))
 
 
 def _drifted(fact: Fact, rng: random.Random) -> Fact:

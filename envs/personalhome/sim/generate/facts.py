@@ -14,10 +14,10 @@ from datetime import date, timedelta
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.personalhome.sim.generate.life import Life
 from homerl.envs.personalhome.sim.generate.people import years_before
-from homerl.envs.personalhome.sim.generate.priors import priors
-from homerl.envs.personalhome.sim.generate.profiles import can_do, used_for
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.profiles import can_do_activity, devices_for_activity
 from homerl.envs.personalhome.sim.household import Fact, Habit, Member
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 AWAKE = (8, 20)  # hours of what has none of its own
 ADULT, TRAVELLER, COMPLAINER, CARER = 18, 16, 5, 8  # years
@@ -26,7 +26,7 @@ PARTY = ("living_room", "dining_room", "kitchen", "balcony", "leisure")
 
 
 @dataclass(frozen=True)
-class Draft:
+class FactDraft:
     """A fact, the local hours [first, last] in which it happens, and its day if that is fixed."""
 
     fact: Fact
@@ -34,14 +34,16 @@ class Draft:
     day: date | None = None
 
 
-Maker = Callable[[Life, random.Random, Fact | None], Draft | None]  # the fact, if given, is one to repeat with other values
+Maker = Callable[
+    [Life, random.Random, Fact | None], FactDraft | None
+]  # the fact, if given, is one to repeat with other values
 
 
 def _who(life: Life, youngest: int, rng: random.Random, like: Fact | None = None, oldest: int = 200) -> Member | None:
     """A member of an age, or the one of the fact to repeat."""
     if like is not None and like.who is not None:
-        return life.people[like.who]
-    fitting = life.of_age(youngest, life.now.date(), oldest)
+        return life.members_by_id[like.who]
+    fitting = life.members_of_age(youngest, life.now.date(), oldest)
     return rng.choice(fitting) if fitting else None
 
 
@@ -61,17 +63,17 @@ def _place(device: Device) -> dict[str, str]:
     return {"appliance": device.did, "room": device.room.id}
 
 
-def stepped(low: float, high: float, step: float, rng: random.Random) -> float:
+def draw_stepped_number(low: float, high: float, step: float, rng: random.Random) -> float:
     """A number from `low` to `high` in steps."""
     return low + step * rng.randint(0, round((high - low) / step))
 
 
-def used(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_use(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """An appliance used for an activity, for some minutes. Habits are more usual than other uses."""
     who = _who(life, 3, rng, like)
     if who is None:
         return None
-    activities = priors().activities
+    activities = load_household_priors().activities
     if like is not None and like.what and like.appliance:
         key, device = like.what, life.by_did[like.appliance]
     else:
@@ -80,13 +82,18 @@ def used(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
             key, device = habit.activity, life.by_did[habit.appliance]
         else:
             age = who.age(life.now.date())
-            fitting = [(k, d) for k, a in activities.items() if can_do(who, age, a) for d in used_for(a, life.appliances)]
+            fitting = [
+                (k, d)
+                for k, a in activities.items()
+                if can_do_activity(who, age, a)
+                for d in devices_for_activity(a, life.appliances)
+            ]
             if not fitting:
                 return None
             key, device = rng.choice(fitting)
-    minutes = stepped(*activities[key].minutes, 1 if activities[key].minutes[1] < 60 else 5, rng)
+    minutes = draw_stepped_number(*activities[key].minutes, 1 if activities[key].minutes[1] < 60 else 5, rng)
     fact = Fact(kind="used", who=who.member_id, what=key, value=minutes, unit="minute", **_place(device))
-    return Draft(fact, _usual_hours(who.habits, key, activities[key].hours))
+    return FactDraft(fact, _usual_hours(who.habits, key, activities[key].hours))
 
 
 def _usual_hours(habits: tuple[Habit, ...], activity: str, hours: tuple[int, int]) -> tuple[int, int]:
@@ -94,14 +101,14 @@ def _usual_hours(habits: tuple[Habit, ...], activity: str, hours: tuple[int, int
     return next(((habit.hour, habit.hour) for habit in habits if habit.activity == activity), hours)
 
 
-def cooked(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_cooking(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A dish for some of the others, in servings."""
-    who = _who(life, priors().cooking_age, rng, like)
+    who = _who(life, load_household_priors().cooking_age, rng, like)
     if who is None:
         return None
     dishes = {
-        key: life.of_kinds(dish.kinds)
-        for key, dish in priors().dishes.items()
+        key: life.devices_of_kinds(dish.kinds)
+        for key, dish in load_household_priors().dishes.items()
         if not (dish.meat and "vegetarian" in who.traits)
     }
     possible = [key for key, devices in dishes.items() if devices]
@@ -117,54 +124,64 @@ def cooked(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
         unit="serving",
         **_place(rng.choice(dishes[key])),
     )
-    return Draft(fact, priors().dishes[key].hours or priors().dinner)
+    return FactDraft(fact, load_household_priors().dishes[key].hours or load_household_priors().dinner)
 
 
-def adjusted(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_adjustment(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A quantity of an appliance, set to a value."""
-    who = _who(life, priors().adjusting_age, rng, like)
-    devices = [life.by_did[like.appliance]] if like and like.appliance else life.of_kinds(priors().adjustments)
+    who = _who(life, load_household_priors().adjusting_age, rng, like)
+    devices = (
+        [life.by_did[like.appliance]]
+        if like and like.appliance
+        else life.devices_of_kinds(load_household_priors().adjustments)
+    )
     if who is None or not devices:
         return None
     device = rng.choice(devices)
-    setting = priors().adjustments[device.spec.category]
-    value = stepped(*setting.values, rng)
-    return Draft(
+    setting = load_household_priors().adjustments[device.spec.category]
+    value = draw_stepped_number(*setting.values, rng)
+    return FactDraft(
         Fact(kind="adjusted", who=who.member_id, what=setting.what, value=value, unit=setting.unit, **_place(device)),
         (7, 22),
     )
 
 
-def complained(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_complaint(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """Something that somebody did not like in a room."""
     who = _who(life, COMPLAINER, rng, like)
     if who is None:
         return None
-    what = like.what if like else rng.choice(vocabulary().complaints)
+    what = like.what if like else rng.choice(load_vocabulary().complaints)
     types = {"weak_coffee": ("kitchen",), "hard_mattress": ("bedroom",)}.get(
         what or "", (*REST, "study", "kitchen", "bathroom")
     )
     if what == "weak_coffee" and who.age(life.now.date()) < ADULT:
         return None
-    return Draft(Fact(kind="complained", who=who.member_id, what=what, room=_room(life, types, rng)))
+    return FactDraft(Fact(kind="complained", who=who.member_id, what=what, room=_room(life, types, rng)))
 
 
-def bought(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_purchase(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A thing, at a price."""
-    who = _who(life, priors().buying_age, rng, like)
+    who = _who(life, load_household_priors().buying_age, rng, like)
     if who is None:
         return None
-    what = rng.choice(vocabulary().things)
-    fact = Fact(kind="bought", who=who.member_id, what=what, value=rng.randint(*priors().prices[what]), unit="currency")
-    return Draft(fact, (9, 19))
+    what = rng.choice(load_vocabulary().things)
+    fact = Fact(
+        kind="bought",
+        who=who.member_id,
+        what=what,
+        value=rng.randint(*load_household_priors().prices[what]),
+        unit="currency",
+    )
+    return FactDraft(fact, (9, 19))
 
 
-def visited(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_visit(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A guest of a grown-up, for some days."""
     who = _who(life, ADULT, rng, like)
     if who is None:
         return None
-    what = like.what if like else rng.choice(vocabulary().relations)
+    what = like.what if like else rng.choice(load_vocabulary().relations)
     if what == "grandmother" and who.age(life.now.date()) > 45:
         return None
     fact = Fact(
@@ -172,18 +189,18 @@ def visited(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
         who=who.member_id,
         others=_others(life, who, rng),
         what=what,
-        value=rng.randint(*priors().stay),
+        value=rng.randint(*load_household_priors().stay),
         unit="day",
     )
-    return Draft(fact)
+    return FactDraft(fact)
 
 
-def travelled(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_trip(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A trip of some days."""
     who = _who(life, TRAVELLER, rng, like)
     if who is None:
         return None
-    what = rng.choice(vocabulary().places)
+    what = rng.choice(load_vocabulary().places)
     if what == "grandparents" and who.age(life.now.date()) > 40:
         return None
     fact = Fact(
@@ -191,55 +208,57 @@ def travelled(life: Life, rng: random.Random, like: Fact | None) -> Draft | None
         who=who.member_id,
         others=_others(life, who, rng),
         what=what,
-        value=rng.randint(*priors().trips[what]),
+        value=rng.randint(*load_household_priors().trips[what]),
         unit="day",
     )
-    return Draft(fact, (7, 11))
+    return FactDraft(fact, (7, 11))
 
 
-def ill(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_illness(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """An illness of some days, spent in a room."""
     who = _who(life, 2, rng, like)
     if who is None:
         return None
-    what = like.what if like and like.what else rng.choice(vocabulary().ailments)
-    days = rng.randint(*priors().illness[what])
-    return Draft(Fact(kind="ill", who=who.member_id, what=what, room=_room(life, REST, rng), value=days, unit="day"))
+    what = like.what if like and like.what else rng.choice(load_vocabulary().ailments)
+    days = rng.randint(*load_household_priors().illness[what])
+    return FactDraft(Fact(kind="ill", who=who.member_id, what=what, room=_room(life, REST, rng), value=days, unit="day"))
 
 
-def cared(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_pet_care(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """Something done for a pet."""
     who = _who(life, CARER, rng)
     if who is None or not life.pets:
         return None
-    pet = life.animals[like.pet] if like and like.pet else rng.choice(life.pets)
-    fitting = [care for care, animals in priors().pet_care.items() if pet.animal in animals]
-    return Draft(Fact(kind="cared", who=who.member_id, pet=pet.name, what=rng.choice(fitting)))
+    pet = life.pets_by_name[like.pet] if like and like.pet else rng.choice(life.pets)
+    fitting = [care for care, animals in load_household_priors().pet_care.items() if pet.animal in animals]
+    return FactDraft(Fact(kind="cared", who=who.member_id, pet=pet.name, what=rng.choice(fitting)))
 
 
-def broke(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_breakdown(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A fault of an appliance."""
-    faults = [(fault, device) for fault, kinds in priors().faults.items() for device in life.of_kinds(kinds)]
+    faults = [
+        (fault, device) for fault, kinds in load_household_priors().faults.items() for device in life.devices_of_kinds(kinds)
+    ]
     if like is not None:
         faults = [(fault, device) for fault, device in faults if device.did == like.appliance]
     fault, device = rng.choice(faults)
-    return Draft(Fact(kind="broke", what=fault, **_place(device)))
+    return FactDraft(Fact(kind="broke", what=fault, **_place(device)))
 
 
-def repaired(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_repair(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """The repair of an appliance that broke: `like` is the fault."""
     who = _who(life, ADULT, rng)
     if who is None or like is None or like.appliance is None:
         return None
-    fitting = [repair for repair, faults in priors().repairs.items() if like.what in faults]
-    cost = stepped(*priors().repair_cost, 5, rng)
+    fitting = [repair for repair, faults in load_household_priors().repairs.items() if like.what in faults]
+    cost = draw_stepped_number(*load_household_priors().repair_cost, 5, rng)
     device = life.by_did[like.appliance]
-    return Draft(
+    return FactDraft(
         Fact(kind="repaired", who=who.member_id, what=rng.choice(fitting), value=cost, unit="currency", **_place(device))
     )
 
 
-def celebrated(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_celebration(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """An occasion that there was: a birthday on its day, New Year on its eve, an exam of who goes to school."""
     who = _who(life, 1, rng)
     if who is None:
@@ -260,14 +279,14 @@ def celebrated(life: Life, rng: random.Random, like: Fact | None) -> Draft | Non
     fact = Fact(
         kind="celebrated", who=who.member_id, others=_others(life, who, rng), what=what, room=_room(life, PARTY, rng)
     )
-    return Draft(fact, (15, 21), days.get(what))
+    return FactDraft(fact, (15, 21), days.get(what))
 
 
-def learned(life: Life, rng: random.Random, like: Fact | None) -> Draft | None:
+def draw_learning(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """A skill."""
-    who = _who(life, min(priors().skills.values()), rng, like)
+    who = _who(life, min(load_household_priors().skills.values()), rng, like)
     if who is None:
         return None
     age = who.age(life.now.date())
-    fitting = [skill for skill, youngest in priors().skills.items() if age >= youngest]
-    return Draft(Fact(kind="learned", who=who.member_id, what=rng.choice(fitting)))
+    fitting = [skill for skill, youngest in load_household_priors().skills.items() if age >= youngest]
+    return FactDraft(Fact(kind="learned", who=who.member_id, what=rng.choice(fitting)))

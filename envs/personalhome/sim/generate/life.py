@@ -38,7 +38,7 @@ class Life:
         return tuple(device for device in self.devices if is_sensor(device.spec))
 
     @cached_property
-    def people(self) -> dict[str, Member]:
+    def members_by_id(self) -> dict[str, Member]:
         """The members by id."""
         return {member.member_id: member for member in self.members}
 
@@ -48,19 +48,19 @@ class Life:
         return {device.did: device for device in self.devices}
 
     @cached_property
-    def animals(self) -> dict[str, Pet]:
+    def pets_by_name(self) -> dict[str, Pet]:
         """The pets by name."""
         return {pet.name: pet for pet in self.pets}
 
-    def of_kinds(self, wanted: Collection[str]) -> list[Device]:
+    def devices_of_kinds(self, wanted: Collection[str]) -> list[Device]:
         """The devices of some kinds."""
         return [device for device in self.devices if device.spec.category in wanted]
 
-    def of_age(self, youngest: int, day: date, oldest: int = 200) -> list[Member]:
+    def members_of_age(self, youngest: int, day: date, oldest: int = 200) -> list[Member]:
         """The members who have an age on a day."""
         return [member for member in self.members if youngest <= member.age(day) <= oldest]
 
 
-def life_of(household: Household, home: Home) -> Life:
+def household_life(household: Household, home: Home) -> Life:
     """The life of a household in its home."""
     return Life(household.members, household.pets, home.plan.rooms, home.plan.devices, household.now)

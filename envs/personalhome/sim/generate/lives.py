@@ -12,9 +12,9 @@ from datetime import date, timedelta
 
 from homerl.envs.homeenv.maker.lexicon import Half
 from homerl.envs.personalhome.sim.generate.people import years_before
-from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
 from homerl.envs.personalhome.sim.household import LifeEvent, Member, Pet
-from homerl.envs.personalhome.sim.words import Words
+from homerl.envs.personalhome.sim.words import FactWords
 
 SETTLED = 740  # days for which everybody has lived in the household: longer than memories reach back
 YEAR = 365.25  # days
@@ -30,8 +30,8 @@ MAY: dict[str, Callable[[Member], bool]] = {
 OF_SEVERAL = ("married", "child_born", "adopted_pet")
 
 
-def with_lives(
-    members: Sequence[Member], pets: Sequence[Pet], today: date, words: Words, half: Half, rng: random.Random
+def add_life_events(
+    members: Sequence[Member], pets: Sequence[Pet], today: date, words: FactWords, half: Half, rng: random.Random
 ) -> tuple[Member, ...]:
     """The members with their major events, in the order of time."""
     shared = _wedding(members, today, rng) | _adoption(members, pets, today, rng)
@@ -52,7 +52,7 @@ def with_lives(
 def _own(member: Member, today: date, rng: random.Random) -> list[tuple[str, date]]:
     """What happened to one person alone."""
     dates = []
-    for kind, usual in priors().life_events.items():
+    for kind, usual in load_household_priors().life_events.items():
         if kind in OF_SEVERAL or (kind in MAY and not MAY[kind](member)):
             continue
         day = _between(member, usual.ages, today - timedelta(days=SETTLED if kind == "moved_in" else 1), rng)
@@ -70,7 +70,7 @@ def _between(member: Member, ages: tuple[int, int], latest: date, rng: random.Ra
 
 def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
     """The wedding day of the pairs of a role, if they are married; by kind and member id."""
-    usual = priors().life_events["married"]
+    usual = load_household_priors().life_events["married"]
     days: dict[tuple[str, str], date] = {}
     for role in ("partner", "parent", "grandparent"):
         pair = [member for member in members if member.role == role]

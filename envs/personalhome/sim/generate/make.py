@@ -17,57 +17,57 @@ from dataclasses import dataclass, replace
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.climate import Values
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
-from homerl.envs.homeenv.maker.weather import Sky, Year
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.maker.weather import Sky, TypicalYear
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
-from homerl.envs.personalhome.sim.appliances import rooms_of
-from homerl.envs.personalhome.sim.generate.appliances import draw_devices, usual_states
-from homerl.envs.personalhome.sim.generate.checks import Told, problems
+from homerl.envs.personalhome.sim.appliances import rooms_for_kind
+from homerl.envs.personalhome.sim.generate.appliances import draw_devices, draw_usual_states
+from homerl.envs.personalhome.sim.generate.checks import DatedFact, household_problems
 from homerl.envs.personalhome.sim.generate.life import Life
-from homerl.envs.personalhome.sim.generate.lives import with_lives
-from homerl.envs.personalhome.sim.generate.memories import draw_memories, memory_of
+from homerl.envs.personalhome.sim.generate.lives import add_life_events
+from homerl.envs.personalhome.sim.generate.memories import draw_memories, fact_to_memory
 from homerl.envs.personalhome.sim.generate.people import make_members, make_pets
 from homerl.envs.personalhome.sim.generate.personas import load_personas
-from homerl.envs.personalhome.sim.generate.priors import priors
-from homerl.envs.personalhome.sim.generate.profiles import with_character, with_habits, with_texts
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.profiles import add_character, add_habits, add_profile_texts
 from homerl.envs.personalhome.sim.generate.recipe import DEFAULT, HouseholdRecipe
-from homerl.envs.personalhome.sim.generate.scaffold import STEPS, Scaffold, draw_scaffold, spread, with_rooms
+from homerl.envs.personalhome.sim.generate.scaffold import STEPS, Scaffold, add_missing_rooms, draw_scaffold, spread_shares
 from homerl.envs.personalhome.sim.generate.situation import (
-    Scene,
+    SituationScene,
+    allowed_situation_keys,
+    can_concern_people,
     draw_events,
     draw_scenes,
-    fits_people,
-    needed_kinds,
-    start_values,
-    wanted_keys,
+    needed_device_kinds,
+    scene_start_values,
 )
-from homerl.envs.personalhome.sim.generate.weather import draw_moment, indoor, outdoor
+from homerl.envs.personalhome.sim.generate.weather import draw_indoor_air, draw_moment, draw_outdoor_weather
 from homerl.envs.personalhome.sim.household import Context, Event, Household, Member, Pet, Weather
-from homerl.envs.personalhome.sim.words import Cast, Words, cast_of, words_for
+from homerl.envs.personalhome.sim.words import FactCast, FactWords, household_cast, load_fact_words
 
 TRIES = 400  # households that are drawn before a recipe is refused
 MOMENTS = 60  # times that are drawn to find the weather that a situation needs
 
 
 @dataclass(frozen=True)
-class Begun:
+class HouseholdPlan:
     """A household before its home: who lives there, when it is, and the situation that it is made for."""
 
     scaffold: Scaffold
     pets: tuple[Pet, ...]
     key: str
-    year: Year
+    year: TypicalYear
     minute: int
 
     @property
-    def sky(self) -> Sky:
+    def outdoor_sky(self) -> Sky:
         """The weather outside."""
-        return self.year.at(self.minute)
+        return self.year.sky_at(self.minute)
 
 
-def id_of(seed: int) -> str:
+def household_id_of_seed(seed: int) -> str:
     """The id of the household of a seed."""
     return f"h{seed}"
 
@@ -79,14 +79,14 @@ def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counte
     """
     rng = random.Random(f"household {seed}")
     counted: Counter[str] = Counter() if dropped is None else dropped
-    keys = wanted_keys(recipe.wanted)
+    keys = allowed_situation_keys(recipe.wanted)
     if not keys:
         what = f"'{recipe.wanted}' is no situation, category or domain"
         raise InputError(what, where="HouseholdRecipe.wanted", remedy="see envs/personalhome/sim/vocabulary.yaml")
     for attempt in range(TRIES):
-        shares = tuple(rng.random() for _ in STEPS) if attempt and recipe.wanted else spread(seed)
+        shares = tuple(rng.random() for _ in STEPS) if attempt and recipe.wanted else spread_shares(seed)
         begun = _begin(shares, keys, recipe, rng)
-        household = None if begun is None else _finish(id_of(seed), begun, recipe, rng, counted)
+        household = None if begun is None else _finish(household_id_of_seed(seed), begun, recipe, rng, counted)
         if household is not None:
             return household
         counted["unfit" if begun is None else "redrawn"] += 1
@@ -97,43 +97,45 @@ def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counte
     )
 
 
-def _begin(shares: tuple[float, ...], keys: Sequence[str], recipe: HouseholdRecipe, rng: random.Random) -> Begun | None:
+def _begin(
+    shares: tuple[float, ...], keys: Sequence[str], recipe: HouseholdRecipe, rng: random.Random
+) -> HouseholdPlan | None:
     """The scaffold and pets, a situation that they allow, and a time at which it is plausible; None if there is none."""
-    scaffold = draw_scaffold(shares, lexicon_of(recipe.language), recipe.lexicon, rng)
-    pets = make_pets(scaffold.pets, words_for(recipe.language), recipe.lexicon, rng)
-    fitting = [key for key in keys if fits_people(key, scaffold.people, [pet.animal for pet in pets])]
+    scaffold = draw_scaffold(shares, load_lexicon(recipe.language), recipe.lexicon, rng)
+    pets = make_pets(scaffold.pets, load_fact_words(recipe.language), recipe.lexicon, rng)
+    fitting = [key for key in keys if can_concern_people(key, scaffold.people, [pet.animal for pet in pets])]
     if not fitting:
         return None
-    (key,) = rng.choices(fitting, [priors().situations[key].weight for key in fitting])
-    usual = priors().situations[key]
-    suiting = [rooms_of(kind) for kind in dict.fromkeys(kind for kinds in needed_kinds(key) for kind in kinds)]
+    (key,) = rng.choices(fitting, [load_household_priors().situations[key].weight for key in fitting])
+    usual = load_household_priors().situations[key]
+    suiting = [rooms_for_kind(kind) for kind in dict.fromkeys(kind for kinds in needed_device_kinds(key) for kind in kinds)]
     wanted = [*suiting, *([usual.rooms] if usual.rooms else [])]
-    rooms = with_rooms(scaffold.rooms, wanted, lexicon_of(recipe.language), recipe.lexicon, rng)
+    rooms = add_missing_rooms(scaffold.rooms, wanted, load_lexicon(recipe.language), recipe.lexicon, rng)
     for _ in range(MOMENTS):
         year, minute = draw_moment(usual.hours, rng)
-        if usual.outdoors[0] <= year.at(minute).temperature <= usual.outdoors[1]:
-            return Begun(replace(scaffold, rooms=rooms), pets, key, year, minute)
+        if usual.outdoors[0] <= year.sky_at(minute).temperature <= usual.outdoors[1]:
+            return HouseholdPlan(replace(scaffold, rooms=rooms), pets, key, year, minute)
     return None
 
 
 def _finish(
-    household_id: str, begun: Begun, recipe: HouseholdRecipe, rng: random.Random, dropped: Counter[str]
+    household_id: str, begun: HouseholdPlan, recipe: HouseholdRecipe, rng: random.Random, dropped: Counter[str]
 ) -> Household | None:
     """The household, or None if its situation does not fit into the home, or a rule is broken."""
-    words, sky, half = words_for(recipe.language), begun.sky, recipe.lexicon
+    words, sky, half = load_fact_words(recipe.language), begun.outdoor_sky, recipe.lexicon
     members = _people(household_id, begun, recipe, words, rng)
     devices = _equipment(members, begun, words, rng)
-    members = tuple(with_habits(member, devices, sky.when.date(), rng) for member in members)
+    members = tuple(add_habits(member, devices, sky.when.date(), rng) for member in members)
     life = Life(members, begun.pets, begun.scaffold.rooms, devices, sky.when)
     scenes = draw_scenes(begun.key, life, sky.temperature, rng)
     if not scenes:
         return None
     memories = draw_memories(rng.randint(*recipe.memories), life, rng, dropped)
-    states = usual_states(life.rooms, devices, sky, start_values(scenes, devices), rng)
+    states = draw_usual_states(life.rooms, devices, sky, scene_start_values(scenes, devices), rng)
     events = draw_events(scenes, life, states, rng)
-    home = Home.build(life.rooms, devices, states, calendar.timegm(sky.when.timetuple()))
+    home = Home.build_home(life.rooms, devices, states, calendar.timegm(sky.when.timetuple()))
     data = home_to_json(home)
-    cast = cast_of(members, data)
+    cast = household_cast(members, data)
     household = Household(
         household_id=household_id,
         language=recipe.language,
@@ -141,25 +143,25 @@ def _finish(
         layout=words.say_layout(life.rooms),
         pets=begun.pets,
         home=data,
-        members=tuple(with_texts(member, cast, words, half, rng) for member in members),
-        memories=tuple(memory_of(told, cast, words, half, rng) for told in memories),
+        members=tuple(add_profile_texts(member, cast, words, half, rng) for member in members),
+        memories=tuple(fact_to_memory(told, cast, words, half, rng) for told in memories),
         context=_context(events, scenes, begun, states, cast, words, recipe, rng),
     )
-    broken = [*problems(household, home)]
+    broken = [*household_problems(household, home)]
     dropped.update(broken)
     return None if broken else household
 
 
 def _people(
-    household_id: str, begun: Begun, recipe: HouseholdRecipe, words: Words, rng: random.Random
+    household_id: str, begun: HouseholdPlan, recipe: HouseholdRecipe, words: FactWords, rng: random.Random
 ) -> tuple[Member, ...]:
     """The members with their lives and characters; one of them has the trait that the situation needs."""
-    scaffold, today, half = begun.scaffold, begun.sky.when.date(), recipe.lexicon
+    scaffold, today, half = begun.scaffold, begun.outdoor_sky.when.date(), recipe.lexicon
     seeds = load_personas(recipe.personas) if recipe.personas else ()
     members = make_members(household_id, scaffold.people, today, words, half, seeds, rng)
-    members = with_lives(members, begun.pets, today, words, half, rng)
-    members = tuple(with_character(member, scaffold.rooms, today, rng) for member in members)
-    usual = priors().situations[begun.key]
+    members = add_life_events(members, begun.pets, today, words, half, rng)
+    members = tuple(add_character(member, scaffold.rooms, today, rng) for member in members)
+    usual = load_household_priors().situations[begun.key]
     able = [member for member in members if usual.ages[0] <= member.age(today) <= usual.ages[1]]
     if usual.trait is None or any(usual.trait in member.traits for member in able):
         return members
@@ -168,36 +170,38 @@ def _people(
     return tuple(given if member is chosen else member for member in members)
 
 
-def _equipment(members: Sequence[Member], begun: Begun, words: Words, rng: random.Random) -> tuple[Device, ...]:
+def _equipment(members: Sequence[Member], begun: HouseholdPlan, words: FactWords, rng: random.Random) -> tuple[Device, ...]:
     liked = {liked for member in members for liked in (*member.hobbies, *member.traits, *(t.kind for t in member.tastes))}
-    together, needed = needed_kinds(begun.key)
-    rooms, types = begun.scaffold.rooms, priors().situations[begun.key].rooms
+    together, needed = needed_device_kinds(begun.key)
+    rooms, types = begun.scaffold.rooms, load_household_priors().situations[begun.key].rooms
     return draw_devices(rooms, liked, [pet.animal for pet in begun.pets], (together, types), needed, words, rng)
 
 
 def _context(
-    events: Sequence[Told],
-    scenes: Sequence[Scene],
-    begun: Begun,
+    events: Sequence[DatedFact],
+    scenes: Sequence[SituationScene],
+    begun: HouseholdPlan,
     states: dict[str, Values],
-    cast: Cast,
-    words: Words,
+    cast: FactCast,
+    words: FactWords,
     recipe: HouseholdRecipe,
     rng: random.Random,
 ) -> Context:
     keys = tuple(scene.situation.key for scene in scenes)
     return Context(
         events=tuple(_event(told, cast, words, recipe, rng) for told in events),
-        weather=Weather(outdoor=outdoor(begun.year, begun.minute, rng), indoor=indoor(states, keys, rng)),
+        weather=Weather(
+            outdoor=draw_outdoor_weather(begun.year, begun.minute, rng), indoor=draw_indoor_air(states, keys, rng)
+        ),
         situations=keys,
     )
 
 
-def _event(told: Told, cast: Cast, words: Words, recipe: HouseholdRecipe, rng: random.Random) -> Event:
+def _event(told: DatedFact, cast: FactCast, words: FactWords, recipe: HouseholdRecipe, rng: random.Random) -> Event:
     fact = told.fact
     return Event(
         time=told.time,
-        description=words.say(fact, cast, rng, recipe.lexicon),
+        description=words.say_fact(fact, cast, rng, recipe.lexicon),
         fact=fact,
         sensors=(fact.sensor,) if fact.sensor else (),
         appliances=(fact.appliance,) if fact.appliance else (),

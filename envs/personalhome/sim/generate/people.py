@@ -12,30 +12,30 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from homerl.envs.homeenv.maker.lexicon import Half
-from homerl.envs.personalhome.sim.generate.personas import Persona, matching
-from homerl.envs.personalhome.sim.generate.priors import priors
-from homerl.envs.personalhome.sim.generate.scaffold import Person
+from homerl.envs.personalhome.sim.generate.personas import PersonaSeed, match_persona
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
 from homerl.envs.personalhome.sim.household import Member, Pet
-from homerl.envs.personalhome.sim.words import Words, fill
+from homerl.envs.personalhome.sim.words import FactWords, fill_frame
 
 HOBBIES = (1, 3)  # of a person
 
 
 def make_members(
     household_id: str,
-    people: Sequence[Person],
+    people: Sequence[PlannedPerson],
     today: date,
-    words: Words,
+    words: FactWords,
     half: Half,
-    seeds: Sequence[Persona],
+    seeds: Sequence[PersonaSeed],
     rng: random.Random,
 ) -> tuple[Member, ...]:
     """The members, without traits, tastes, habits and life events. `seeds` are personas to draw from; none is usual."""
-    characters = rng.sample(words.characters.of(half), len(people))  # no two people of a household are alike
+    characters = rng.sample(words.characters.entries_of(half), len(people))  # no two people of a household are alike
     names: list[str] = []
     members = []
     for number, (person, character) in enumerate(zip(people, characters), 1):
-        names.append(rng.choice([name for name in words.people[person.gender].of(half) if name not in names]))
+        names.append(rng.choice([name for name in words.people[person.gender].entries_of(half) if name not in names]))
         occupation, hobbies = _occupation(person.age, rng), _hobbies(person.age, rng)
         member = Member(
             member_id=f"{household_id}_{number}",
@@ -49,15 +49,15 @@ def make_members(
             preference="",
             persona=_persona(names[-1], character, occupation, hobbies, words, half, rng),
         )
-        seed = matching(seeds, person.age, person.gender, rng)
+        seed = match_persona(seeds, person.age, person.gender, rng)
         members.append(member if seed is None else seed.given_to(member))
     return tuple(members)
 
 
-def make_pets(count: int, words: Words, half: Half, rng: random.Random) -> tuple[Pet, ...]:
+def make_pets(count: int, words: FactWords, half: Half, rng: random.Random) -> tuple[Pet, ...]:
     """Pets of the usual kinds and ages, with names that differ."""
-    kinds = priors().pets
-    names = rng.sample(words.pets.of(half), count)
+    kinds = load_household_priors().pets
+    names = rng.sample(words.pets.entries_of(half), count)
     animals = rng.choices(list(kinds), [kind.weight for kind in kinds.values()], k=count)
     return tuple(
         Pet(name=name, animal=animal, age=rng.randint(0, kinds[animal].age)) for name, animal in zip(names, animals)
@@ -80,23 +80,25 @@ def years_before(day: date, years: int) -> date:
 
 
 def _occupation(age: int, rng: random.Random) -> str:
-    fitting = {key: job.weight for key, job in priors().occupations.items() if job.ages[0] <= age <= job.ages[1]}
+    fitting = {
+        key: job.weight for key, job in load_household_priors().occupations.items() if job.ages[0] <= age <= job.ages[1]
+    }
     return rng.choices(list(fitting), list(fitting.values()))[0]
 
 
 def _hobbies(age: int, rng: random.Random) -> tuple[str, ...]:
-    fitting = [hobby for hobby, youngest in priors().hobbies.items() if age >= youngest]
+    fitting = [hobby for hobby, youngest in load_household_priors().hobbies.items() if age >= youngest]
     return tuple(rng.sample(fitting, min(rng.randint(*HOBBIES), len(fitting))))
 
 
 def _persona(
-    name: str, character: str, occupation: str, hobbies: Sequence[str], words: Words, half: Half, rng: random.Random
+    name: str, character: str, occupation: str, hobbies: Sequence[str], words: FactWords, half: Half, rng: random.Random
 ) -> str:
     """One or two sentences about a person."""
     known = {
         "name": name,
         "character": character,
-        "occupation": words.word("occupations", occupation),
-        "hobbies": words.several(words.word("hobbies", hobby) for hobby in hobbies),
+        "occupation": words.key_word("occupations", occupation),
+        "hobbies": words.list_names(words.key_word("hobbies", hobby) for hobby in hobbies),
     }
-    return fill(rng.choice(words.persona.of(half)), known)
+    return fill_frame(rng.choice(words.persona.entries_of(half)), known)

@@ -26,7 +26,7 @@ NAME = re.compile(r"^(?:[A-Z][\w'’.-]+ )*[A-Z][\w'’-]+(?=[ ,])")
 REMEDY = "each row needs `persona`, `age` and `sex`, and may have `occupation` and `hobbies_and_interests_list`"
 
 
-class Persona(Model):
+class PersonaSeed(Model):
     """A persona: `persona` is a text of one or two sentences. Hobbies are texts, at most three."""
 
     persona: str = Field(min_length=1)
@@ -52,14 +52,14 @@ def _renamed(text: str, name: str) -> str:
     return re.sub(rf"\b{re.escape(first)}\b", name, name + text[found.end() :])
 
 
-def matching(personas: Sequence[Persona], age: int, gender: Gender, rng: random.Random) -> Persona | None:
+def match_persona(personas: Sequence[PersonaSeed], age: int, gender: Gender, rng: random.Random) -> PersonaSeed | None:
     """A persona of this gender and of about this age, or None."""
     fitting = [persona for persona in personas if persona.gender == gender and abs(persona.age - age) <= APART]
     return rng.choice(fitting) if fitting else None
 
 
 @lru_cache(maxsize=4)
-def load_personas(source: str) -> tuple[Persona, ...]:
+def load_personas(source: str) -> tuple[PersonaSeed, ...]:
     """The personas of a JSONL file, or of the train split of a hub data set. Raises `InputError` if it cannot be used."""
     rows = _file_rows(Path(source)) if source.endswith(".jsonl") else _hub_rows(source)
     personas = tuple(_persona(row, f"{source}:{number}") for number, row in enumerate(rows, 1))
@@ -90,7 +90,7 @@ def _hub_rows(name: str) -> Iterable[Any]:
         raise InputError(f"the data set cannot be loaded: {error}", name, remedy) from None
 
 
-def _persona(row: Any, where: str) -> Persona:
+def _persona(row: Any, where: str) -> PersonaSeed:
     """A row under the column names of Nemotron-Personas-USA."""
     if not isinstance(row, Mapping):
         raise InputError("this row is no object", where, REMEDY)
@@ -98,7 +98,7 @@ def _persona(row: Any, where: str) -> Persona:
     known = {"persona": row.get("persona"), "age": row.get("age"), "gender": sex, "hobbies": _listed(row)[:3]}
     known |= {"occupation": str(job).replace("_", " ")} if job else {}
     try:
-        return Persona.model_validate(known)
+        return PersonaSeed.model_validate(known)
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where, REMEDY) from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from homerl.envs.core.documents import read_yaml, validate
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.personalhome.sim.household import Animal
 
@@ -16,25 +16,25 @@ Ages = tuple[int, int]
 Bounds = tuple[int, int]
 
 
-class Occupation(Model):
+class OccupationPrior(Model):
     """Who may have an occupation, and its weight among those that fit an age."""
 
     ages: Ages
     weight: float
 
 
-class Usual(Model):
+class AgePrior(Model):
     """The ages of something, and the share (0..1) of the people of these ages who have it."""
 
     ages: Ages
     share: float
 
-    def fits(self, age: int) -> bool:
+    def fits_age(self, age: int) -> bool:
         """Whether somebody of this age may have it."""
         return self.ages[0] <= age <= self.ages[1]
 
 
-class UsualTaste(Usual):
+class TastePrior(AgePrior):
     """A taste: the ranges of its bounds, of the hours at which it begins and ends, and the types of rooms."""
 
     low: Bounds | None = None
@@ -47,21 +47,21 @@ class UsualTaste(Usual):
     because: tuple[str, ...] = ()
 
 
-class UsualPet(Model):
+class PetPrior(Model):
     """The weight of a kind of animal, and its greatest age in years."""
 
     weight: float
     age: int
 
 
-class UsualKind(Model):
+class KindPrior(Model):
     """The weight of a kind of appliance, and the tastes, traits and hobbies that make it usual."""
 
     weight: float
     because: tuple[str, ...] = ()
 
 
-class Appliances(Model):
+class AppliancesPrior(Model):
     """How homes are equipped. `count` and `sensors` are weights of how many there are."""
 
     mandatory: tuple[str, ...]
@@ -69,13 +69,13 @@ class Appliances(Model):
     sensors: dict[int, float]
     several: tuple[str, ...]
     boost: float
-    weights: dict[str, UsualKind]
+    weights: dict[str, KindPrior]
     feeder_weight: float
     fed: tuple[Animal, ...]
     sensor_weights: dict[str, float]
 
 
-class Activity(Model):
+class ActivityPrior(Model):
     """What people of some ages do with a kind of appliance: in which hours, for how many minutes.
 
     `rooms` restricts the types of room, `needs` is a trait that the person must have.
@@ -89,7 +89,7 @@ class Activity(Model):
     needs: str | None = None
 
 
-class Dish(Model):
+class DishPrior(Model):
     """The appliances that make a dish; `hours` if it is no dinner, `meat` if vegetarians do not eat it."""
 
     kinds: tuple[str, ...]
@@ -97,7 +97,7 @@ class Dish(Model):
     meat: bool = False
 
 
-class Setting(Model):
+class SettingPrior(Model):
     """The quantity that people set on a kind of appliance; `values` are the lowest, the highest and the step."""
 
     what: str
@@ -105,7 +105,7 @@ class Setting(Model):
     values: tuple[float, float, float]
 
 
-class Plausible(Model):
+class SituationPrior(Model):
     """When a situation is plausible: local hours [from, to), ages, types of rooms, outdoor celsius; see `priors.yaml`."""
 
     hours: Bounds | None = None
@@ -120,25 +120,25 @@ class Plausible(Model):
     weight: float = 1.0
 
 
-class Priors(Model):
+class HouseholdPriors(Model):
     """All of `priors.yaml`."""
 
-    occupations: dict[str, Occupation]
+    occupations: dict[str, OccupationPrior]
     hobbies: dict[str, int]
-    traits: dict[str, Usual]
+    traits: dict[str, AgePrior]
     opposites: tuple[tuple[str, str], ...]
     desk_jobs: tuple[str, ...]
-    tastes: dict[str, UsualTaste]
+    tastes: dict[str, TastePrior]
     usual: float
     most_tastes: int
-    life_events: dict[str, Usual]
-    pets: dict[Animal, UsualPet]
-    appliances: Appliances
-    activities: dict[str, Activity]
-    dishes: dict[str, Dish]
+    life_events: dict[str, AgePrior]
+    pets: dict[Animal, PetPrior]
+    appliances: AppliancesPrior
+    activities: dict[str, ActivityPrior]
+    dishes: dict[str, DishPrior]
     cooking_age: int
     dinner: Bounds
-    adjustments: dict[str, Setting]
+    adjustments: dict[str, SettingPrior]
     adjusting_age: int
     faults: dict[str, tuple[str, ...]]
     repairs: dict[str, tuple[str, ...]]
@@ -151,12 +151,12 @@ class Priors(Model):
     skills: dict[str, int]
     pet_care: dict[str, tuple[Animal, ...]]
     pet_acts: dict[str, tuple[Animal, ...]]
-    situations: dict[str, Plausible]
+    situations: dict[str, SituationPrior]
     signs: dict[str, str]
     gauges: dict[str, str]
 
 
 @lru_cache(maxsize=1)
-def priors() -> Priors:
+def load_household_priors() -> HouseholdPriors:
     """The priors. Raises `InputError` with the line if the file is wrong."""
-    return validate(Priors, read_yaml(FILE))
+    return validate_document(HouseholdPriors, read_yaml(FILE))

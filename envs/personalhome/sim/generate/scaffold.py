@@ -41,7 +41,7 @@ OLDEST = 92  # years
 
 
 @dataclass(frozen=True)
-class Person:
+class PlannedPerson:
     """A person to be: role, age in whole years, and gender."""
 
     role: str
@@ -54,17 +54,17 @@ class Scaffold:
     """The frame of a household: its type, its people, the number of its pets, and its rooms."""
 
     occupancy: Occupancy
-    people: tuple[Person, ...]
+    people: tuple[PlannedPerson, ...]
     pets: int
     rooms: tuple[Room, ...]
 
 
-def spread(seed: int) -> tuple[float, ...]:
+def spread_shares(seed: int) -> tuple[float, ...]:
     """One number in [0, 1) for each of `STEPS`. Those of successive seeds are spread evenly."""
     return tuple((0.5 + seed * step) % 1 for step in STEPS)
 
 
-def pick(weights: Mapping[T, float], share: float) -> T:
+def pick_by_share(weights: Mapping[T, float], share: float) -> T:
     """The key at a share (0..1) of the summed weights."""
     left = share * sum(weights.values())
     for key, weight in weights.items():
@@ -76,20 +76,20 @@ def pick(weights: Mapping[T, float], share: float) -> T:
 
 def draw_scaffold(shares: tuple[float, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> Scaffold:
     """A scaffold. `shares` are those of `spread`: they choose type, size, how many pets there are, and the first gender."""
-    occupancy = pick(OCCUPANCY, shares[0])
-    size = pick(SIZES[occupancy], shares[1])
-    pets = pick(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
+    occupancy = pick_by_share(OCCUPANCY, shares[0])
+    size = pick_by_share(SIZES[occupancy], shares[1])
+    pets = pick_by_share(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
     people = PEOPLE[occupancy](size, rng)
     if (people[0].gender == "Female") != (shares[4] < 0.5):
         people = tuple(replace(person, gender=_other(person.gender)) for person in people)
     return Scaffold(occupancy, people, pets, _rooms(people, lexicon, half, rng))
 
 
-def _rooms(people: tuple[Person, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
+def _rooms(people: tuple[PlannedPerson, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
     return draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng)
 
 
-def with_rooms(
+def add_missing_rooms(
     rooms: tuple[Room, ...], wanted: Iterable[Collection[str]], lexicon: Lexicon, half: Half, rng: random.Random
 ) -> tuple[Room, ...]:
     """The rooms, and one more for each collection of types of which there is none."""
@@ -103,19 +103,19 @@ def with_rooms(
 # People
 
 
-def _single(size: int, rng: random.Random) -> tuple[Person, ...]:
-    return (Person("single", rng.randint(19, OLDEST), _gender(rng)),)
+def _single(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+    return (PlannedPerson("single", rng.randint(19, OLDEST), _gender(rng)),)
 
 
-def _roommates(size: int, rng: random.Random) -> tuple[Person, ...]:
+def _roommates(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
     """Roommates are within six years of each other."""
     youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
     ages = (youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1)))
-    return tuple(Person("roommate", age, _gender(rng)) for age in ages)
+    return tuple(PlannedPerson("roommate", age, _gender(rng)) for age in ages)
 
 
-def _family(size: int, rng: random.Random) -> tuple[Person, ...]:
-    grandparents, adults, children = pick(FAMILIES[size], rng.random())
+def _family(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+    grandparents, adults, children = pick_by_share(FAMILIES[size], rng.random())
     if not children:
         return _pair("partner", rng.randint(23, OLDEST - 4), rng)
     oldest = rng.randint(0, 40 if size == 2 else 20)
@@ -125,14 +125,14 @@ def _family(size: int, rng: random.Random) -> tuple[Person, ...]:
     parent = oldest + rng.randint(22, 36)
     parents = _pair("parent", parent, rng)[:adults]
     elders = _pair("grandparent", parent + rng.randint(26, 34), rng)[:grandparents]
-    return (*parents, *(Person("child", age, _gender(rng)) for age in ages), *elders)
+    return (*parents, *(PlannedPerson("child", age, _gender(rng)) for age in ages), *elders)
 
 
-def _pair(role: str, age: int, rng: random.Random) -> tuple[Person, Person]:
+def _pair(role: str, age: int, rng: random.Random) -> tuple[PlannedPerson, PlannedPerson]:
     """Two partners within four years of each other, most often of two genders."""
     first = _gender(rng)
     same = rng.random() < 0.08
-    return Person(role, age, first), Person(role, age + rng.randint(-4, 4), first if same else _other(first))
+    return PlannedPerson(role, age, first), PlannedPerson(role, age + rng.randint(-4, 4), first if same else _other(first))
 
 
 def _other(gender: Gender) -> Gender:
@@ -143,7 +143,7 @@ def _gender(rng: random.Random) -> Gender:
     return rng.choice(("Female", "Male"))
 
 
-PEOPLE: dict[Occupancy, Callable[[int, random.Random], tuple[Person, ...]]] = {
+PEOPLE: dict[Occupancy, Callable[[int, random.Random], tuple[PlannedPerson, ...]]] = {
     "single occupant": _single,
     "family": _family,
     "non-related roommates": _roommates,

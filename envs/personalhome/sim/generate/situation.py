@@ -15,13 +15,13 @@ from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.maker.climate import Values
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.personalhome.sim.generate.checks import Told
-from homerl.envs.personalhome.sim.generate.events import background, sign_fact
+from homerl.envs.personalhome.sim.generate.checks import DatedFact
+from homerl.envs.personalhome.sim.generate.events import draw_background_events, sign_fact
 from homerl.envs.personalhome.sim.generate.life import Life
-from homerl.envs.personalhome.sim.generate.priors import Plausible, priors
-from homerl.envs.personalhome.sim.generate.scaffold import Person
+from homerl.envs.personalhome.sim.generate.priors import SituationPrior, load_household_priors
+from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
 from homerl.envs.personalhome.sim.household import Animal, Member
-from homerl.envs.personalhome.sim.situations import Situation, situations
+from homerl.envs.personalhome.sim.situations import HouseholdSituation, load_situations
 
 EVENTS = (2, 8)  # of the last day
 MOST = 3  # situations at once
@@ -32,35 +32,35 @@ GONE = (60, 180)  # minutes before now at which people left home, if everybody i
 
 
 @dataclass(frozen=True)
-class Scene:
+class SituationScene:
     """A situation at a place: the room where it happens, and whom it concerns."""
 
-    situation: Situation
-    plausible: Plausible
+    situation: HouseholdSituation
+    plausible: SituationPrior
     room: str
     who: Member
 
     @property
-    def by_sensor(self) -> bool:
+    def is_by_sensor(self) -> bool:
         """Whether only sensors can tell of it."""
         return self.plausible.away or self.plausible.by_sensor
 
 
-def wanted_keys(wanted: str | None) -> tuple[str, ...]:
+def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
     """The keys of the situations that a recipe allows. It is empty if nothing has such a name."""
-    return tuple(key for key, known in situations().items() if wanted in (None, key, known.category, known.domain))
+    return tuple(key for key, known in load_situations().items() if wanted in (None, key, known.category, known.domain))
 
 
-def fits_people(key: str, people: Sequence[Person], animals: Sequence[Animal]) -> bool:
+def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
     """Whether a situation can concern these people and animals."""
-    usual = priors().situations[key]
+    usual = load_household_priors().situations[key]
     old_enough = any(usual.ages[0] <= person.age <= usual.ages[1] for person in people)
     return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
 
 
-def needed_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The kinds of devices that show a situation: those that belong into one room, and the others."""
-    known = situations()[key]
+    known = load_situations()[key]
     here = [part.kind for part in known.parts() if part.which == "here" and part.kind]
     together = (*here, *sorted(_sensors(known, by_sensor=False))) if here else ()
     return tuple(dict.fromkeys(together)), tuple(dict.fromkeys((*known.needs, *sorted(_sensors(known, by_sensor=True)))))
@@ -69,17 +69,17 @@ def needed_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 # Scenes
 
 
-def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> list[Scene]:
+def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> list[SituationScene]:
     """The scene of the first situation, and of others that fit beside it, the most urgent first. Empty if it cannot be."""
     scene = _scene(first, life, rng)
     if scene is None:
         return []
     scenes = [scene]
     extra = rng.choices(range(MOST), EXTRA)[0]
-    for key in rng.sample([key for key in situations() if key != first], CONSIDERED):
+    for key in rng.sample([key for key in load_situations() if key != first], CONSIDERED):
         if len(scenes) > extra:
             break
-        usual = priors().situations[key]
+        usual = load_household_priors().situations[key]
         if (
             rng.random() < usual.weight
             and _fits_now(usual, life, outdoors)
@@ -91,13 +91,13 @@ def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> 
     return sorted(scenes, key=lambda scene: -scene.situation.urgency)
 
 
-def _event_count(scenes: Iterable[Scene], life: Life) -> int:
+def _event_count(scenes: Iterable[SituationScene], life: Life) -> int:
     scenes = list(scenes)
     leaving = len(life.members) if any(scene.plausible.away for scene in scenes) else 0
     return leaving + sum(sign.kind != "left_home" for scene in scenes for sign in scene.situation.events)
 
 
-def _fits_now(usual: Plausible, life: Life, outdoors: float) -> bool:
+def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
     animals = [pet.animal for pet in life.pets]
     first, last = usual.hours or (0, 24)
     hour = life.now.hour
@@ -110,46 +110,50 @@ def _fits_now(usual: Plausible, life: Life, outdoors: float) -> bool:
     )
 
 
-def _beside(key: str, other: Scene, life: Life) -> bool:
+def _beside(key: str, other: SituationScene, life: Life) -> bool:
     """Whether a situation can go on beside another: both agree on who is at home and on every value at the start."""
-    starts, others = situations()[key].start_values, other.situation.start_values
+    starts, others = load_situations()[key].start_values, other.situation.start_values
     agree = all(
         others.get(kind, {}).get(name, value) == value for kind, values in starts.items() for name, value in values.items()
     )
-    signs = {(sign.kind, sign.what) for sign in situations()[key].events}
+    signs = {(sign.kind, sign.what) for sign in load_situations()[key].events}
     apart = not signs & {(sign.kind, sign.what) for sign in other.situation.events} - {("left_home", None)}
-    return agree and apart and priors().situations[key].away == other.plausible.away
+    return agree and apart and load_household_priors().situations[key].away == other.plausible.away
 
 
-def _scene(key: str, life: Life, rng: random.Random) -> Scene | None:
+def _scene(key: str, life: Life, rng: random.Random) -> SituationScene | None:
     """Where and whom a situation concerns, or None if the home or the people do not allow it."""
-    known, usual = situations()[key], priors().situations[key]
+    known, usual = load_situations()[key], load_household_priors().situations[key]
     today = life.now.date()
     concerned = [
         member
-        for member in life.of_age(usual.ages[0], today, usual.ages[1])
+        for member in life.members_of_age(usual.ages[0], today, usual.ages[1])
         if usual.trait is None or usual.trait in member.traits
     ]
     rooms = _rooms(known, usual, life)
     if not concerned or not rooms or not {*known.needs} <= {device.spec.category for device in life.devices}:
         return None
-    scene = Scene(known, usual, rng.choice(rooms), rng.choice(concerned))
-    return scene if _sensors(known, scene.by_sensor) <= {device.spec.category for device in life.devices} else None
+    scene = SituationScene(known, usual, rng.choice(rooms), rng.choice(concerned))
+    return scene if _sensors(known, scene.is_by_sensor) <= {device.spec.category for device in life.devices} else None
 
 
-def _sensors(known: Situation, by_sensor: bool) -> set[str]:
+def _sensors(known: HouseholdSituation, by_sensor: bool) -> set[str]:
     """The kinds of sensors without which a situation cannot be told."""
-    gauges = {priors().gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
-    noticed = {priors().signs[sign.what] for sign in known.events if sign.kind == "noticed" and sign.what in priors().signs}
+    gauges = {load_household_priors().gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
+    noticed = {
+        load_household_priors().signs[sign.what]
+        for sign in known.events
+        if sign.kind == "noticed" and sign.what in load_household_priors().signs
+    }
     return gauges | (noticed if by_sensor else set())
 
 
-def _rooms(known: Situation, usual: Plausible, life: Life) -> list[str]:
+def _rooms(known: HouseholdSituation, usual: SituationPrior, life: Life) -> list[str]:
     """The rooms where it can happen: with all kinds of devices that belong together there.
 
     Of these, the rooms that have most of the devices that it needs or that measure it.
     """
-    together, needed = needed_kinds(known.key)
+    together, needed = needed_device_kinds(known.key)
     standing = {(device.room.id, device.spec.category) for device in life.devices}
     possible = {
         room.id: sum((room.id, kind) in standing for kind in needed)
@@ -162,7 +166,7 @@ def _rooms(known: Situation, usual: Plausible, life: Life) -> list[str]:
 # Values and events
 
 
-def start_values(scenes: Iterable[Scene], devices: Iterable[Device]) -> dict[str, Values]:
+def scene_start_values(scenes: Iterable[SituationScene], devices: Iterable[Device]) -> dict[str, Values]:
     """The values at the start of all scenes, by did and attribute."""
     by_kind: dict[str, Values] = {}
     for scene in scenes:
@@ -171,7 +175,9 @@ def start_values(scenes: Iterable[Scene], devices: Iterable[Device]) -> dict[str
     return {device.did: by_kind[device.spec.category] for device in devices if device.spec.category in by_kind}
 
 
-def draw_events(scenes: Sequence[Scene], life: Life, states: Mapping[str, Values], rng: random.Random) -> tuple[Told, ...]:
+def draw_events(
+    scenes: Sequence[SituationScene], life: Life, states: Mapping[str, Values], rng: random.Random
+) -> tuple[DatedFact, ...]:
     """The events of the last day in the order of time: ordinary ones, then those of the scenes."""
     away = any(scene.plausible.away for scene in scenes)
     busy: set[datetime] = set()
@@ -180,21 +186,23 @@ def draw_events(scenes: Sequence[Scene], life: Life, states: Mapping[str, Values
     if away:
         for member in life.members:
             leaving = sign_fact("left_home", None, None, member, life, states, by_sensor=False, rng=rng)
-            events.append(Told(leaving, _after(left, busy)))
+            events.append(DatedFact(leaving, _after(left, busy)))
     for scene in scenes:
         events += _showing(scene, life, states, busy, rng)
     count = rng.randint(max(EVENTS[0], len(events)), EVENTS[1])
-    ordinary = background(count - len(events), life, min(told.time for told in events), states, rng)
+    ordinary = draw_background_events(count - len(events), life, min(told.time for told in events), states, rng)
     return tuple(sorted((*events, *ordinary), key=lambda told: told.time))
 
 
-def _showing(scene: Scene, life: Life, states: Mapping[str, Values], busy: set[datetime], rng: random.Random) -> list[Told]:
+def _showing(
+    scene: SituationScene, life: Life, states: Mapping[str, Values], busy: set[datetime], rng: random.Random
+) -> list[DatedFact]:
     """The events that tell of a scene, in the order of its signs. Who has left is told of once for all scenes."""
     shown = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
     times = sorted(_minutes_before(life.now, RECENT, busy, rng) for _ in shown)
     return [
-        Told(
-            sign_fact(sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.by_sensor, rng=rng),
+        DatedFact(
+            sign_fact(sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.is_by_sensor, rng=rng),
             time,
         )
         for sign, time in zip(shown, times)

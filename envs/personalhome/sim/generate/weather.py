@@ -11,7 +11,7 @@ from functools import lru_cache
 from statistics import fmean
 
 from homerl.envs.homeenv.maker.climate import Values
-from homerl.envs.homeenv.maker.weather import CELLS, HOURS, Weather, Year
+from homerl.envs.homeenv.maker.weather import CELLS, HOURS, TypicalWeather, TypicalYear
 from homerl.envs.personalhome.sim.household import Indoor, Outdoor
 
 DAY = 24 * 60  # minutes
@@ -23,9 +23,9 @@ FROST = 0.5  # celsius up to which precipitation is snow
 ODOR = {"smoke": 4.5, "stove_left_on": 3.0, "oven_left_on": 3.0, "full_bin": 3.5, "poor_air": 2.5, "fridge_ajar": 1.5}
 
 
-def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[Year, int]:
+def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[TypicalYear, int]:
     """A year and a minute of it, in local hours [from, to), over midnight if the first is larger; None is any hour."""
-    year, minute = _years().draw(rng)
+    year, minute = _years().draw_minute(rng)
     if hours is None:
         return year, minute
     first, last = hours
@@ -34,13 +34,13 @@ def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[Year
 
 
 @lru_cache(maxsize=1)
-def _years() -> Weather:
-    return Weather.load(hemisphere="north")
+def _years() -> TypicalWeather:
+    return TypicalWeather.load_years(hemisphere="north")
 
 
-def outdoor(year: Year, minute: int, rng: random.Random) -> Outdoor:
+def draw_outdoor_weather(year: TypicalYear, minute: int, rng: random.Random) -> Outdoor:
     """The weather outside. Precipitation is drawn; the typical years have none."""
-    sky = year.at(minute)
+    sky = year.sky_at(minute)
     falls = round(rng.lognormvariate(0, 0.8), 1) if sky.humidity >= HUMID and rng.random() < 0.5 else 0.0
     snows = sky.temperature <= FROST
     return Outdoor(
@@ -52,14 +52,14 @@ def outdoor(year: Year, minute: int, rng: random.Random) -> Outdoor:
     )
 
 
-def _sunny(year: Year, minute: int) -> float:
+def _sunny(year: TypicalYear, minute: int) -> float:
     """The share of a clear sky's daylight that there is: 0 at night."""
     cell = minute * CELLS // 60
     clear = max(float(year.daylight[(cell + day * LEVELS) % (HOURS * CELLS)]) for day in range(-NEAR, NEAR + 1))
     return round(float(year.daylight[cell]) / clear, 2) if clear > 0 else 0.0
 
 
-def indoor(states: Mapping[str, Values], situations: Collection[str], rng: random.Random) -> Indoor:
+def draw_indoor_air(states: Mapping[str, Values], situations: Collection[str], rng: random.Random) -> Indoor:
     """The air inside, as the devices measure it: the mean of all readings of a quantity."""
     odor = max([rng.choice((0.0, 0.5, 1.0)), *(ODOR.get(key, 0.0) for key in situations)])
     dust = _readings(states, "dust", "pm25") or [rng.randint(4, 22)]

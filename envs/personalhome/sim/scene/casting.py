@@ -17,7 +17,7 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.household import Household, Member
-from homerl.envs.personalhome.sim.scene.playbook import NONE, Placed, Script, stage
+from homerl.envs.personalhome.sim.scene.playbook import NONE, PlacedThing, SceneScript, load_stage
 
 T = TypeVar("T")
 ADULT, CHILD, ELDER, INFANT = 18, 12, 65, 4  # years; whoever is younger than `INFANT` has no role
@@ -25,7 +25,7 @@ LOOSE = 2  # things that lie about besides those of the script
 
 
 @dataclass
-class Cast:
+class SceneCast:
     """Who and what is in a scene.
 
     `roles` maps each role to an id; a role that stays empty is missing. `rooms` are the zones by id. `pets`, `appliances`,
@@ -44,24 +44,24 @@ class Cast:
     places: dict[str, str] = field(default_factory=dict)
 
 
-def home_of(household: Household) -> Home:
+def build_household_home(household: Household) -> Home:
     """The household's home. Raises `InputError` if it cannot be built."""
     return home_from_json(household.home, household.household_id)
 
 
-def kind_of(device: Device) -> str:
+def script_kind_of_device(device: Device) -> str:
     """The kind of an appliance as scripts write it: `coffee_maker`."""
     return device.spec.category.replace("-", "_")
 
 
 def cast_script(
-    script: Script, household: Household, home: Home, rng: random.Random, here: str | None = None
-) -> Cast | None:
+    script: SceneScript, household: Household, home: Home, rng: random.Random, here: str | None = None
+) -> SceneCast | None:
     """A cast for a script. None: the household lacks a room, a person or an appliance that it needs.
 
     `here` is the id of the room that the first zone is, if the script names no appliance after which it must be.
     """
-    cast = Cast(here=here)
+    cast = SceneCast(here=here)
     filled = (
         _appliances(script, home, cast, rng)
         and _zones(script, home, cast, rng)
@@ -77,24 +77,24 @@ def cast_script(
     return cast
 
 
-def fits(kind: str, member: Member, today: date) -> bool:
+def is_member_of_kind(kind: str, member: Member, today: date) -> bool:
     """Whether a person is of a kind: of an age, or with a trait."""
     age = member.age(today)
     ages = {"adult": age >= ADULT, "elder": age >= ELDER, "minor": age < ADULT, "child": age < CHILD, "anyone": True}
     return age >= INFANT and ages.get(kind, kind in member.traits)
 
 
-def _anchors(script: Script) -> set[str]:
+def _anchors(script: SceneScript) -> set[str]:
     """The appliances after which a zone is named."""
     return {option[1:] for options in script.zones.values() for option in options if option[0] == "@"}
 
 
-def _appliances(script: Script, home: Home, cast: Cast, rng: random.Random) -> bool:
+def _appliances(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
     """Choose the appliances after which zones are named."""
     return all(_choose(role, script.appliances[role], home.plan.devices, cast, rng) for role in sorted(_anchors(script)))
 
 
-def _seen_appliances(script: Script, home: Home, cast: Cast, rng: random.Random) -> bool:
+def _seen_appliances(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
     """Choose the other appliances, in their zones. One that a zone is named after must be in a zone, too."""
     if any(cast.places[cast.roles[role]] not in cast.rooms for role in _anchors(script) if role in cast.roles):
         return False
@@ -105,18 +105,18 @@ def _seen_appliances(script: Script, home: Home, cast: Cast, rng: random.Random)
     return True
 
 
-def _choose(role: str, placed: Placed, devices: Iterable[Device], cast: Cast, rng: random.Random) -> bool:
+def _choose(role: str, placed: PlacedThing, devices: Iterable[Device], cast: SceneCast, rng: random.Random) -> bool:
     """Give a role to a device of the first kind that there is. False if there is none and there must be one."""
     free = [device for device in devices if device.did not in cast.appliances]
     for kind in placed.kinds:
-        if found := [device for device in free if kind_of(device) == kind]:
+        if found := [device for device in free if script_kind_of_device(device) == kind]:
             chosen = rng.choice([device for device in found if device.room.id == cast.here] or found)
             cast.roles[role], cast.appliances[chosen.did], cast.places[chosen.did] = chosen.did, kind, chosen.room.id
             return True
     return NONE in placed.kinds
 
 
-def _zones(script: Script, home: Home, cast: Cast, rng: random.Random) -> bool:
+def _zones(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
     for role, options in script.zones.items():
         room = _room(options, home, cast, rng)
         if room is None:
@@ -125,7 +125,7 @@ def _zones(script: Script, home: Home, cast: Cast, rng: random.Random) -> bool:
     return True
 
 
-def _room(options: Sequence[str], home: Home, cast: Cast, rng: random.Random) -> Room | None:
+def _room(options: Sequence[str], home: Home, cast: SceneCast, rng: random.Random) -> Room | None:
     """The first option that there is and no other zone has. The first zone is the preferred room, if it has no anchor."""
     preferred = next((room for room in home.plan.rooms if room.id == cast.here and not cast.rooms), None)
     if preferred and options[0][0] != "@":
@@ -138,14 +138,14 @@ def _room(options: Sequence[str], home: Home, cast: Cast, rng: random.Random) ->
     return None
 
 
-def _members(script: Script, household: Household, cast: Cast, rng: random.Random) -> bool:
+def _members(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
     today = household.now.date()
     for role, options in script.members.items():
         if "unknown" in options:
             cast.roles[role] = "unknown_1"
         else:
             free = [member for member in household.members if member.member_id not in cast.members]
-            chosen = _first(options, free, lambda kind, member: fits(kind, member, today), rng)
+            chosen = _first(options, free, lambda kind, member: is_member_of_kind(kind, member, today), rng)
             if chosen is None and NONE not in options:
                 return False
             if chosen is None:
@@ -155,7 +155,7 @@ def _members(script: Script, household: Household, cast: Cast, rng: random.Rando
     return True
 
 
-def _pets(script: Script, household: Household, cast: Cast, rng: random.Random) -> bool:
+def _pets(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
     for role, options in script.pets.items():
         free = [pet for pet in household.pets if pet.name not in cast.pets]
         chosen = _first(options, free, lambda kind, pet: kind in ("any", pet.animal), rng)
@@ -166,7 +166,7 @@ def _pets(script: Script, household: Household, cast: Cast, rng: random.Random) 
     return True
 
 
-def _things(script: Script, cast: Cast, rng: random.Random) -> None:
+def _things(script: SceneScript, cast: SceneCast, rng: random.Random) -> None:
     """Landmarks and objects of the script, further ones, and things that lie about."""
     for kind, zone in script.landmarks.items():
         _add(cast.landmarks, kind, cast.roles[zone], cast, kind)
@@ -175,12 +175,12 @@ def _things(script: Script, cast: Cast, rng: random.Random) -> None:
             free = [kind for kind in placed.kinds if kind not in cast.objects.values()]
             _add(cast.objects, rng.choice(free or placed.kinds), place, cast, role)
     for number, room in enumerate(cast.rooms.values()):
-        free = [*stage().extras.get(room.type, ()), *stage().extras["any"]]
+        free = [*load_stage().extras.get(room.type, ()), *load_stage().extras["any"]]
         free = [kind for kind in dict.fromkeys(free) if kind not in cast.landmarks.values()]
         _add(cast.landmarks, rng.choice(free), room.id, cast, "" if number else "extra")
-    surfaces = [id for id, kind in cast.landmarks.items() if kind in stage().surfaces]
+    surfaces = [id for id, kind in cast.landmarks.items() if kind in load_stage().surfaces]
     for number in range(LOOSE):
-        free = [kind for kind in stage().loose if kind not in cast.objects.values()]
+        free = [kind for kind in load_stage().loose if kind not in cast.objects.values()]
         main = [id for id in surfaces if cast.places[id] == cast.roles["main"]]
         place = rng.choice(surfaces if number or not main else main)
         if place in main and not number:
@@ -188,11 +188,15 @@ def _things(script: Script, cast: Cast, rng: random.Random) -> None:
         _add(cast.objects, rng.choice(free), place, cast, "" if number else "loose")
 
 
-def _others(household: Household, home: Home, cast: Cast, rng: random.Random) -> None:
+def _others(household: Household, home: Home, cast: SceneCast, rng: random.Random) -> None:
     """Who may pass by, and one further appliance of each zone that comes into view."""
     today = household.now.date()
-    people = [one.member_id for one in household.members if one.member_id not in cast.members and fits("anyone", one, today)]
-    pets = [pet for pet in household.pets if pet.animal in stage().walking and pet.name not in cast.pets]
+    people = [
+        one.member_id
+        for one in household.members
+        if one.member_id not in cast.members and is_member_of_kind("anyone", one, today)
+    ]
+    pets = [pet for pet in household.pets if pet.animal in load_stage().walking and pet.name not in cast.pets]
     if people:
         cast.roles["bystander"] = rng.choice(people)
     if pets:
@@ -202,10 +206,10 @@ def _others(household: Household, home: Home, cast: Cast, rng: random.Random) ->
         free = [one for one in home.plan.devices if one.room.id == room and "sensor" not in one.spec.userdata.tags]
         if free := [one for one in free if one.did not in cast.appliances]:
             chosen = rng.choice(free)
-            cast.appliances[chosen.did], cast.places[chosen.did] = kind_of(chosen), room
+            cast.appliances[chosen.did], cast.places[chosen.did] = script_kind_of_device(chosen), room
 
 
-def _add(group: dict[str, str], kind: str, place: str, cast: Cast, role: str) -> None:
+def _add(group: dict[str, str], kind: str, place: str, cast: SceneCast, role: str) -> None:
     """A thing of a kind, with an id such as `pot_1`."""
     id = f"{kind}_{1 + sum(known == kind for known in group.values())}"
     group[id], cast.places[id] = kind, place

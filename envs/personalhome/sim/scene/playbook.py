@@ -20,19 +20,19 @@ from typing import get_args
 
 from pydantic import Field
 
-from homerl.envs.core.documents import InputError, read_yaml, validate
-from homerl.envs.core.languages import Part
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
+from homerl.envs.core.languages import LanguagePart
 from homerl.envs.core.model import Model
 from homerl.envs.personalhome.sim.scene.transcript import Domain
 
 FOLDER = Path(__file__).parent
-WORDS = Part(FOLDER / "words", "personalhome_scenes.yaml")
+WORDS = LanguagePart(FOLDER / "words", "personalhome_scenes.yaml")
 DOMAINS: dict[Domain, int] = {"safety": 30, "health": 38, "daily": 32}  # videos (PersonalHomeBench Table 6)
 PERSONS = ("adult", "elder", "minor", "child", "anyone", "unknown")
 NONE = "none"
 
 
-class Action(Model):
+class SceneAction(Model):
     """Something that happens: the least and most seconds, the roles it needs, and the (role, attribute, value) it sets."""
 
     takes: tuple[float, float]
@@ -40,7 +40,7 @@ class Action(Model):
     sets: tuple[tuple[str, str, str], ...] = ()
 
 
-class Beat(Model):
+class ScriptBeat(Model):
     """One thing that happens in a script: an action, a sound, or both. Fields besides flags name roles.
 
     `key` marks what the scene is about. `meanwhile` lets it begin with the beat before. `chance` is the probability that it
@@ -59,12 +59,12 @@ class Beat(Model):
     from_outside: bool = False
     chance: float = Field(default=1.0, gt=0, le=1)
 
-    def roles(self) -> tuple[str, ...]:
+    def named_roles(self) -> tuple[str, ...]:
         """The roles that it names."""
         return tuple(role for role in (self.who, self.what, self.at, self.zone) if role)
 
 
-class Placed(Model):
+class PlacedThing(Model):
     """The kinds of an appliance and the zone where it must stand, or of an object and where it is at first."""
 
     kinds: tuple[str, ...] = Field(alias="is", min_length=1)
@@ -72,7 +72,7 @@ class Placed(Model):
     at: str | None = None
 
 
-class Script(Model):
+class SceneScript(Model):
     """An event script. The docstring of the module explains its roles."""
 
     situation: str
@@ -80,21 +80,21 @@ class Script(Model):
     zones: dict[str, tuple[str, ...]]
     members: dict[str, tuple[str, ...]]
     pets: dict[str, tuple[str, ...]] = {}
-    appliances: dict[str, Placed] = {}
+    appliances: dict[str, PlacedThing] = {}
     landmarks: dict[str, str]
-    objects: dict[str, Placed]
+    objects: dict[str, PlacedThing]
     starts: dict[str, tuple[str, str]] = {}
-    beats: tuple[Beat, ...] = Field(min_length=1)
+    beats: tuple[ScriptBeat, ...] = Field(min_length=1)
 
-    def roles(self) -> set[str]:
+    def all_roles(self) -> set[str]:
         """All roles."""
         return {*self.zones, *self.members, *self.pets, *self.appliances, *self.landmarks, *self.objects}
 
 
-class Stage(Model):
+class SceneStage(Model):
     """The keys of scenes. `stage.yaml` says what each group is."""
 
-    actions: dict[str, Action]
+    actions: dict[str, SceneAction]
     before: dict[str, str]
     objects: dict[str, str]
     landmarks: tuple[str, ...]
@@ -113,10 +113,10 @@ class Stage(Model):
     positions: tuple[str, ...]
     light: dict[str, tuple[str, ...]]
     walking: tuple[str, ...]
-    distractors: tuple[tuple[Beat, ...], ...]
+    distractors: tuple[tuple[ScriptBeat, ...], ...]
 
 
-class Words(Model):
+class CaptionWords(Model):
     """The words of a language for the keys of `stage.yaml`, by group, and frames with fields in braces."""
 
     frames: dict[str, str]
@@ -140,35 +140,35 @@ class Words(Model):
 
 
 @lru_cache
-def stage() -> Stage:
+def load_stage() -> SceneStage:
     """The keys of scenes. Raises `InputError` if the file is wrong."""
-    return validate(Stage, read_yaml(FOLDER / "stage.yaml"))
+    return validate_document(SceneStage, read_yaml(FOLDER / "stage.yaml"))
 
 
 @lru_cache
-def scene_words(language: str) -> Words:
+def load_caption_words(language: str) -> CaptionWords:
     """The words of a language. Raises `InputError` for a language without words."""
-    return validate(Words, read_yaml(WORDS.path(language)))
+    return validate_document(CaptionWords, read_yaml(WORDS.find_path(language)))
 
 
 @lru_cache
-def scripts() -> Mapping[Domain, tuple[Script, ...]]:
+def load_scene_scripts() -> Mapping[Domain, tuple[SceneScript, ...]]:
     """All scripts by domain. Raises `InputError` if one is wrong."""
-    found: dict[Domain, tuple[Script, ...]] = {}
+    found: dict[Domain, tuple[SceneScript, ...]] = {}
     for domain in get_args(Domain):
         document = read_yaml(FOLDER / "scripts" / f"{domain}.yaml")
-        found[domain] = validate(tuple[Script, ...], document)
+        found[domain] = validate_document(tuple[SceneScript, ...], document)
         for index, script in enumerate(found[domain]):
-            for problem in problems(script):
-                raise InputError(problem, document.where((index,)), "correct the script, or add the key to stage.yaml")
+            for problem in find_script_problems(script):
+                raise InputError(problem, document.locate_key((index,)), "correct the script, or add the key to stage.yaml")
     return found
 
 
-def problems(script: Script) -> Iterator[str]:
+def find_script_problems(script: SceneScript) -> Iterator[str]:
     """What a script names and nobody knows, and what its beats lack."""
-    roles, keys = script.roles(), stage()
+    roles, keys = script.all_roles(), load_stage()
     placed = [*script.appliances.values(), *script.objects.values()]
-    named = [role for beat in script.beats for role in beat.roles()] + [*script.landmarks.values(), *script.starts]
+    named = [role for beat in script.beats for role in beat.named_roles()] + [*script.landmarks.values(), *script.starts]
     named += [role for one in placed for role in (one.zone, one.at) if role]
     yield from (f"there is no role '{role}'" for role in named if role not in roles)
     yield from (f"there is no landmark '{kind}'" for kind in script.landmarks if kind not in keys.landmarks)
@@ -183,7 +183,7 @@ def problems(script: Script) -> Iterator[str]:
         yield from (f"'{beat.do}' needs `{field}`" for field in (action.needs if action else ()) if not getattr(beat, field))
 
 
-def domains(count: int) -> dict[Domain, int]:
+def domain_counts(count: int) -> dict[Domain, int]:
     """How many of `count` transcripts each domain gets, in the paper's shares (of 100: 30, 38, 32; Table 6).
 
     What rounding leaves goes to the largest remainders.
@@ -194,9 +194,9 @@ def domains(count: int) -> dict[Domain, int]:
     return {domain: share + (domain in rest[: count - sum(shares.values())]) for domain, share in shares.items()}
 
 
-def domain_of(situation: str) -> Domain:
+def situation_domain(situation: str) -> Domain:
     """The domain of a situation. Raises `KeyError` if no script has it."""
-    for domain, known in scripts().items():
+    for domain, known in load_scene_scripts().items():
         if any(script.situation == situation for script in known):
             return domain
     raise KeyError(situation)

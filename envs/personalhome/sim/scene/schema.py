@@ -18,13 +18,13 @@ _STAMP = re.compile(r"(\d{2,3}):([0-5]\d)\.(\d{3})")
 FORMAT = "MM:SS.mmm"
 
 
-def stamp(seconds: float) -> str:
+def format_video_timestamp(seconds: float) -> str:
     """A time in the form of transcripts: 83.5 s is `01:23.500`."""
     thousandths = round(seconds * 1000)
     return f"{thousandths // 60000:02d}:{thousandths // 1000 % 60:02d}.{thousandths % 1000:03d}"
 
 
-def seconds(text: str) -> float:
+def parse_video_timestamp(text: str) -> float:
     """The seconds of a timestamp. Raises `ValueError` if it has another form."""
     match = _STAMP.fullmatch(text)
     if match is None:
@@ -185,7 +185,7 @@ class Timelines(Model):
     appliances: tuple[ApplianceTimeline, ...] = ()
     objects: tuple[ObjectTimeline, ...] = ()
 
-    def rows(self) -> Iterator[tuple[str, tuple[StateChange, ...]]]:
+    def entity_rows(self) -> Iterator[tuple[str, tuple[StateChange, ...]]]:
         """(id, changes) of every entity."""
         yield from ((row.member_id, row.states) for row in self.members)
         yield from ((row.pet_id, row.states) for row in self.pets)
@@ -203,7 +203,7 @@ class Entities(Model):
     events: tuple[SceneEvent, ...]
     entity_state_timelines: Timelines = Timelines()
 
-    def ids(self) -> list[str]:
+    def entity_ids(self) -> list[str]:
         """The ids of members, pets, appliances and objects."""
         return [
             *(member.member_id for member in self.members),
@@ -237,7 +237,7 @@ class Captions(Model):
     segments: tuple[Segment, ...]
     events: tuple[EventCaption, ...]
 
-    def texts(self) -> tuple[str, ...]:
+    def caption_texts(self) -> tuple[str, ...]:
         """Every caption."""
         return (self.global_, *(one.caption for one in self.segments), *(one.caption for one in self.events))
 

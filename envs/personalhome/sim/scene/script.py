@@ -12,22 +12,22 @@ import random
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.casting import Cast, cast_script, home_of
-from homerl.envs.personalhome.sim.scene.describe import describe
+from homerl.envs.personalhome.sim.scene.casting import SceneCast, build_household_home, cast_script
+from homerl.envs.personalhome.sim.scene.describe import describe_play
 from homerl.envs.personalhome.sim.scene.looks import draw_looks, setting_facts
-from homerl.envs.personalhome.sim.scene.play import Move, Play, play_script
-from homerl.envs.personalhome.sim.scene.playbook import Script, scripts
+from homerl.envs.personalhome.sim.scene.play import SceneMove, ScenePlay, play_script
+from homerl.envs.personalhome.sim.scene.playbook import SceneScript, load_scene_scripts
 from homerl.envs.personalhome.sim.scene.transcript import Domain, Inference, SceneFact, Transcript
-from homerl.envs.personalhome.sim.scene.wording import Wording, wording
+from homerl.envs.personalhome.sim.scene.wording import SceneWording, make_scene_wording
 
 NIGHT, MORNING, EVENING = 22, 7, 18  # hours at which the light changes
 
 
-def playable(household: Household, domain: Domain | None = None) -> tuple[str, ...]:
+def playable_situations(household: Household, domain: Domain | None = None) -> tuple[str, ...]:
     """The situations that can be played in a household, in the order of the scripts; of one domain, if it is given."""
-    home = home_of(household)
+    home = build_household_home(household)
     rng = random.Random("playable")
-    known = [script for of, found in scripts().items() if domain in (None, of) for script in found]
+    known = [script for of, found in load_scene_scripts().items() if domain in (None, of) for script in found]
     return tuple(dict.fromkeys(one.situation for one in known if cast_script(one, household, home, rng)))
 
 
@@ -42,9 +42,9 @@ def write_transcript(household: Household, situation: str, seed: int, room: str 
     rng = random.Random(f"scene {household.household_id} {situation} {seed}")
     domain, script, cast = _chosen(household, situation, rng, room)
     play = play_script(script, cast, rng)
-    looks = draw_looks(cast, script.light or light_at(household.now.hour), rng)
-    said = wording(cast, looks.colours, household.language)
-    facts = _numbered([*setting_facts(play, looks), *play.facts()])
+    looks = draw_looks(cast, script.light or light_at_hour(household.now.hour), rng)
+    said = make_scene_wording(cast, looks.colours, household.language)
+    facts = _numbered([*setting_facts(play, looks), *play.event_facts()])
     conclusion = _inference(play, said, situation, facts)
     return Transcript(
         datapoint_id=f"{household.household_id}_{situation}_{seed}",
@@ -52,30 +52,32 @@ def write_transcript(household: Household, situation: str, seed: int, room: str 
         domain=domain,
         situation=situation,
         length=play.length,
-        video_description=describe(play, looks, said),
+        video_description=describe_play(play, looks, said),
         facts=facts,
         inferred=(conclusion,),
     )
 
 
-def light_at(hour: int) -> str:
+def light_at_hour(hour: int) -> str:
     """The light at an hour of the day: a key of `light` in `stage.yaml`."""
     if hour >= NIGHT or hour < MORNING:
         return "night"
     return "day" if hour < EVENING else "evening"
 
 
-def _chosen(household: Household, situation: str, rng: random.Random, room: str | None) -> tuple[Domain, Script, Cast]:
+def _chosen(
+    household: Household, situation: str, rng: random.Random, room: str | None
+) -> tuple[Domain, SceneScript, SceneCast]:
     """One of the situation's scripts that can be cast, its domain and its cast."""
-    found = [(domain, one) for domain, known in scripts().items() for one in known if one.situation == situation]
+    found = [(domain, one) for domain, known in load_scene_scripts().items() for one in known if one.situation == situation]
     if not found:
         raise KeyError(situation)
-    home = home_of(household)
+    home = build_household_home(household)
     for domain, script in rng.sample(found, len(found)):
         for here in dict.fromkeys((room, None)):
             if cast := cast_script(script, household, home, rng, here):
                 return domain, script, cast
-    remedy = f"play one of {', '.join(playable(household))}"
+    remedy = f"play one of {', '.join(playable_situations(household))}"
     raise InputError(f"lacks a room, a person or an appliance for '{situation}'", household.household_id, remedy)
 
 
@@ -83,9 +85,9 @@ def _numbered(facts: list[SceneFact]) -> tuple[SceneFact, ...]:
     return tuple(fact.model_copy(update={"id": f"f{number}"}) for number, fact in enumerate(facts, 1))
 
 
-def _inference(play: Play, said: Wording, situation: str, facts: tuple[SceneFact, ...]) -> Inference:
+def _inference(play: ScenePlay, said: SceneWording, situation: str, facts: tuple[SceneFact, ...]) -> Inference:
     """What the key events let one conclude."""
-    keys: list[Move] = [move for move in play.moves if move.key]
+    keys: list[SceneMove] = [move for move in play.moves if move.key]
     subjects = tuple(dict.fromkeys(move.who for move in keys if move.who))
     because = tuple(fact.id for fact in facts if fact.event_id in {move.id for move in keys})
     text = said.words.inferred[situation].format(who=subjects[-1] if subjects else "")

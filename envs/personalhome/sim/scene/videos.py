@@ -49,20 +49,20 @@ def part_handle(name: str, start: float, end: float) -> str:
 
 
 @dataclass(frozen=True)
-class Image:
+class EncodedImage:
     """An encoded image."""
 
     media_type: str
     data: bytes
 
-    def part(self) -> dict[str, Any]:
+    def to_content_part(self) -> dict[str, Any]:
         """The image as a content part of a message in OpenAI's form."""
         url = f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
 
 
 @dataclass(frozen=True)
-class Videos:
+class ClipFolder:
     """The clips in a folder. Raises `InputError` if there is no such folder."""
 
     folder: Path
@@ -71,40 +71,40 @@ class Videos:
         if not self.folder.is_dir():
             raise InputError("there is no such folder", str(self.folder), "name the folder that holds the clips")
 
-    def path(self, name: str) -> Path | None:
+    def clip_path(self, name: str) -> Path | None:
         """The clip of a name; None if there is none."""
         if re.fullmatch(r"[\w-]+", name) is None:
             return None
         there = sorted(place for place in self.folder.glob(f"{name}*") if place.stem == name)
         return next((place for kind in ("", *FILMS, *ANIMATED) for place in there if place.suffix.lower() == kind), None)
 
-    def check(self, name: str) -> None:
+    def check_clip(self, name: str) -> None:
         """Raise `InputError` if a clip's first frame, or any image of a clip that is a folder, cannot be read."""
-        self.images(frame_handle(name, 0.0))
-        path = self.path(name)
+        self.images_of_handle(frame_handle(name, 0.0))
+        path = self.clip_path(name)
         for image in _images_of(path) if path and path.is_dir() else ():
             _still(image)
 
-    def images(self, handle: str) -> list[Image]:
+    def images_of_handle(self, handle: str) -> list[EncodedImage]:
         """The images of a handle: one of a frame, one a second of a part. Raises `InputError` if they cannot be had."""
         match = _HANDLE.fullmatch(handle)
         if match is None:
             raise InputError(f"'{handle}' is no handle of a clip", remedy="write it as a tool returned it")
         name = _name(match)
-        path = self.path(name)
+        path = self.clip_path(name)
         if path is None:
             raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
         try:
-            return [image_at(path, time) for time in _times(match)]
+            return [clip_image_at(path, time) for time in _times(match)]
         except OSError as error:
             raise InputError(f"cannot be read: {error}", str(path), "save the clip again") from None
 
-    def parts(self, handle: str) -> list[dict[str, Any]]:
+    def content_parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
-        return [image.part() for image in self.images(handle)]
+        return [image.to_content_part() for image in self.images_of_handle(handle)]
 
 
-def frames_in(result: str, name: str) -> list[str]:
+def frame_handles_in(result: str, name: str) -> list[str]:
     """The handles of the frames that a tool's result shows of a clip, in its order. A part of the clip has one a second.
 
     Handles elsewhere, as in a refusal that repeats an argument, show nothing.
@@ -127,7 +127,7 @@ def _shown(data: Any) -> Iterator[str]:
                 yield from _shown(frame)
 
 
-def image_at(path: Path, time: float) -> Image:
+def clip_image_at(path: Path, time: float) -> EncodedImage:
     """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
     if path.is_dir():
         return _of_folder(path, time)
@@ -136,7 +136,7 @@ def image_at(path: Path, time: float) -> Image:
 
 
 @lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
-def _of_file(path: Path, time: float, changed: int, size: int) -> Image:
+def _of_file(path: Path, time: float, changed: int, size: int) -> EncodedImage:
     """The frame of a clip that is one file. `changed` and `size` tell its versions apart."""
     return _of_film(path, time) if path.suffix.lower() in FILMS else _of_animation(path, time)
 
@@ -152,7 +152,7 @@ def _times(handle: re.Match[str]) -> Iterator[float]:
     return (start + index / PART_FPS for index in range(count))
 
 
-def _of_folder(path: Path, time: float) -> Image:
+def _of_folder(path: Path, time: float) -> EncodedImage:
     """The image with the largest second that is not after `time`."""
     images = _images_of(path)
     if not images:
@@ -167,20 +167,20 @@ def _images_of(folder: Path) -> list[Path]:
     return sorted(one for one in named if one.suffix.lower() in IMAGES)
 
 
-def _still(path: Path) -> Image:
+def _still(path: Path) -> EncodedImage:
     """The image in a file."""
     data = path.read_bytes()
     kind = next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
     if kind is None:
         raise InputError("the file is neither a PNG nor a JPEG image", str(path), "save the image again")
-    return Image(kind, data)
+    return EncodedImage(kind, data)
 
 
 def _second(path: Path) -> float:
     return float(path.stem)
 
 
-def _of_animation(path: Path, time: float) -> Image:
+def _of_animation(path: Path, time: float) -> EncodedImage:
     """The frame of an animated image that is shown at `time`, as PNG."""
     try:
         from PIL import Image as pillow
@@ -201,10 +201,10 @@ def _of_animation(path: Path, time: float) -> Image:
         raise InputError("the image has no frame", str(path), "save the clip again")
     data = io.BytesIO()
     shown.save(data, "PNG")
-    return Image("image/png", data.getvalue())
+    return EncodedImage("image/png", data.getvalue())
 
 
-def _of_film(path: Path, time: float) -> Image:
+def _of_film(path: Path, time: float) -> EncodedImage:
     """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one."""
     program = shutil.which("ffmpeg")
     if program is None:
@@ -221,5 +221,5 @@ def _of_film(path: Path, time: float) -> Image:
             said = done.stderr.decode(errors="replace")[-300:]
             raise InputError(f"ffmpeg cannot read it: {said}", str(path), "save the clip again")
         if done.stdout:
-            return Image("image/jpeg", done.stdout)
+            return EncodedImage("image/jpeg", done.stdout)
     raise InputError(f"there is no frame at {time:g} s", str(path), "save the clip again")

@@ -15,7 +15,7 @@ ASKED: Mapping[str, str] = {"complex_query": "query"}  # method of an appliance 
 QUOTED = 3  # memories and events that an answer rests on
 
 
-def ask(state: HouseholdState, question: str) -> str:
+def ask_assistant(state: HouseholdState, question: str) -> str:
     """The answer to a question, from the memories and events that match it best. What it rests on counts as shown."""
     rows: list[tuple[str, Any, str]] = [
         (f"memory:{at}", one.time, f"{one.memory} {one.additional_information}".strip())
@@ -25,5 +25,5 @@ def ask(state: HouseholdState, question: str) -> str:
     rows.sort(key=lambda row: row[1], reverse=True)  # a rank keeps the order of equals: the latest first
     texts = [text for _, _, text in rows]
     best = [rows[at] for at in state.rank(question, texts)[:QUOTED]]
-    state.see(*(id for id, _, _ in best))
+    state.note_shown(*(id for id, _, _ in best))
     return state.answer(question, [f"{clock_shown(time)} {text}" for _, time, text in best])

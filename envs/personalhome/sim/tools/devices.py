@@ -8,13 +8,13 @@ from typing import Any
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.interface import Argument
 from homerl.envs.homeenv.sim.devices.service import CompiledService
-from homerl.envs.personalhome.sim.features import features
-from homerl.envs.personalhome.sim.rules import Refused, unknown
+from homerl.envs.personalhome.sim.features import load_features
+from homerl.envs.personalhome.sim.rules import HouseholdRefused, unknown_name_refusal
 from homerl.envs.personalhome.sim.shown import device_shown, json_value, owned_shown
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import Tool
-from homerl.envs.personalhome.sim.tools.assistant import ASKED, ask
-from homerl.envs.personalhome.sim.tools.lookup import NAMES, appliance, rooms
+from homerl.envs.personalhome.sim.tool import HouseholdTool
+from homerl.envs.personalhome.sim.tools.assistant import ASKED, ask_assistant
+from homerl.envs.personalhome.sim.tools.lookup import NAMES, find_appliance, find_room_ids
 
 APPLIANCE = {"type": "string", "description": "the appliance's name, as get_owned_appliances lists it"}
 STATE = {
@@ -27,43 +27,43 @@ STATE = {
 
 def get_owned_appliances(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """All appliances: name, type and location."""
-    state.see(*(f"appliance:{device.did}" for device in state.appliances))
+    state.note_shown(*(f"appliance:{device.did}" for device in state.appliances))
     return [owned_shown(device) for device in state.appliances]
 
 
 def get_appliances(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The states of some appliances, by name. Raises `Refused` for an unknown one."""
-    found = [appliance(state, name) for name in arguments["appliance_names"]]
+    found = [find_appliance(state, name) for name in arguments["appliance_names"]]
     return {row["appliance"]: row for row in _read(state, found)}
 
 
 def get_appliances_by_location(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The appliances of some rooms with their states. Raises `Refused` for an unknown room."""
-    wanted = rooms(state, arguments["locations"])
+    wanted = find_room_ids(state, arguments["locations"])
     return _read(state, (device for device in state.appliances if device.room.id in wanted))
 
 
 def get_appliance_features(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """What some appliances can be told to do, by name. Raises `Refused` for an unknown one."""
-    found = [appliance(state, name) for name in arguments["appliance_names"]]
-    state.see(*(f"features:{device.did}" for device in found))
+    found = [find_appliance(state, name) for name in arguments["appliance_names"]]
+    state.note_shown(*(f"features:{device.did}" for device in found))
     language = state.household.language
     return {d.did: [_feature(d, path, one, language) for path, one in d.spec.service_index.items()] for d in found}
 
 
 def run_appliance_feature(state: HouseholdState, arguments: Mapping[str, Any]) -> Any:
     """Run a feature and return its result. Raises `Refused` for unknown names, wrong arguments or an unfit state."""
-    device = appliance(state, arguments["appliance_name"])
+    device = find_appliance(state, arguments["appliance_name"])
     method, given = arguments["feature_method"], arguments.get("feature_kwargs", {})
     bind_feature(device, method, given)
     result = json_value(state.home.call(device.did, method, (), given))
-    state.see(f"result:{device.did}.{method}")
-    return {**result, "answer": ask(state, given[ASKED[method]])} if method in ASKED else result
+    state.note_shown(f"result:{device.did}.{method}")
+    return {**result, "answer": ask_assistant(state, given[ASKED[method]])} if method in ASKED else result
 
 
 def update_appliance(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Set attributes of an appliance and return its row. Raises `Refused`, for example for a measured attribute."""
-    device = appliance(state, arguments["appliance_name"])
+    device = find_appliance(state, arguments["appliance_name"])
     set_attributes(state, device, arguments["state"])
     return _read(state, [device])[0]
 
@@ -72,8 +72,8 @@ def bind_feature(device: Device, method: str, given: Mapping[str, Any]) -> dict[
     """The canonical arguments of a feature. Raises `Refused` if there is no such feature or they do not fit."""
     service = device.spec.service_index.get(method)
     if service is None:
-        raise unknown("unknown_feature", f"feature of {device.did}", method, device.spec.service_index)
-    return service.bind((), given)
+        raise unknown_name_refusal("unknown_feature", f"feature of {device.did}", method, device.spec.service_index)
+    return service.bind_arguments((), given)
 
 
 def set_attributes(state: HouseholdState, device: Device, wanted: Mapping[str, Any]) -> None:
@@ -81,24 +81,24 @@ def set_attributes(state: HouseholdState, device: Device, wanted: Mapping[str, A
     index = device.spec.attribute_index
     for path, value in wanted.items():
         if path not in index:
-            raise unknown("unknown_attribute", f"attribute of {device.did}", path, index)
+            raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
         offset, attribute = index[path]
         if attribute.read_only or attribute.counts is not None:
             writable = ", ".join(name for name, (_, one) in index.items() if not one.read_only and one.counts is None)
-            raise Refused("read_only", f"{device.did} measures {path}; what can be set is {writable or 'nothing'}")
-        state.home.set(state.home.plan.base[device.did] + offset, attribute.check(value, path))
+            raise HouseholdRefused("read_only", f"{device.did} measures {path}; what can be set is {writable or 'nothing'}")
+        state.home.write_slot(state.home.plan.base[device.did] + offset, attribute.check_value(value, path))
 
 
 def _read(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, Any]]:
     rows = []
     for device in devices:
-        state.see(f"appliance:{device.did}", f"state:{device.did}")
+        state.note_shown(f"appliance:{device.did}", f"state:{device.did}")
         rows.append(device_shown(device, state))
     return rows
 
 
 def _feature(device: Device, path: str, compiled: CompiledService, language: str) -> dict[str, Any]:
-    service, known = compiled.service, features().get(f"{device.spec.category}.{path}")
+    service, known = compiled.service, load_features().get(f"{device.spec.category}.{path}")
     row: dict[str, Any] = {"feature_method": path}
     row |= {"title": getattr(known.title, language, known.title.en)} if known else {}
     row |= {"description": service.description} if service.description else {}
@@ -107,40 +107,40 @@ def _feature(device: Device, path: str, compiled: CompiledService, language: str
 
 
 def _parameter(argument: Argument) -> dict[str, Any]:
-    row: dict[str, Any] = {"type": argument.describe(), "required": argument.required}
+    row: dict[str, Any] = {"type": argument.describe_type(), "required": argument.required}
     row |= {"default": json_value(argument.default)} if argument.default is not None else {}
     return row | ({"description": argument.description} if argument.description else {})
 
 
 TOOLS = (
-    Tool(
+    HouseholdTool(
         "get_owned_appliances",
         "All appliances of the household: name, type and room.",
         {},
         get_owned_appliances,
     ),
-    Tool(
+    HouseholdTool(
         "get_appliances",
         "The present states of some appliances, by the appliance's name.",
         {"appliance_names": {**NAMES, "description": "names of appliances, as get_owned_appliances lists them"}},
         get_appliances,
         required=("appliance_names",),
     ),
-    Tool(
+    HouseholdTool(
         "get_appliances_by_location",
         "The appliances of some rooms, with their present states.",
         {"locations": {**NAMES, "description": "names of rooms"}},
         get_appliances_by_location,
         required=("locations",),
     ),
-    Tool(
+    HouseholdTool(
         "get_appliance_features",
         "What some appliances can be told to do: the features, their parameters and what they require.",
         {"appliance_names": {**NAMES, "description": "names of appliances, as get_owned_appliances lists them"}},
         get_appliance_features,
         required=("appliance_names",),
     ),
-    Tool(
+    HouseholdTool(
         "run_appliance_feature",
         "Run a feature of an appliance with arguments, and get its result.",
         {
@@ -151,7 +151,7 @@ TOOLS = (
         run_appliance_feature,
         required=("appliance_name", "feature_method"),
     ),
-    Tool(
+    HouseholdTool(
         "update_appliance",
         "Set the state of an appliance directly. What the appliance measures cannot be set.",
         {"appliance_name": APPLIANCE, "state": STATE},

@@ -8,8 +8,8 @@ from typing import Any
 from homerl.envs.personalhome.sim.household import Memory
 from homerl.envs.personalhome.sim.shown import memory_shown
 from homerl.envs.personalhome.sim.state import HouseholdState, Note
-from homerl.envs.personalhome.sim.tool import Tool
-from homerl.envs.personalhome.sim.tools.lookup import member
+from homerl.envs.personalhome.sim.tool import HouseholdTool
+from homerl.envs.personalhome.sim.tools.lookup import find_member
 
 SEARCH = {
     "search_string": {"type": "string", "maxLength": 2000, "description": "what to look for, in a few words"},
@@ -24,7 +24,7 @@ def get_household_memories(state: HouseholdState, arguments: Mapping[str, Any]) 
 
 def get_member_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The memories about one member that match best. Raises `Refused` for an unknown member."""
-    about = member(state, arguments["member_id"]).member_id
+    about = find_member(state, arguments["member_id"]).member_id
     names = {about, *(one.name for one in (*state.household.members, *state.records.members) if one.member_id == about)}
     return _search(state, arguments, lambda memory: not names.isdisjoint(memory.subjects))
 
@@ -39,19 +39,19 @@ def _search(
     if query.strip():
         texts = [f"{memories[at].memory} {memories[at].additional_information}" for at in indices]
         indices = [indices[place] for place in state.rank(query, texts)]
-    state.see(*(f"memory:{at}" for at in indices[:most]))
+    state.note_shown(*(f"memory:{at}" for at in indices[:most]))
     return [memory_shown(memories[at]) for at in indices[:most]]
 
 
 TOOLS = (
-    Tool(
+    HouseholdTool(
         "get_household_memories",
         "Search the memories of the whole household. Returns those that match the words best, with their time.",
         SEARCH,
         get_household_memories,
         required=("search_string", "num_memories"),
     ),
-    Tool(
+    HouseholdTool(
         "get_member_memories",
         "Search the memories about one member. Returns those that match the words best, with their time.",
         {"member_id": {"type": "string", "description": "the member's id, from the household's profile"}, **SEARCH},

@@ -12,14 +12,14 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any, get_args
 
-from homerl.envs.homeenv.sim.values.types import quoted
+from homerl.envs.homeenv.sim.values.types import quote_value
 from homerl.envs.personalhome.sim.household import Animal, Gender, Memory
-from homerl.envs.personalhome.sim.rules import Refused, unknown
+from homerl.envs.personalhome.sim.rules import HouseholdRefused, unknown_name_refusal
 from homerl.envs.personalhome.sim.shown import device_shown, member_shown, pet_shown
 from homerl.envs.personalhome.sim.state import HouseholdState, Note, Routine
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 from homerl.envs.personalhome.sim.tools.devices import APPLIANCE, STATE, bind_feature, update_appliance
-from homerl.envs.personalhome.sim.tools.lookup import TEXT, appliance, member, require_room, sensor
+from homerl.envs.personalhome.sim.tools.lookup import TEXT, find_appliance, find_member, find_sensor, require_room
 
 HOUSEHOLD = {"type": "string", "description": "the household's id, from its profile"}
 LOCATION = {"type": "string", "description": "the name of the room that it is in"}
@@ -57,7 +57,7 @@ FUNCTION = _object(
 def update_user_information(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Rewrite what is known of a member, and return the profile. Raises `Refused` for an unknown member."""
     given = dict(arguments["user"])
-    old = member(state, given.pop("member_id"))
+    old = find_member(state, given.pop("member_id"))
     if "age" in given:
         given["birthday"] = _birthday(old.birthday, given.pop("age"), state.now.date())
     if "hobbies" in given:
@@ -65,7 +65,7 @@ def update_user_information(state: HouseholdState, arguments: Mapping[str, Any])
     new = old.model_copy(update=given)
     members = tuple(new if one is old else one for one in state.records.members)
     state.records = replace(state.records, members=members)
-    state.see(f"member:{new.member_id}")
+    state.note_shown(f"member:{new.member_id}")
     return member_shown(new, state)
 
 
@@ -74,10 +74,10 @@ def update_pet_information(state: HouseholdState, arguments: Mapping[str, Any]) 
     _require_household(state, arguments["household_id"])
     given, pets = arguments["pet"], state.records.pets
     if given["name"] not in [pet.name for pet in pets]:
-        raise unknown("unknown_pet", "pet", given["name"], (pet.name for pet in pets))
+        raise unknown_name_refusal("unknown_pet", "pet", given["name"], (pet.name for pet in pets))
     pets = tuple(pet.model_copy(update=given) if pet.name == given["name"] else pet for pet in pets)
     state.records = replace(state.records, pets=pets)
-    state.see(f"pet:{given['name']}")
+    state.note_shown(f"pet:{given['name']}")
     return next(pet_shown(pet, state) for pet in pets if pet.name == given["name"])
 
 
@@ -100,21 +100,21 @@ def update_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> None
 
 def update_sensor_status(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Write down what a sensor reads, and return its row. Raises `Refused` for unknown names and unfit values."""
-    device = sensor(state, arguments["sensor_name"])
+    device = find_sensor(state, arguments["sensor_name"])
     require_room(state, device, arguments["sensor_location"])
     index, written = device.spec.attribute_index, dict(state.records.statuses)
     for path, value in arguments["status"].items():
         if path not in index:
-            raise unknown("unknown_attribute", f"attribute of {device.did}", path, index)
-        written[f"{device.did}.{path}"] = index[path][1].check(value, path)
+            raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
+        written[f"{device.did}.{path}"] = index[path][1].check_value(value, path)
     state.records = replace(state.records, statuses=written)
-    state.see(f"sensor:{device.did}", f"state:{device.did}")
+    state.note_shown(f"sensor:{device.did}", f"state:{device.did}")
     return device_shown(device, state)
 
 
 def update_appliance_status(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Set attributes of an appliance and return its row. Raises `Refused` as `update_appliance`, or if it is elsewhere."""
-    device = appliance(state, arguments["appliance_name"])
+    device = find_appliance(state, arguments["appliance_name"])
     require_room(state, device, arguments["appliance_location"])
     return update_appliance(state, {"appliance_name": device.did, "state": arguments["status"]})
 
@@ -126,7 +126,7 @@ def create_routine(state: HouseholdState, arguments: Mapping[str, Any]) -> str:
     """
     functions = []
     for given in arguments["functions"]:
-        device, values = appliance(state, given["appliance"]), given.get("args", {})
+        device, values = find_appliance(state, given["appliance"]), given.get("args", {})
         bind_feature(device, given["feature"], values)
         functions.append((device.did, given["feature"], json.dumps(values, ensure_ascii=False, sort_keys=True)))
     routine = Routine(f"routine_{len(state.records.routines) + 1}", tuple(functions))
@@ -136,7 +136,7 @@ def create_routine(state: HouseholdState, arguments: Mapping[str, Any]) -> str:
 
 def _require_household(state: HouseholdState, household_id: str) -> None:
     if household_id != state.household.household_id:
-        raise unknown("unknown_household", "household", household_id, [state.household.household_id])
+        raise unknown_name_refusal("unknown_household", "household", household_id, [state.household.household_id])
 
 
 def _birthday(old: date, age: int, today: date) -> date:
@@ -151,7 +151,7 @@ def _note(state: HouseholdState, given: Mapping[str, Any]) -> Note:
     known += [pet.name for pet in state.records.pets]
     for subject in given["subjects"]:
         if subject not in known:
-            raise unknown("unknown_member", "member or pet", subject, known)
+            raise unknown_name_refusal("unknown_member", "member or pet", subject, known)
     return Note(given["memory"], tuple(given["subjects"]), given.get("additional_information", ""), _time(state, given))
 
 
@@ -161,11 +161,13 @@ def _time(state: HouseholdState, given: Mapping[str, Any]) -> datetime:
     try:
         return datetime.fromisoformat(given["time"]).replace(tzinfo=None)
     except ValueError:
-        raise Refused("wrong_type", f"{quoted(given['time'])} is no time; write it like {state.now.isoformat()}") from None
+        raise HouseholdRefused(
+            "wrong_type", f"{quote_value(given['time'])} is no time; write it like {state.now.isoformat()}"
+        ) from None
 
 
 TOOLS = (
-    Tool(
+    HouseholdTool(
         "update_user_information",
         "Rewrite what is known of a member, such as age or occupation. Only the given fields change.",
         {"user": {**USER, "description": "the member's id and the fields that change"}},
@@ -173,7 +175,7 @@ TOOLS = (
         required=("user",),
         in_plans=True,
     ),
-    Tool(
+    HouseholdTool(
         "update_memories",
         "Write memories of the household down. One of the same time and subjects as a known one takes its place.",
         {"household_id": HOUSEHOLD, "memories": {"type": "array", "items": MEMORY, "minItems": 1, "maxItems": 10}},
@@ -181,7 +183,7 @@ TOOLS = (
         required=("household_id", "memories"),
         in_plans=True,
     ),
-    Tool(
+    HouseholdTool(
         "update_sensor_status",
         "Write down what a sensor reads. This changes the record, and nothing in the home.",
         {
@@ -193,7 +195,7 @@ TOOLS = (
         required=("sensor_name", "sensor_location", "status"),
         in_plans=True,
     ),
-    Tool(
+    HouseholdTool(
         "update_appliance_status",
         "Set the state of an appliance in a room directly. What the appliance measures cannot be set.",
         {"appliance_name": APPLIANCE, "appliance_location": LOCATION, "status": STATE},
@@ -201,7 +203,7 @@ TOOLS = (
         required=("appliance_name", "appliance_location", "status"),
         in_plans=True,
     ),
-    Tool(
+    HouseholdTool(
         "update_pet_information",
         "Rewrite what is known of a pet. Only the given fields change.",
         {"pet": {**PET, "description": "the pet's name and the fields that change"}, "household_id": HOUSEHOLD},
@@ -209,7 +211,7 @@ TOOLS = (
         required=("pet", "household_id"),
         in_plans=True,
     ),
-    Tool(
+    HouseholdTool(
         "create_routine",
         "Chain features of appliances into a routine, in order. Returns the routine's name.",
         {"functions": {"type": "array", "items": FUNCTION, "minItems": 1, "maxItems": 10}},

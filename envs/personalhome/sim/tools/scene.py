@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from homerl.envs.personalhome.sim.rules import Refused
+from homerl.envs.personalhome.sim.rules import HouseholdRefused
 from homerl.envs.personalhome.sim.scene import reading
-from homerl.envs.personalhome.sim.scene.reading import Shown
+from homerl.envs.personalhome.sim.scene.reading import ShownData
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 from homerl.envs.personalhome.sim.tools.lookup import NAMES
 
 LATEST = 100_000  # seconds: more than any video has, and few enough to be quoted
@@ -27,21 +27,21 @@ QUERY = {"type": ["string", "null"], "maxLength": 2000, "description": "what to 
 def _tool(
     name: str,
     description: str,
-    read: Callable[..., Shown],
+    read: Callable[..., ShownData],
     parameters: Mapping[str, Mapping[str, Any]] = {},
     required: tuple[str, ...] = (),
     with_state: Callable[[HouseholdState], Mapping[str, Any]] = lambda state: {},
-) -> Tool:
+) -> HouseholdTool:
     """A tool that reads the transcript by `read`. `with_state` gives what `read` takes beside the agent's arguments."""
 
     def run(state: HouseholdState, arguments: Mapping[str, Any]) -> Any:
         if state.household.transcript is None:
-            raise Refused("unknown_tool", f"{name} needs a video, and there is none of this household")
+            raise HouseholdRefused("unknown_tool", f"{name} needs a video, and there is none of this household")
         data, ids = read(state.household.transcript, **arguments, **with_state(state))
-        state.see(*ids)
+        state.note_shown(*ids)
         return data
 
-    return Tool(name, description, parameters, run, required)
+    return HouseholdTool(name, description, parameters, run, required)
 
 
 def _ranked(state: HouseholdState) -> Mapping[str, Any]:

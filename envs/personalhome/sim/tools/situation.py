@@ -8,20 +8,20 @@ from typing import Any
 from homerl.envs.personalhome.sim.household import Event
 from homerl.envs.personalhome.sim.shown import clock_shown, event_shown
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import Tool
+from homerl.envs.personalhome.sim.tool import HouseholdTool
 
 
 def get_appliance_and_sensor_events(state: HouseholdState, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The events that concern a device, in the order of time."""
     events = [(at, event) for at, event in enumerate(state.household.context.events) if event.sensors or event.appliances]
-    state.see(*(f"event:{at}" for at, _ in events))
+    state.note_shown(*(f"event:{at}" for at, _ in events))
     return [event_shown(event) for _, event in sorted(events, key=lambda pair: pair[1].time)]
 
 
 def get_contextual_event_descriptions(state: HouseholdState, arguments: Mapping[str, Any]) -> str:
     """All events in words: the latest first, or in the order of time; a line each, or with the devices below it."""
     events = state.household.context.events
-    state.see(*(f"event:{at}" for at in range(len(events))))
+    state.note_shown(*(f"event:{at}" for at in range(len(events))))
     ordered = sorted(events, key=lambda event: event.time, reverse=not arguments.get("sort_by_time", False))
     if arguments.get("compact", False):
         return "\n".join(f"{clock_shown(event.time)} {event.description}" for event in ordered)
@@ -39,13 +39,13 @@ def _devices(event: Event) -> dict[str, tuple[str, ...]]:
 
 
 TOOLS = (
-    Tool(
+    HouseholdTool(
         "get_appliance_and_sensor_events",
         "What appliances and sensors did or noticed in the last day, in the order of time.",
         {},
         get_appliance_and_sensor_events,
     ),
-    Tool(
+    HouseholdTool(
         "get_contextual_event_descriptions",
         "What happened in the last day, in words with times. The latest comes first unless sorted by time.",
         {

@@ -17,27 +17,27 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.personalhome.sim.generate.checks import Told, clash, fact_problem
+from homerl.envs.personalhome.sim.generate.checks import DatedFact, fact_problem, find_fact_clash
 from homerl.envs.personalhome.sim.generate.events import LAST, REST
 from homerl.envs.personalhome.sim.generate.life import Life
-from homerl.envs.personalhome.sim.generate.memories import memory_problem, subjects
-from homerl.envs.personalhome.sim.generate.priors import priors
+from homerl.envs.personalhome.sim.generate.memories import fact_subjects, memory_problem
+from homerl.envs.personalhome.sim.generate.priors import load_household_priors
 from homerl.envs.personalhome.sim.household import Event, Fact, Habit, Household, Member, Memory, Taste
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
-from homerl.envs.personalhome.sim.words import TASTE_UNITS, Cast, Words, cast_of, words_for
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+from homerl.envs.personalhome.sim.words import TASTE_UNITS, FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.authoring.rules import (
     UNITS,
-    fact_limit,
+    can_have_hobby,
+    can_have_taste,
+    fact_limit_problem,
     habit_problem,
-    hobby_allowed,
     hobby_problem,
-    signs,
-    taste_allowed,
+    situation_signs,
     taste_problem,
     telling_events,
 )
-from homerl.envs.personalhome.tasks.authoring.shapes import People, Person, WrittenFact, WrittenHabit
-from homerl.envs.personalhome.tasks.normal import normal
+from homerl.envs.personalhome.tasks.authoring.shapes import WrittenFact, WrittenHabit, WrittenPeople, WrittenPerson
+from homerl.envs.personalhome.tasks.normal import normal_form
 from homerl.play.words.splits import Split, split_of
 
 EVENTS = ("used", "cooked", "adjusted", "cared", "pet_did")  # kinds that ordinary events are
@@ -52,22 +52,22 @@ MOST_HOBBIES = 3
 
 
 @dataclass(frozen=True)
-class Reader:
+class HouseholdReader:
     """Reads what was written about a household, and counts what it drops."""
 
     household: Household
     life: Life
     split: Split
     dropped: Counter[str]
-    cast: Cast = field(init=False)
+    cast: FactCast = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cast", cast_of(self.household.members, self.household.home))
+        object.__setattr__(self, "cast", household_cast(self.household.members, self.household.home))
 
     @property
-    def words(self) -> Words:
+    def fact_words(self) -> FactWords:
         """The words of the household's language."""
-        return words_for(self.household.language)
+        return load_fact_words(self.household.language)
 
     def _keeps(self, reason: str | None) -> bool:
         """Whether nothing speaks against what was written; otherwise the reason is counted."""
@@ -78,14 +78,14 @@ class Reader:
 
     # People
 
-    def members(self, people: People) -> tuple[Member, ...] | None:
+    def read_members(self, people: WrittenPeople) -> tuple[Member, ...] | None:
         """The members as they were written; None if one has no persona, hobby or taste."""
         written = {person.member_id: person for person in people.people}
         found = [self._member(member, written.get(member.member_id)) for member in self.life.members]
         members = tuple(member for member in found if member is not None)
         return members if len(members) == len(found) else None
 
-    def _member(self, member: Member, person: Person | None) -> Member | None:
+    def _member(self, member: Member, person: WrittenPerson | None) -> Member | None:
         if person is None or not self._keeps(self.text_problem(person.persona, (member.name,), numbers=False)):
             return None
         age = member.age(self.life.now.date())
@@ -98,17 +98,17 @@ class Reader:
             if self._keeps(problem):
                 tastes[taste.kind] = taste, written.text
         habits = self._habits(member, person.habits)
-        if (not hobbies and hobby_allowed(age)) or (not tastes and taste_allowed(age)):
+        if (not hobbies and can_have_hobby(age)) or (not tastes and can_have_taste(age)):
             return None
-        said = [self.words.say_trait(trait) for trait in member.traits] + [text for _, text in habits]
+        said = [self.fact_words.say_trait(trait) for trait in member.traits] + [text for _, text in habits]
         return member.model_copy(
             update={
                 "persona": person.persona,
                 "hobbies": tuple(hobbies[:MOST_HOBBIES]),
                 "tastes": tuple(taste for taste, _ in tastes.values()),
                 "habits": tuple(habit for habit, _ in habits),
-                "preference": self.words.joined(text for _, text in tastes.values()),
-                "lifestyle": self.words.joined(said),
+                "preference": self.fact_words.join_sentences(text for _, text in tastes.values()),
+                "lifestyle": self.fact_words.join_sentences(said),
             }
         )
 
@@ -127,21 +127,29 @@ class Reader:
         return [kept[hour] for hour in sorted(kept)]
 
     def _taste_words(self, taste: Taste) -> list[str]:
-        group, unit = vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
+        group, unit = load_vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
         bounds = [value for value in (taste.low, taste.high) if value is not None]
-        said = [self.words.quantity(value, unit) if unit else f"{value:g}" for value in bounds]
-        said += [self.words.word("tastes", taste.kind), *(self.words.clock(hour) for hour in taste.hours or ())]
-        said += [self.words.word(group, taste.what)] if group and taste.what else []
+        said = [self.fact_words.quantity_text(value, unit) if unit else f"{value:g}" for value in bounds]
+        said += [
+            self.fact_words.key_word("tastes", taste.kind),
+            *(self.fact_words.hour_text(hour) for hour in taste.hours or ()),
+        ]
+        said += [self.fact_words.key_word(group, taste.what)] if group and taste.what else []
         return said + ([self.cast.rooms[taste.room].name] if taste.room else [])
 
     def _habit_words(self, habit: WrittenHabit, device: Device) -> list[str]:
-        return [self.words.word("activities", habit.activity), self.words.clock(habit.hour), device.name, device.room.name]
+        return [
+            self.fact_words.key_word("activities", habit.activity),
+            self.fact_words.hour_text(habit.hour),
+            device.name,
+            device.room.name,
+        ]
 
     # The past
 
-    def memories(self, written: Iterable[WrittenFact]) -> tuple[Memory, ...]:
+    def read_memories(self, written: Iterable[WrittenFact]) -> tuple[Memory, ...]:
         """The memories in the order of time, without those that contradict themselves or an earlier one."""
-        kept: list[tuple[Told, str]] = []
+        kept: list[tuple[DatedFact, str]] = []
         for one in written:
             told, problem = self._told(one, MEMORIES)
             if told is not None:
@@ -150,17 +158,17 @@ class Reader:
                 kept.append((told, one.text))
         return tuple(self._memory(told, text) for told, text in sorted(kept, key=lambda pair: pair[0].time))
 
-    def _memory(self, told: Told, text: str) -> Memory:
-        moment = self.words.moment(told.time.weekday(), told.time.hour)
+    def _memory(self, told: DatedFact, text: str) -> Memory:
+        moment = self.fact_words.moment_text(told.time.weekday(), told.time.hour)
         return Memory(
-            memory=text, subjects=subjects(told.fact), additional_information=moment, time=told.time, fact=told.fact
+            memory=text, subjects=fact_subjects(told.fact), additional_information=moment, time=told.time, fact=told.fact
         )
 
-    def events(self, written: Iterable[WrittenFact]) -> tuple[Event, ...]:
+    def read_events(self, written: Iterable[WrittenFact]) -> tuple[Event, ...]:
         """The ordinary events that were written, then the scripted ones that tell of the situations."""
         telling = telling_events(self.household)
         latest = min((event.time for event in telling), default=self.life.now) - timedelta(minutes=REST)
-        kept: list[tuple[Told, str]] = []
+        kept: list[tuple[DatedFact, str]] = []
         for one in written:
             told, problem = self._told(one, EVENTS)
             if told is not None:
@@ -172,14 +180,16 @@ class Reader:
         ordinary = (_event(told, text) for told, text in sorted(kept, key=lambda pair: pair[0].time))
         return (*ordinary, *telling)
 
-    def _event_problem(self, told: Told, kept: Sequence[Told], latest: datetime) -> str | None:
-        if not self.life.now - timedelta(minutes=LAST) <= told.time <= told.end < latest:
+    def _event_problem(self, told: DatedFact, kept: Sequence[DatedFact], latest: datetime) -> str | None:
+        if not self.life.now - timedelta(minutes=LAST) <= told.time <= told.end_time < latest:
             return "out_of_reach"
-        if (told.fact.kind, told.fact.what) in signs():
+        if (told.fact.kind, told.fact.what) in situation_signs():
             return "tells_of_a_situation"
-        return fact_problem(told, self.life) or next((rule for other in kept if (rule := clash(told, other))), None)
+        return fact_problem(told, self.life) or next(
+            (rule for other in kept if (rule := find_fact_clash(told, other))), None
+        )
 
-    def _told(self, written: WrittenFact, kinds: Collection[str]) -> tuple[Told | None, str | None]:
+    def _told(self, written: WrittenFact, kinds: Collection[str]) -> tuple[DatedFact | None, str | None]:
         """The fact at its time, and None; or None and the reason why it is none."""
         if written.kind not in kinds:
             return None, "unknown_kind"
@@ -188,16 +198,18 @@ class Reader:
         except ValueError:
             return None, "unreadable_time"
         device = self.life.by_did.get(written.appliance or "")
-        setting = priors().adjustments.get(device.spec.category) if device else None
+        setting = load_household_priors().adjustments.get(device.spec.category) if device else None
         unit = setting.unit if written.kind == "adjusted" and setting else UNITS.get(written.kind)
         given = written.model_dump(exclude={"time", "text"}) | {"unit": unit if written.value is not None else None}
         fact = Fact.model_validate(given)
-        told = Told(fact, time)
-        problem = "out_of_reach" if time > self.life.now else fact_problem(told, self.life) or fact_limit(fact, self.life)
+        told = DatedFact(fact, time)
+        problem = (
+            "out_of_reach" if time > self.life.now else fact_problem(told, self.life) or fact_limit_problem(fact, self.life)
+        )
         return (None, problem) if problem else (told, None)
 
     def _said_problem(self, fact: Fact, written: WrittenFact) -> str | None:
-        fields = self.words.fields(fact, self.cast)
+        fields = self.fact_words.fact_field_words(fact, self.cast)
         said = [word for name, word in fields.items() if name not in ("room", "place", "others")]
         said += [self.cast.people[other] for other in fact.others]
         said += [self.cast.rooms[fact.room].name] if fact.room else []
@@ -209,23 +221,23 @@ class Reader:
         """Why a text is not a statement of the words in `said`, or None. `numbers` asks for their numbers, and no others."""
         if CODE.search(text):
             return "code is said"
-        if any(not says(text, word) for word in said):
+        if any(not says_word(text, word) for word in said):
             return "text: unsaid"
         wanted = {number for word in said for number in _numbers(word)} if numbers else set()
         rest = text
         for word in sorted(said, key=len, reverse=True):
             rest = re.sub(re.escape(word), " ", rest, flags=re.I)
-        names = (*self.cast.people.values(), *self.life.animals, *(room.name for room in self.life.rooms))
-        if _numbers(text) != wanted or any(says(rest, name) for name in names if name not in said):
+        names = (*self.cast.people.values(), *self.life.pets_by_name, *(room.name for room in self.life.rooms))
+        if _numbers(text) != wanted or any(says_word(rest, name) for name in names if name not in said):
             return "text: says more"
-        someone = any(name in said for name in (*self.cast.people.values(), *self.life.animals))
+        someone = any(name in said for name in (*self.cast.people.values(), *self.life.pets_by_name))
         return None if someone or split_of(text) == self.split else "no sentence of this split"
 
 
-def says(text: str, word: str) -> bool:
+def says_word(text: str, word: str) -> bool:
     """Whether a text has a word or phrase, however it is written."""
     text, word = OWNER.sub("", text), OWNER.sub("", word)
-    return f" {normal(word)} " in f" {normal(text)} " or (not word.isascii() and word in text)
+    return f" {normal_form(word)} " in f" {normal_form(text)} " or (not word.isascii() and word in text)
 
 
 def _numbers(text: str) -> set[float]:
@@ -236,7 +248,7 @@ def _pair(hours: Sequence[int] | None) -> tuple[int, int] | None:
     return None if hours is None or len(hours) != 2 else (hours[0], hours[1])
 
 
-def _event(told: Told, text: str) -> Event:
+def _event(told: DatedFact, text: str) -> Event:
     fact = told.fact
     return Event(
         time=told.time, description=text, fact=fact, sensors=(), appliances=(fact.appliance,) if fact.appliance else ()

@@ -45,7 +45,7 @@ class WrittenHabit(Model):
     text: Text
 
 
-class Person(Model):
+class WrittenPerson(Model):
     """A person of the household."""
 
     member_id: str
@@ -55,10 +55,10 @@ class Person(Model):
     habits: tuple[WrittenHabit, ...]
 
 
-class People(Model):
+class WrittenPeople(Model):
     """All people of the household."""
 
-    people: tuple[Person, ...] = Field(min_length=1)
+    people: tuple[WrittenPerson, ...] = Field(min_length=1)
 
 
 class WrittenFact(Model):
@@ -76,7 +76,7 @@ class WrittenFact(Model):
     text: Text
 
 
-class Past(Model):
+class WrittenPast(Model):
     """What is remembered of two years, and what happened in the last day."""
 
     memories: tuple[WrittenFact, ...]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
-from homerl.envs.personalhome.tasks.questions.families import DONE, OBJECT, Deed, Slot
-from homerl.envs.personalhome.tasks.questions.programs import Expression, NoAnswer, settled
-from homerl.envs.personalhome.tasks.questions.tables import Row, Tables
+from homerl.envs.personalhome.tasks.questions.families import DONE, OBJECT, Deed, QuestionSlot
+from homerl.envs.personalhome.tasks.questions.programs import Expression, NoAnswer, run_settled
+from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables, Row
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
@@ -22,7 +22,7 @@ YEARS = (2, 3, 4)
 
 
 @dataclass(frozen=True)
-class Edit:
+class FactorEdit:
     """A change of one factor. `frame` names its sentence, `slots` what it names; `tables` is the other household.
 
     `reads` are the ids of rows from which the sentence takes values that it does not name.
@@ -30,22 +30,22 @@ class Edit:
 
     factor: Factor
     frame: str
-    slots: Mapping[str, Slot]
-    tables: Tables
+    slots: Mapping[str, QuestionSlot]
+    tables: HouseholdTables
     reads: tuple[str, ...] = ()
 
 
-Editor = Callable[[Tables, random.Random], Iterator[tuple[str, Edit]]]
+Editor = Callable[[HouseholdTables, random.Random], Iterator[tuple[str, FactorEdit]]]
 EDITORS: list[Editor] = []
 
 
-def editor(function: Editor) -> Editor:
+def register_editor(function: Editor) -> Editor:
     """Register a function that gives edits, each with the id of the row that it changes."""
     EDITORS.append(function)
     return function
 
 
-Say = Callable[[Edit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
+Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
 
 
 @dataclass(frozen=True)
@@ -55,30 +55,30 @@ class Counterfactual:
     `stated` tells whether the words name the answer, so that no question is left.
     """
 
-    edit: Edit
+    edit: FactorEdit
     answer: Any
     changed: bool
     condition: str
     stated: bool
 
 
-def counterfactuals(
-    program: Expression, tables: Tables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
+def find_counterfactual_pair(
+    program: Expression, tables: HouseholdTables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
     `groups` are the keys of `vocabulary.yaml` by group. Those that do not state their answer are preferred, and of these the
     near ones, which edit a table that the program reads.
     """
-    base = program.run(tables)
+    base = program.run_on(tables)
     near = {id.partition(":")[0] for id in base.evidence}
-    drawn = list(edits(tables, groups, rng))
+    drawn = list(draw_edits(tables, groups, rng))
     rng.shuffle(drawn)
     drawn.sort(key=lambda pair: pair[0].partition(":")[0] not in near)  # stable: near ones first, in drawn order
     outcomes: dict[bool, Counterfactual] = {}
     for _, edit in drawn:
         try:
-            answer = settled(program, edit.tables).value
+            answer = run_settled(program, edit.tables).value
         except NoAnswer:
             continue
         changed = answer != base.value
@@ -91,7 +91,9 @@ def counterfactuals(
     return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
 
 
-def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[tuple[str, Edit]]:
+def draw_edits(
+    tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> Iterator[tuple[str, FactorEdit]]:
     """Edits of everything in a household, each with the id of the row that it changes."""
     for row in tables.rows["memories"]:
         if row["kind"] in DONE and row["who"] and row[OBJECT.get(row["kind"], "what")]:
@@ -101,9 +103,9 @@ def edits(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Rando
     yield from _of_devices(tables, rng)
     for row in tables.rows["weather"]:
         new = _elsewhere(row, rng)
-        slots = {"quantity": Slot("weather", (row["side"], row["quantity"])), "new": Slot("number", new)}
+        slots = {"quantity": QuestionSlot("weather", (row["side"], row["quantity"])), "new": QuestionSlot("number", new)}
         rows = tuple({**r, "value": new} if r is row else r for r in tables.rows["weather"])
-        yield row["id"], Edit("environment", "weather_value", slots, _with(tables, "weather", rows))
+        yield row["id"], FactorEdit("environment", "weather_value", slots, _with(tables, "weather", rows))
     for each in EDITORS:
         yield from each(tables, rng)
 
@@ -122,20 +124,28 @@ def weather_range(quantity: str) -> tuple[float, float]:
     return least, {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(quantity, float("inf"))
 
 
-def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[Edit]:
+def _of_memory(
+    tables: HouseholdTables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> Iterator[FactorEdit]:
     object_column = OBJECT.get(row["kind"], "what")
     deed = Deed(row["kind"], row[object_column])
-    told = {"who": Slot("person", row["who"]), "deed": Slot("deed", deed), "old": Slot("date", row["date"])}
+    told = {
+        "who": QuestionSlot("person", row["who"]),
+        "deed": QuestionSlot("deed", deed),
+        "old": QuestionSlot("date", row["date"]),
+    }
 
-    def edit(factor: Factor, frame: str, changes: Row | None, **slots: Slot) -> Edit:
-        return Edit(factor, f"memory_{frame}", {**told, **slots}, tables.edited("memories", row["id"], changes))
+    def edit(factor: Factor, frame: str, changes: Row | None, **slots: QuestionSlot) -> FactorEdit:
+        return FactorEdit(
+            factor, f"memory_{frame}", {**told, **slots}, tables.with_edited_rows("memories", row["id"], changes)
+        )
 
     moved = row["time"] + timedelta(days=rng.choice(SHIFTS))
     if moved < tables.now - timedelta(days=1):
-        yield edit("time", "time", {"time": moved, "date": moved.date()}, new=Slot("date", moved.date()))
+        yield edit("time", "time", {"time": moved, "date": moved.date()}, new=QuestionSlot("date", moved.date()))
     if others := [one["who"] for one in tables.rows["members"] if one["who"] != row["who"]]:
         other = rng.choice(others)
-        yield edit("actor", "actor", {"who": other}, other=Slot("person", other))
+        yield edit("actor", "actor", {"who": other}, other=QuestionSlot("person", other))
     if object_column == "appliance":
         owned = [one["appliance"] for one in tables.rows["appliances"] if one["appliance"] != row["appliance"]]
         replaced: Sequence[str] = owned
@@ -144,72 +154,82 @@ def _of_memory(tables: Tables, row: Row, groups: Mapping[str, Sequence[str]], rn
     if replaced:
         key = rng.choice(replaced)
         factor: Factor = "appliance" if object_column == "appliance" else "activity"
-        yield edit(factor, "object", {object_column: key}, other_deed=Slot("deed", Deed(row["kind"], key)))
+        yield edit(factor, "object", {object_column: key}, other_deed=QuestionSlot("deed", Deed(row["kind"], key)))
     if row["value"] is not None:
         new = row["value"] + rng.choice((1, 2, 3))
         changes = {"value": new}
-        yield edit("value", "amount", changes, value=Slot("number", row["value"]), new=Slot("number", new))
+        yield edit("value", "amount", changes, value=QuestionSlot("number", row["value"]), new=QuestionSlot("number", new))
     yield edit("routine", "gone", None)
 
 
-def _of_events(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
+def _of_events(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
     people = [row["who"] for row in tables.rows["members"]]
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for row in tables.rows["events"]:
-        old = {"old": Slot("moment", row["time"])}
+        old = {"old": QuestionSlot("moment", row["time"])}
         if row["who"] and len(people) > 1:
             other = rng.choice([one for one in people if one != row["who"]])
-            slots = {**old, "who": Slot("person", row["who"]), "other": Slot("person", other)}
-            yield row["id"], Edit("actor", "event_actor", slots, tables.edited("events", row["id"], {"who": other}))
+            slots = {**old, "who": QuestionSlot("person", row["who"]), "other": QuestionSlot("person", other)}
+            yield (
+                row["id"],
+                FactorEdit("actor", "event_actor", slots, tables.with_edited_rows("events", row["id"], {"who": other})),
+            )
         if row["room"] and (elsewhere := [room for room in rooms if room != row["room"]]):
             new = rng.choice(elsewhere)
-            slots = {**old, "room": Slot("room", row["room"]), "new": Slot("room", new)}
-            yield row["id"], Edit("location", "event_room", slots, tables.edited("events", row["id"], {"room": new}))
+            slots = {**old, "room": QuestionSlot("room", row["room"]), "new": QuestionSlot("room", new)}
+            yield (
+                row["id"],
+                FactorEdit("location", "event_room", slots, tables.with_edited_rows("events", row["id"], {"room": new})),
+            )
         moved = row["time"] - timedelta(hours=rng.choice((1, 2, 3, 5)))
         changes = {"time": moved, "date": moved.date()}
-        slots = {**old, "new": Slot("moment", moved)}
-        yield row["id"], Edit("time", "event_time", slots, tables.edited("events", row["id"], changes))
+        slots = {**old, "new": QuestionSlot("moment", moved)}
+        yield row["id"], FactorEdit("time", "event_time", slots, tables.with_edited_rows("events", row["id"], changes))
 
 
-def _of_people(tables: Tables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[tuple[str, Edit]]:
+def _of_people(
+    tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
+) -> Iterator[tuple[str, FactorEdit]]:
     for row in tables.rows["members"]:
         new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
-        slots = {"who": Slot("person", row["who"]), "new": Slot("occupations", new)}
+        slots = {"who": QuestionSlot("person", row["who"]), "new": QuestionSlot("occupations", new)}
         yield (
             row["id"],
-            Edit("routine", "member_occupation", slots, tables.edited("members", row["id"], {"occupation": new})),
+            FactorEdit(
+                "routine", "member_occupation", slots, tables.with_edited_rows("members", row["id"], {"occupation": new})
+            ),
         )
     for row in tables.rows["hobbies"]:
-        slots = {"who": Slot("person", row["who"]), "what": Slot("hobbies", row["hobby"])}
+        slots = {"who": QuestionSlot("person", row["who"]), "what": QuestionSlot("hobbies", row["hobby"])}
         rows = tuple(one for one in tables.rows["hobbies"] if one is not row)
-        yield row["id"], Edit("routine", "member_hobby", slots, _with(tables, "hobbies", rows))
+        yield row["id"], FactorEdit("routine", "member_hobby", slots, _with(tables, "hobbies", rows))
     for row in tables.rows["life"]:
         moved = row["date"] - timedelta(days=rng.choice((400, 800, 1500)))
         slots = {
-            "who": Slot("person", row["who"]),
-            "what": Slot("life_events", row["kind"]),
-            "old": Slot("date", row["date"]),
-            "new": Slot("date", moved),
+            "who": QuestionSlot("person", row["who"]),
+            "what": QuestionSlot("life_events", row["kind"]),
+            "old": QuestionSlot("date", row["date"]),
+            "new": QuestionSlot("date", moved),
         }
-        yield row["id"], Edit("time", "life_date", slots, tables.with_row("life", row, {"date": moved}))
+        yield row["id"], FactorEdit("time", "life_date", slots, tables.with_edited_row("life", row, {"date": moved}))
     for row in tables.rows["pets"]:
         new_age = row["age"] + rng.choice((1, 2))
-        slots = {"pet": Slot("pet", row["pet"]), "new": Slot("number", new_age)}
-        yield row["id"], Edit("value", "pet_age", slots, tables.edited("pets", row["id"], {"age": new_age}))
+        slots = {"pet": QuestionSlot("pet", row["pet"]), "new": QuestionSlot("number", new_age)}
+        yield row["id"], FactorEdit("value", "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": new_age}))
     years = rng.choice(YEARS)
     for id in ("member:all", "pet:all"):
-        yield id, Edit("time", "years_later", {"years": Slot("number", years)}, tables.later(years))
+        yield id, FactorEdit("time", "years_later", {"years": QuestionSlot("number", years)}, tables.years_later(years))
 
 
-def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]]:
+def _of_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for table, name in (("appliances", "appliance"), ("sensors", "sensor")):
         for row in tables.rows[table]:
             if elsewhere := [room for room in rooms if room != row["room"]]:
                 new = rng.choice(elsewhere)
-                slots = {name: Slot(name, row[name]), "new": Slot("room", new)}
-                edited = tables.edited(table, row["id"], {"room": new})
-                yield row["id"], Edit("location", f"{name}_room", slots, edited)
+                slots = {name: QuestionSlot(name, row[name]), "new": QuestionSlot("room", new)}
+                edited = tables.with_edited_rows(table, row["id"], {"room": new})
+                yield row["id"], FactorEdit("location", f"{name}_room", slots, edited)
     for row in tables.rows["states"]:
         if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
@@ -217,19 +237,22 @@ def _of_devices(tables: Tables, rng: random.Random) -> Iterator[tuple[str, Edit]
             if not low <= value <= high:
                 continue
             slots = {
-                "appliance": Slot("appliance", row["appliance"]),
-                "attribute": Slot("attribute", row["attribute"]),
-                "new": Slot("number", value),
+                "appliance": QuestionSlot("appliance", row["appliance"]),
+                "attribute": QuestionSlot("attribute", row["attribute"]),
+                "new": QuestionSlot("number", value),
             }
-            yield row["id"], Edit("value", "state_value", slots, tables.with_row("states", row, {"value": value}))
+            yield (
+                row["id"],
+                FactorEdit("value", "state_value", slots, tables.with_edited_row("states", row, {"value": value})),
+            )
     for row in tables.rows["sensors"]:
         lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]
-        edited = tables.edited("readings", f"state:{row['sensor']}", None)
+        edited = tables.with_edited_rows("readings", f"state:{row['sensor']}", None)
         for id in lost:
-            edited = edited.edited("events", id, None)
-        slots = {"sensor": Slot("sensor", row["sensor"])}
-        yield next(iter(lost), row["id"]), Edit("sensor", "sensor_fault", slots, edited)
+            edited = edited.with_edited_rows("events", id, None)
+        slots = {"sensor": QuestionSlot("sensor", row["sensor"])}
+        yield next(iter(lost), row["id"]), FactorEdit("sensor", "sensor_fault", slots, edited)
 
 
-def _with(tables: Tables, table: str, rows: tuple[Row, ...]) -> Tables:
+def _with(tables: HouseholdTables, table: str, rows: tuple[Row, ...]) -> HouseholdTables:
     return replace(tables, rows={**tables.rows, table: rows})

@@ -13,16 +13,16 @@ from datetime import date, timedelta
 from typing import Any, get_args
 
 from homerl.envs.personalhome.sim.household import Animal, Household
-from homerl.envs.personalhome.sim.vocabulary import Vocabulary, vocabulary
-from homerl.envs.personalhome.tasks.normal import normal
+from homerl.envs.personalhome.sim.vocabulary import Vocabulary, load_vocabulary
+from homerl.envs.personalhome.tasks.normal import normal_form
 from homerl.envs.personalhome.tasks.questions import relative_edits as _relative_edits  # noqa: F401  (registers its edits)
 from homerl.envs.personalhome.tasks.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
-from homerl.envs.personalhome.tasks.questions.edits import Counterfactual, Edit, counterfactuals
-from homerl.envs.personalhome.tasks.questions.families import Candidate, candidates
-from homerl.envs.personalhome.tasks.questions.programs import Difficulty, NoAnswer, difficulty, settled
-from homerl.envs.personalhome.tasks.questions.scene_words import elsewhere, in_scene
-from homerl.envs.personalhome.tasks.questions.tables import Tables, tables_of
-from homerl.envs.personalhome.tasks.questions.wording import SCENE, WHAT, Wording
+from homerl.envs.personalhome.tasks.questions.edits import Counterfactual, FactorEdit, find_counterfactual_pair
+from homerl.envs.personalhome.tasks.questions.families import QuestionCandidate, question_candidates
+from homerl.envs.personalhome.tasks.questions.programs import Difficulty, NoAnswer, program_difficulty, run_settled
+from homerl.envs.personalhome.tasks.questions.scene_words import values_elsewhere, values_in_scene
+from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables, make_household_tables
+from homerl.envs.personalhome.tasks.questions.wording import SCENE, WHAT, QuestionWording
 
 WRONG = 4
 NEAR_NUMBERS = (1, 2, 3)  # gaps between numbers
@@ -40,21 +40,23 @@ COLUMNS = {  # kind of answer -> the (table, column) pairs whose values are of t
 
 
 @dataclass(frozen=True)
-class Question:
+class HouseholdQuestion:
     """A question with its answer. `evidence` are the ids of the rows that its program reads in `tables`, in order."""
 
-    candidate: Candidate
+    candidate: QuestionCandidate
     difficulty: Difficulty
     answer: Any
     evidence: tuple[str, ...]
-    tables: Tables
+    tables: HouseholdTables
 
 
-def questions(household: Household, rng: random.Random, families: Sequence[str] | None = None) -> Iterator[Question]:
+def draw_questions(
+    household: Household, rng: random.Random, families: Sequence[str] | None = None
+) -> Iterator[HouseholdQuestion]:
     """Questions in random order, a family at a time, so that frequent candidates do not crowd out rare ones."""
-    tables = tables_of(household)
-    by_family: dict[str, list[Candidate]] = {}
-    for candidate in candidates(tables):
+    tables = make_household_tables(household)
+    by_family: dict[str, list[QuestionCandidate]] = {}
+    for candidate in question_candidates(tables):
         if families is None or candidate.family in families:
             by_family.setdefault(_group(candidate), []).append(candidate)
     while by_family:
@@ -62,65 +64,67 @@ def questions(household: Household, rng: random.Random, families: Sequence[str] 
         chosen = by_family[name].pop(rng.randrange(len(by_family[name])))
         if not by_family[name]:
             del by_family[name]
-        if (question := answered(chosen, tables)) is not None:
+        if (question := answer_candidate(chosen, tables)) is not None:
             yield question
 
 
-def _group(candidate: Candidate) -> str:
+def _group(candidate: QuestionCandidate) -> str:
     """The weather has a family for each of its nine quantities, which count as one."""
     return "weather" if candidate.family.startswith("weather_") else candidate.family
 
 
-def answered(candidate: Candidate, tables: Tables) -> Question | None:
+def answer_candidate(candidate: QuestionCandidate, tables: HouseholdTables) -> HouseholdQuestion | None:
     """The question of a candidate; None if it has no single answer or too many steps.
 
     Questions are about memories. If what else agents see would change the answer, there is no question: the last day's
     events, a companion's deeds, or that who cooks uses an appliance.
     """
     try:
-        found = settled(candidate.program, tables)
+        found = run_settled(candidate.program, tables)
     except NoAnswer:
         return None
-    level = difficulty(candidate.program)
-    return Question(candidate, level, found.value, tuple(sorted(found.evidence)), tables) if level else None
+    level = program_difficulty(candidate.program)
+    return HouseholdQuestion(candidate, level, found.value, tuple(sorted(found.evidence)), tables) if level else None
 
 
-def answer_stated(text: str, variants: Sequence[str]) -> bool:
+def is_answer_stated(text: str, variants: Sequence[str]) -> bool:
     """Whether a question or an assumption gives an answer away."""
-    said = f" {normal(text)} "
-    return any(f" {normal(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
+    said = f" {normal_form(text)} "
+    return any(f" {normal_form(variant)} " in said or (not variant.isascii() and variant in text) for variant in variants)
 
 
-def assumed(question: Question, wording: Wording, rng: random.Random) -> tuple[Counterfactual, Counterfactual] | None:
+def draw_counterfactuals(
+    question: HouseholdQuestion, wording: QuestionWording, rng: random.Random
+) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
-    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = vocabulary().keys("occupations")
+    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = load_vocabulary().group_keys("occupations")
 
-    def say(edit: Edit, answer: Any) -> tuple[str, bool]:
-        text = wording.assumption(edit, rng)
-        return text, answer_stated(text, wording.answers(question.candidate.answer, answer))
+    def say(edit: FactorEdit, answer: Any) -> tuple[str, bool]:
+        text = wording.assumption_text(edit, rng)
+        return text, is_answer_stated(text, wording.answer_texts(question.candidate.answer, answer))
 
-    pair = counterfactuals(question.candidate.program, question.tables, groups, say, rng)
+    pair = find_counterfactual_pair(question.candidate.program, question.tables, groups, say, rng)
     if pair is None:
         return None
     return pair if rng.random() < 0.5 else (pair[1], pair[0])
 
 
-def distractors(question: Question, wording: Wording, rng: random.Random) -> list[str] | None:
+def draw_distractors(question: HouseholdQuestion, wording: QuestionWording, rng: random.Random) -> list[str] | None:
     """Four wrong answers of the type of the right one; None if there are not so many.
 
     Values of this household come first, then values near the right one, or other keys of its group.
     """
     kind, right = question.candidate.answer, question.answer
-    taken = {normal(text) for text in wording.answers(kind, right)}
+    taken = {normal_form(text) for text in wording.answer_texts(kind, right)}
     found: list[str] = []
     for pool in (_of_household(kind, question.tables), _near(kind, right, rng)):
         pool = list(dict.fromkeys(pool))
         rng.shuffle(pool)
         for value in pool:
-            text = wording.answers(kind, value)[0]
-            if len(found) < WRONG and normal(text) not in taken:
-                taken.add(normal(text))
+            text = wording.answer_texts(kind, value)[0]
+            if len(found) < WRONG and normal_form(text) not in taken:
+                taken.add(normal_form(text))
                 found.append(text)
     return found if len(found) == WRONG else None
 
@@ -132,9 +136,9 @@ def _around(gaps: Sequence[int], below: int, rng: random.Random, above: int = WR
     return [gap * step for step in range(-under, WRONG - under + 1) if step]
 
 
-def _of_household(kind: str, tables: Tables) -> list[Any]:
+def _of_household(kind: str, tables: HouseholdTables) -> list[Any]:
     if kind.startswith(SCENE):
-        return in_scene(kind, tables)
+        return values_in_scene(kind, tables)
     if kind.startswith("what:"):
         deed = kind.removeprefix("what:")
         return [row["what"] for row in tables.rows["memories"] if row["kind"] == deed and row["what"]]
@@ -155,8 +159,8 @@ def _near(kind: str, right: Any, rng: random.Random) -> list[Any]:
         above = int(round((1 - right) / scale, 6)) if share else WRONG
         return [round(right + step * scale, 2) for step in _around(NEAR_NUMBERS, below, rng, above)]
     if kind.startswith(SCENE):
-        return elsewhere(kind)
+        return values_elsewhere(kind)
     group = WHAT.get(kind.removeprefix("what:"), kind)
     if kind == "animals":
         return list(get_args(Animal))
-    return list(vocabulary().keys(group)) if group in Vocabulary.model_fields else []
+    return list(load_vocabulary().group_keys(group)) if group in Vocabulary.model_fields else []

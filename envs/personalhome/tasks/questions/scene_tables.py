@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.playbook import scene_words
-from homerl.envs.personalhome.sim.scene.reading import readable
+from homerl.envs.personalhome.sim.scene.playbook import load_caption_words
+from homerl.envs.personalhome.sim.scene.reading import readable_ids
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact, Transcript
 
 Row = Mapping[str, Any]
@@ -34,7 +34,7 @@ LOOKS = ("hair", "top", "top_colour", "bottom", "bottom_colour", "feet")
 
 
 @dataclass(frozen=True)
-class Act:
+class SceneAct:
     """Something that is done, as a caption says it: the action, who does it, to what, at what.
 
     `zone` is where, if the caption's words for the action name it. `place` is where in any case; it makes no difference.
@@ -48,7 +48,7 @@ class Act:
     place: str | None = field(default=None, compare=False)
 
 
-def scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
+def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
     """The tables of a household's transcript by name."""
     found: dict[str, list[Row]] = {name: [] for name in TABLES}
     if household.transcript is not None:
@@ -59,7 +59,7 @@ def scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
 
 def _rows(transcript: Transcript) -> Iterator[tuple[str, Row]]:
     """Each row with its table, in the order of the facts."""
-    known = readable(transcript)
+    known = readable_ids(transcript)
     for fact in transcript.facts:
         id = f"scene:{fact.id}"
         if id not in known:
@@ -87,6 +87,6 @@ def _act(fact: SceneFact, language: str) -> Row:
     """The columns of an action."""
     assert fact.action is not None
     at = fact.value if fact.attribute == "at" else None
-    named = fact.zone if "{zone}" in scene_words(language).actions[fact.action] else None
-    act = Act(fact.action, fact.actor, fact.object, at, named, fact.zone)
+    named = fact.zone if "{zone}" in load_caption_words(language).actions[fact.action] else None
+    act = SceneAct(fact.action, fact.actor, fact.object, at, named, fact.zone)
     return {"do": fact.action, "who": fact.actor, "what": fact.object, "at": at, "zone": fact.zone, "act": act}

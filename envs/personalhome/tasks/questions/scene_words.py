@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import Any
 
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.naming import GROUPS, nouns
+from homerl.envs.personalhome.sim.scene.naming import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.scene.play import GONE
-from homerl.envs.personalhome.sim.scene.playbook import Words, scene_words, stage
+from homerl.envs.personalhome.sim.scene.playbook import CaptionWords, load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.words import Cast, cast_of
-from homerl.envs.personalhome.tasks.questions.scene_tables import Act
+from homerl.envs.personalhome.sim.words import FactCast, household_cast
+from homerl.envs.personalhome.tasks.questions.scene_tables import SceneAct
 from homerl.envs.personalhome.tasks.questions.scenes import CHANGING
-from homerl.envs.personalhome.tasks.questions.tables import Tables
+from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables
 
 VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
     "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
@@ -48,31 +48,31 @@ class SceneWords:
     personal: bool
 
     @property
-    def transcript(self) -> Transcript:
+    def scene_transcript(self) -> Transcript:
         """The transcript of the scene."""
         assert self.household.transcript is not None
         return self.household.transcript
 
     @cached_property
-    def nouns(self) -> Mapping[str, str]:
+    def scene_nouns(self) -> Mapping[str, str]:
         """What captions call everything in the scene, by id."""
-        return nouns(self.transcript)
+        return transcript_nouns(self.scene_transcript)
 
     @cached_property
-    def cast(self) -> Cast:
+    def fact_cast(self) -> FactCast:
         """What texts call people, rooms and devices."""
-        return cast_of(self.household.members, self.household.home)
+        return household_cast(self.household.members, self.household.home)
 
     @property
-    def words(self) -> Words:
+    def caption_words(self) -> CaptionWords:
         """The words of captions in the household's language."""
-        return scene_words(self.household.language)
+        return load_caption_words(self.household.language)
 
-    def say(self, kind: str, value: Any) -> str:
+    def say_value(self, kind: str, value: Any) -> str:
         """The words for a thing of a kind."""
         return next(self._texts(kind.removeprefix("scene:"), value))
 
-    def answers(self, kind: str, value: Any) -> tuple[str, ...]:
+    def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
         return tuple(dict.fromkeys(self._texts(kind.removeprefix("scene:"), value)))
 
@@ -80,29 +80,29 @@ class SceneWords:
         if kind == "act":
             yield from self._clauses(value)
         elif kind == "zone" and value != GONE:
-            room = self.cast.rooms[value]
-            noun = self.words.frames["zone"].format(name=room.name)
-            yield from (noun, room.name, self.words.frames["location"].format(zone=noun), value)
+            room = self.fact_cast.rooms[value]
+            noun = self.caption_words.frames["zone"].format(name=room.name)
+            yield from (noun, room.name, self.caption_words.frames["location"].format(zone=noun), value)
         elif kind in ("actor", "thing", "spot"):
             yield from self._names(value)
             if kind == "spot":
-                frame = self.words.frames["held" if value in self._holders() else "place"]
+                frame = self.caption_words.frames["held" if value in self._holders() else "place"]
                 yield from [frame.format(at=name) for name in self._names(value)]
         elif kind == "sound":
-            yield self.words.sounds[value]
+            yield self.caption_words.sounds[value]
         else:
-            yield getattr(self.words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
+            yield getattr(self.caption_words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
 
-    def _clauses(self, act: Act) -> Iterator[str]:
+    def _clauses(self, act: SceneAct) -> Iterator[str]:
         """What is done: in names, in ids, as the caption says it, and without its subject."""
         for personal in (self.personal, not self.personal):
             wording = replace(self, personal=personal)
             who = wording._noun(act.who) if act.who else ""
             fields = {"who": who, **{name: wording._noun(getattr(act, name) or "") for name in ("what", "at", "zone")}}
-            clause = self.words.actions[act.do].format(**fields)
+            clause = self.caption_words.actions[act.do].format(**fields)
             yield clause
             if act.place and not act.zone:
-                yield self.words.frames["within"].format(sentence=clause, zone=wording._noun(act.place))
+                yield self.caption_words.frames["within"].format(sentence=clause, zone=wording._noun(act.place))
             if who:
                 yield clause.removeprefix(who).strip()
 
@@ -112,12 +112,12 @@ class SceneWords:
 
     def _names(self, id: str) -> Iterator[str]:
         """The names of somebody or something: the best, then others, then the id."""
-        called = self.cast.people.get(id) or self.cast.devices.get(id)
+        called = self.fact_cast.people.get(id) or self.fact_cast.devices.get(id)
         if called and self.personal:
             yield called
-        if id in self.nouns:
-            yield self.nouns[id]
-            labels = [one.label for one in self.transcript.video_description.entities.objects if one.object_id == id]
+        if id in self.scene_nouns:
+            yield self.scene_nouns[id]
+            labels = [one.label for one in self.scene_transcript.video_description.entities.objects if one.object_id == id]
             yield from (label for label in labels if self._alone(label))
         if called:
             yield called
@@ -126,15 +126,15 @@ class SceneWords:
 
     def _alone(self, label: str) -> bool:
         """Whether one object alone is called so."""
-        return [one.label for one in self.transcript.video_description.entities.objects].count(label) == 1
+        return [one.label for one in self.scene_transcript.video_description.entities.objects].count(label) == 1
 
     def _holders(self) -> set[str]:
         """Those who may hold things."""
-        entities = self.transcript.video_description.entities
+        entities = self.scene_transcript.video_description.entities
         return {one.member_id for one in entities.members} | {one.pet_id for one in entities.pets}
 
 
-def in_scene(kind: str, tables: Tables) -> list[Any]:
+def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
     """The values of a kind in the tables, those of the scene first."""
     name = kind.removeprefix("scene:")
     pairs = VALUES.get(name, ())
@@ -147,10 +147,10 @@ def in_scene(kind: str, tables: Tables) -> list[Any]:
     return found
 
 
-def elsewhere(kind: str) -> list[Any]:
+def values_elsewhere(kind: str) -> list[Any]:
     """The values of a kind that scenes may have, in a fixed order."""
     name = kind.removeprefix("scene:")
-    keys = stage()
+    keys = load_stage()
     if name == "sound":
         return list(keys.sounds)
     if name in ("state", "posture"):

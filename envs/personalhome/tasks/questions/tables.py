@@ -20,7 +20,7 @@ from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliances import is_sensor
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.shown import WEATHER_UNITS
-from homerl.envs.personalhome.tasks.questions.scene_tables import scene_tables
+from homerl.envs.personalhome.tasks.questions.scene_tables import make_scene_tables
 
 Value = Any  # str, int, float, bool, date, datetime or None
 Row = Mapping[str, Value]
@@ -30,7 +30,7 @@ FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "u
 
 
 @dataclass(frozen=True)
-class Tables:
+class HouseholdTables:
     """All tables of a household by name, and its clock.
 
     `told` are the rows of `memories` and `events` with everything else that agents are told of the kind: in memories the
@@ -41,7 +41,7 @@ class Tables:
     rows: Mapping[str, tuple[Row, ...]]
     told: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
 
-    def edited(self, table: str, id: str, changes: Row | None) -> Tables:
+    def with_edited_rows(self, table: str, id: str, changes: Row | None) -> HouseholdTables:
         """The tables with some values of the rows of an id replaced, or without these rows if there are no changes.
 
         What is told of this row changes, too, where it has the value that the row had: a companion stays who it is.
@@ -50,12 +50,12 @@ class Tables:
         told = {name: _edited(rows, id, changes, old) for name, rows in self.told.items()}
         return replace(self, rows={**self.rows, table: _edited(self.rows[table], id, changes, old)}, told=told)
 
-    def with_row(self, table: str, row: Row, changes: Row) -> Tables:
+    def with_edited_row(self, table: str, row: Row, changes: Row) -> HouseholdTables:
         """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
         rows = tuple({**one, **changes} if one is row else one for one in self.rows[table])
         return replace(self, rows={**self.rows, table: rows})
 
-    def later(self, years: int) -> Tables:
+    def years_later(self, years: int) -> HouseholdTables:
         """The tables some years later: everybody is older, and nothing else has happened."""
         older = {
             table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
@@ -64,7 +64,7 @@ class Tables:
         now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
         return replace(self, now=now, rows={**self.rows, **older})
 
-    def as_told(self) -> Tables:
+    def with_told_rows(self) -> HouseholdTables:
         """The tables with everything that is told in place of the memories and events."""
         return replace(self, rows={**self.rows, **self.told})
 
@@ -79,12 +79,12 @@ def _edited(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tupl
     )
 
 
-def tables_of(household: Household) -> Tables:
+def make_household_tables(household: Household) -> HouseholdTables:
     """The tables of a household at its start."""
     now = household.now
     memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
     events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
-    return Tables(
+    return HouseholdTables(
         now,
         {
             "members": tuple(
@@ -120,7 +120,7 @@ def tables_of(household: Household) -> Tables:
                 for quantity, value in part.items()
             ),
             **_devices(household),
-            **scene_tables(household),
+            **make_scene_tables(household),
         },
         {"memories": tuple(_told([*memories, *events])), "events": tuple(_told(events))},
     )

@@ -14,7 +14,7 @@ from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.registry import command_result, register_command, register_passes
 from homerl.envs.simuhome.sim.results import is_number, refuse_unless
 from homerl.envs.simuhome.sim.spec import Cycle
-from homerl.envs.simuhome.sim.ticks import count
+from homerl.envs.simuhome.sim.ticks import count_seconds
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
 LABELS = ("Stopped", "Running", "Paused", "Error")
@@ -30,7 +30,7 @@ def _cycle(view: ClusterView) -> Cycle:
 def programme_choice(view: ClusterView) -> Any:
     """The value of the attribute that decides the length of the programme: a mode or a level."""
     cluster, attribute = _cycle(view).by
-    return view.sibling(cluster)[attribute]
+    return view.sibling_view(cluster)[attribute]
 
 
 def _enter_state(view: ClusterView, state: int) -> None:
@@ -42,7 +42,7 @@ def _reset_programme(view: ClusterView) -> None:
     """Put the programme at its start: first phase, full time."""
     if view["PhaseList"]:
         view["CurrentPhase"] = 0
-    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration(programme_choice(view))
+    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration_seconds(programme_choice(view))
     view["#passes"] = 0
 
 
@@ -70,7 +70,7 @@ def start_operation(view: ClusterView) -> dict[str, Any]:
     state = view["OperationalState"]
     if state == STOPPED:
         _enter_state(view, RUNNING)
-    if state == STOPPED or view.strict:  # a fault of the released program: Start resets the programme in any state
+    if state == STOPPED or view.is_strict:  # a fault of the released program: Start resets the programme in any state
         _reset_programme(view)
     answer = _command_response(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
     return answer | _dryer_fields(view) if view.has_cluster("LaundryDryerControls") else answer
@@ -82,7 +82,7 @@ def _dryer_fields(view: ClusterView) -> dict[str, Any]:
     info = {
         "initial_phase": (view["PhaseList"] or [None])[0],
         "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
-        "estimated_duration_minutes": _cycle(view).duration(level) // 60,
+        "estimated_duration_minutes": _cycle(view).duration_seconds(level) // 60,
     }
     return {"operational_state_label": "Running", "cycle_info": info}
 
@@ -143,8 +143,8 @@ def advance_operation(view: ClusterView, n: int) -> None:
     left = view["CountdownTime"]
     if view["OperationalState"] != RUNNING or not is_number(left):
         return None
-    first = count(view["#passes"], min(n, 1), view.home.interval).seconds
-    _, seconds, counter = count(view["#passes"], n, view.home.interval, left)
+    first = count_seconds(view["#passes"], min(n, 1), view.home.interval).seconds
+    _, seconds, counter = count_seconds(view["#passes"], n, view.home.interval, left)
     if left - seconds <= 0:
         if view["PhaseList"]:
             view["CurrentPhase"] = len(view["PhaseList"]) - 1
@@ -159,8 +159,8 @@ def _enter_phase(view: ClusterView, before: float, left: float) -> None:
     """Enter the phase with `left` seconds to go. A loaded programme is as long as what its first pass left: `before`."""
     cycle, total = _cycle(view), view["#cycle"]
     # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
-    if not (cycle.whole_seconds and view.strict):
+    if not (cycle.whole_seconds and view.is_strict):
         total = view["#cycle"] = max(total, before)
     phase = view["CurrentPhase"]
     if total and is_number(phase):
-        view["CurrentPhase"] = max(phase, cycle.phase(max(total - left, 0), total))
+        view["CurrentPhase"] = max(phase, cycle.phase_index(max(total - left, 0), total))

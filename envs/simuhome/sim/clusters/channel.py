@@ -22,7 +22,7 @@ Entry = dict[str, Any]
 def _channel_list(view: ClusterView) -> list[Entry]:
     channels = view["ChannelList"] or []
     built = all(isinstance(entry, Struct) for entry in channels)
-    refuse_unless(built or not view.strict, "INTERNAL_ERROR", "the channel list is no list of structures")
+    refuse_unless(built or not view.is_strict, "INTERNAL_ERROR", "the channel list is no list of structures")
     return channels
 
 
@@ -74,7 +74,7 @@ def skip_channel(view: ClusterView, count: Any) -> Any:
     if current is None and channels:
         view["CurrentChannel"] = channels[0]
         return _said(view, f"Set to first channel: {channels[0]['Name']}")
-    refuse_unless(isinstance(current, Struct) or not view.strict, "INTERNAL_ERROR", "the present channel is no structure")
+    refuse_unless(isinstance(current, Struct) or not view.is_strict, "INTERNAL_ERROR", "the present channel is no structure")
     refuse_unless(current in channels, "COMMAND_EXECUTION_ERROR", "the present channel is not in the list")
     entry = channels[(channels.index(current) + count) % len(channels)]
     _tune(view, entry)
@@ -83,7 +83,7 @@ def skip_channel(view: ClusterView, count: Any) -> Any:
 
 def _said(view: ClusterView, text: str) -> Any:
     """The data of a result: in strict mode the text alone, where `ChangeChannel` gives a status too."""
-    return text if view.strict else {"Status": 0, "Data": text}
+    return text if view.is_strict else {"Status": 0, "Data": text}
 
 
 # The keypad. Key codes are those of HDMI-CEC, which Matter's KeypadInput uses.
@@ -98,27 +98,27 @@ DONE, UNSUPPORTED, INVALID_NOW = range(3)
 
 
 def _volume(view: ClusterView, direction: int) -> None:
-    control = view.sibling("LevelControl")
+    control = view.sibling_view("LevelControl")
     level.step_level(control, "Step", StepMode=direction, StepSize=10, TransitionTime=None, OptionsMask=0, OptionsOverride=0)
 
 
 def _mute(view: ClusterView) -> None:
-    control = view.sibling("LevelControl")
+    control = view.sibling_view("LevelControl")
     level.move_to_level(control, "MoveToLevel", Level=1, TransitionTime=None, OptionsMask=0, OptionsOverride=0)
 
 
 def _wind_playback(view: ClusterView, name: str) -> None:
-    refuse_unless(view.sibling("MediaPlayback")["CurrentState"] in (0, 1), "INVALID_STATE")
-    media.wind_media(view.sibling("MediaPlayback"), name, playback_speed=1.0)
+    refuse_unless(view.sibling_view("MediaPlayback")["CurrentState"] in (0, 1), "INVALID_STATE")
+    media.wind_media(view.sibling_view("MediaPlayback"), name, playback_speed=1.0)
 
 
 def _stop_playback(view: ClusterView) -> None:
-    refuse_unless(view.sibling("MediaPlayback")["CurrentState"] in (0, 1), "INVALID_STATE")
-    media.stop_media(view.sibling("MediaPlayback"))
+    refuse_unless(view.sibling_view("MediaPlayback")["CurrentState"] in (0, 1), "INVALID_STATE")
+    media.stop_media(view.sibling_view("MediaPlayback"))
 
 
 def _previous(view: ClusterView) -> None:
-    channel = view.sibling("Channel")
+    channel = view.sibling_view("Channel")
     known = channel["#previous"] is not None and channel["CurrentChannel"] is not None
     refuse_unless(known, "INVALID_STATE")
     _tune(channel, channel["#previous"])
@@ -126,17 +126,17 @@ def _previous(view: ClusterView) -> None:
 
 SUPPORTED: dict[int, Callable[[ClusterView], Any] | None] = {
     **dict.fromkeys((0x00, 0x01, 0x02, 0x03, 0x04, 0x4C, 0x0D, 0x09, 0x0A, *range(0x20, 0x2A), 0x2B, 0x2C)),
-    POWER: lambda view: onoff.toggle_power(view.sibling("OnOff")),
+    POWER: lambda view: onoff.toggle_power(view.sibling_view("OnOff")),
     0x41: lambda view: _volume(view, 0),
     0x42: lambda view: _volume(view, 1),
     0x43: _mute,
-    0x44: lambda view: media.play_media(view.sibling("MediaPlayback")),
+    0x44: lambda view: media.play_media(view.sibling_view("MediaPlayback")),
     0x45: _stop_playback,
-    0x46: lambda view: media.pause_media(view.sibling("MediaPlayback")),
+    0x46: lambda view: media.pause_media(view.sibling_view("MediaPlayback")),
     0x48: lambda view: _wind_playback(view, "Rewind"),
     0x49: lambda view: _wind_playback(view, "FastForward"),
-    0x30: lambda view: skip_channel(view.sibling("Channel"), 1),
-    0x31: lambda view: skip_channel(view.sibling("Channel"), -1),
+    0x30: lambda view: skip_channel(view.sibling_view("Channel"), 1),
+    0x31: lambda view: skip_channel(view.sibling_view("Channel"), -1),
     0x32: _previous,
 }
 
@@ -159,7 +159,7 @@ def _press_key(view: ClusterView, code: int) -> int:
     act = SUPPORTED[code]
     try:
         if act:
-            view.home.attempt(act, view)
+            view.home.run_or_undo(act, view)
     except OperationError:
         return INVALID_NOW
     return DONE

@@ -28,7 +28,7 @@ def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
     interrupted = view["#motion"] is not None
     tenths = max(1, int(FULL_TRAVEL_TENTHS * abs(target - here) / CLOSED))
     # A fault of the released program: the blind arrives in one pass, whatever the estimated duration is.
-    view["#motion"] = (here, target, 1 if view.strict else tenths, 0)
+    view["#motion"] = (here, target, 1 if view.is_strict else tenths, 0)
     view[TARGET_POSITION] = target
     view["NumberOfActuationsLift"] += 1
     view["OperationalStatus"] = 1 if target < here else 2
@@ -104,7 +104,7 @@ def write_target(view: ClusterView, attribute: str, value: Any) -> dict[str, Any
 def write_current(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Write the present position without a motion."""
     refuse_unless(
-        view.strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000"
+        view.is_strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000"
     )
     return store_attribute(view, CURRENT_POSITION, value)
 

@@ -39,7 +39,7 @@ def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, A
     data = _set(view, PERCENT[value])
     if value == 0:
         return data | {"attribute": "FanMode", "new_value": 0}
-    return data if view.strict else data | {"attribute": "FanMode", "new_value": view["FanMode"]}
+    return data if view.is_strict else data | {"attribute": "FanMode", "new_value": view["FanMode"]}
 
 
 @register_command("FanControl", "Step")
@@ -56,7 +56,7 @@ def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> di
     wrap, lowest_off = Wrap is not False, LowestOff is not False
     percent = view["PercentSetting"] or 0
     steps = STEPS
-    if not lowest_off and view.strict:
+    if not lowest_off and view.is_strict:
         steps = [0, 1, 66, 100]  # a fault of the released program: 33 is left out in place of 0
     elif not lowest_off and percent:
         steps = STEPS[1:]

@@ -18,7 +18,7 @@ def apply_mode_row(view: ClusterView) -> None:
 
     If the present choice is not among them, the first of them is chosen.
     """
-    mode = view.sibling("LaundryWasherMode")
+    mode = view.sibling_view("LaundryWasherMode")
     labels = {entry["mode"]: entry.get("label") for entry in mode["SupportedModes"]}
     current = mode["CurrentMode"]
     label: Any = labels.get(current) if isinstance(current, (int, float)) else None
@@ -37,9 +37,9 @@ def laundry_power_changed(operation: ClusterView, on: bool) -> None:
     Switched off, it forgets what was chosen. Switched on in mended mode, it remembers it again.
     """
     if operation.has_cluster("LaundryWasherControls"):
-        washer = operation.sibling("LaundryWasherControls")
+        washer = operation.sibling_view("LaundryWasherControls")
         if on:
-            if not washer.strict:
+            if not washer.is_strict:
                 washer["SpinSpeedCurrent"] = washer["#kept"]
             apply_mode_row(washer)
         else:
@@ -47,21 +47,23 @@ def laundry_power_changed(operation: ClusterView, on: bool) -> None:
             for attribute in CONTROLS:
                 washer[attribute] = None
     if operation.has_cluster("LaundryDryerControls"):
-        dryer = operation.sibling("LaundryDryerControls")
+        dryer = operation.sibling_view("LaundryDryerControls")
         if not on:
             dryer["#kept"], dryer["SelectedDrynessLevel"] = dryer["SelectedDrynessLevel"], None
-        elif not dryer.strict:
+        elif not dryer.is_strict:
             dryer["SelectedDrynessLevel"] = dryer["#kept"]
 
 
 def _require_not_running(view: ClusterView) -> None:
-    refuse_unless(view.sibling("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
+    refuse_unless(
+        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
+    )
 
 
 def _choices(view: ClusterView, attribute: str) -> list[Any]:
     choices: list[Any] | None = view[attribute]
     if choices is None:
-        raise OperationError("INTERNAL_ERROR" if view.strict else "DEPENDENCY_VIOLATION", "the washer is off")
+        raise OperationError("INTERNAL_ERROR" if view.is_strict else "DEPENDENCY_VIOLATION", "the washer is off")
     return choices
 
 
@@ -69,7 +71,7 @@ def _choices(view: ClusterView, attribute: str) -> list[Any]:
 def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Choose a spin speed by its index in SpinSpeeds, or None."""
     _require_not_running(view)
-    if value is None and view.strict:
+    if value is None and view.is_strict:
         return store_attribute(view, "SpinSpeedCurrent", None) | {"old_value": None}
     speeds = _choices(view, "SpinSpeeds")
     if value is None:

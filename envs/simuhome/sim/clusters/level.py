@@ -32,12 +32,12 @@ REASON = "The device is off and the options do not ask to act all the same"
 def current_level(view: ClusterView) -> float:
     """The level, or the lowest level if none is stored. In strict mode a fraction is cut off where a command begins."""
     level: float = view["MinLevel"] if view["CurrentLevel"] is None else view["CurrentLevel"]
-    return int(level) if view.strict else level
+    return int(level) if view.is_strict else level
 
 
 def takes_time(view: ClusterView) -> bool:
     """Whether a change of level takes time. Otherwise it happens at once."""
-    return view.device.type.dims or not view.strict
+    return view.device.type.dims or not view.is_strict
 
 
 @register_command("LevelControl", "MoveToLevel", "MoveToLevelWithOnOff")
@@ -144,16 +144,16 @@ def _not_in_transition(view: ClusterView) -> None:
 
 
 def _require_integers(view: ClusterView, *numbers: Any) -> None:
-    if not view.strict:
+    if not view.is_strict:
         wrong = [x for x in numbers if x is not None and (not is_integer(x) or isinstance(x, bool))]
         refuse_unless(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
 
 
 def _bounded(view: ClusterView, level: float, up: bool) -> float:
     """A level within its bounds. In strict mode only the bound counts to which a command goes."""
-    if up or not view.strict:
+    if up or not view.is_strict:
         level = min(level, view["MaxLevel"])
-    return level if up and view.strict else max(level, view["MinLevel"])
+    return level if up and view.is_strict else max(level, view["MinLevel"])
 
 
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
@@ -171,23 +171,23 @@ def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -
 
 def _note_coupled(view: ClusterView, what: int, coupled: bool) -> None:
     """Note whether a transition or a move is coupled. In mended mode it takes the place of the other one."""
-    others = int(view["#coupled"]) & ~what if view.strict else 0
+    others = int(view["#coupled"]) & ~what if view.is_strict else 0
     view["#coupled"] = others | (what if coupled else 0) or False
 
 
 def _set_power(view: ClusterView, on: bool) -> None:
     if takes_time(view) or on:  # the commands of a TV switch it on, but never off
-        view.sibling("OnOff")["OnOff"] = on
+        view.sibling_view("OnOff")["OnOff"] = on
 
 
 def _couple_power(view: ClusterView, level: float) -> None:
-    view.sibling("OnOff")["OnOff"] = level > view["MinLevel"]
+    view.sibling_view("OnOff")["OnOff"] = level > view["MinLevel"]
 
 
 def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: bool) -> Any:
     """Start a transition to a level. The result is its length in ticks of 0.1 s. Without one, the level changes at once."""
     at_once = not takes_time(view) or not max(0, ticks)
-    if not view.strict:
+    if not view.is_strict:
         view["#move"] = None
         _note_coupled(view, TRANSITION, coupled)
     if at_once:
@@ -242,7 +242,7 @@ def _advance_move(view: ClusterView, most: int) -> int:
     direction, rate, sum, coupled = view["#move"]
     level, up, step = current_level(view), direction > 0, rate * view.home.interval
     low, high = view["MinLevel"], view["MaxLevel"]
-    bounds = ((high,) if up else (low,)) if view.strict else (low, high)
+    bounds = ((high,) if up else (low,)) if view.is_strict else (low, high)
     moved, used, ended = False, 0, False
     while used < most and not ended:
         used += 1

@@ -20,14 +20,16 @@ def supported_mode(view: ClusterView, key: str, mode: Any) -> dict[str, Any] | N
 @register_command("LaundryWasherMode", "ChangeToMode")
 def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
     """Choose a programme by its number in SupportedModes. Refused while the appliance runs."""
-    refuse_unless(view.sibling("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running")
+    refuse_unless(
+        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
+    )
     entry = supported_mode(view, "mode", new_mode)
     if not entry:
         raise OperationError("INVALID_ARGUMENT", f"mode {new_mode!r} is not supported")
     old = view["CurrentMode"]
     view.set_enum("CurrentMode", int(new_mode))
     if view.device.type.rows:
-        laundry.apply_mode_row(view.sibling("LaundryWasherControls"))
+        laundry.apply_mode_row(view.sibling_view("LaundryWasherControls"))
     return {"old_mode": old, "new_mode": new_mode, "mode_label": entry.get("label")}
 
 
@@ -35,7 +37,7 @@ def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
 @register_write("LaundryWasherMode", "CurrentMode")
 def write_programme_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Write the number of the programme. In mended mode it must be in SupportedModes."""
-    if not view.strict:
+    if not view.is_strict:
         refuse_unless(supported_mode(view, "mode", value), "INVALID_ARGUMENT", f"mode {value!r} is not supported")
     return store_attribute(view, "CurrentMode", value)
 

@@ -7,7 +7,7 @@ from typing import Any
 from homerl.envs.simuhome.sim.clusters import appliances, level
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.registry import command_result, register_command
-from homerl.envs.simuhome.sim.results import Unhandled
+from homerl.envs.simuhome.sim.results import UnhandledError
 
 
 @register_command("OnOff", "On")
@@ -31,7 +31,7 @@ def toggle_power(view: ClusterView) -> dict[str, Any]:
     """Switch the device on if it is off, and off if it is on."""
     old = view["OnOff"]
     # A fault of the released program: Toggle does not affect an appliance's programme.
-    _set_power(view, not old, appliance=not view.strict)
+    _set_power(view, not old, appliance=not view.is_strict)
     return command_result(view, "Toggle", result=f"OnOff toggled from {old} to {not old}")
 
 
@@ -41,8 +41,8 @@ def _set_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     view["OnOff"] = on
     if view.device.type.dims:
         try:
-            level.level_power_changed(view.sibling("LevelControl"), on)
+            level.level_power_changed(view.sibling_view("LevelControl"), on)
         except TypeError as error:  # a transition time may be of any type
-            raise Unhandled(str(error)) from None
+            raise UnhandledError(str(error)) from None
     if appliance and view.device.type.cycle:
-        appliances.appliance_power_changed(view.sibling("OperationalState"), on)
+        appliances.appliance_power_changed(view.sibling_view("OperationalState"), on)

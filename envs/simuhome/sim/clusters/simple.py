@@ -16,14 +16,14 @@ from homerl.envs.simuhome.sim.registry import (
     store_attribute,
 )
 from homerl.envs.simuhome.sim.results import OperationError, is_integer, is_number, refuse_unless
-from homerl.envs.simuhome.sim.ticks import TENTH, count
+from homerl.envs.simuhome.sim.ticks import TENTH, count_seconds
 
 EFFECTS = (0, 1, 2, 11, 254, 255)
 ALARMS = 63
 
 
 @register_command("Identify", "Identify")
-def identify(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
+def identify_device(view: ClusterView, IdentifyTime: Any) -> dict[str, Any]:
     """Let the device identify itself for `IdentifyTime` seconds."""
     known = type(IdentifyTime) is int and 0 <= IdentifyTime <= 65535  # true is no number here
     refuse_unless(known, "VALIDATION_ERROR", "IdentifyTime is in 0..65535")
@@ -46,7 +46,7 @@ def advance_identify(view: ClusterView, n: int) -> None:
     left = view["IdentifyTime"]
     if not is_integer(left) or isinstance(left, bool) or left == 0 or n == 0:
         return
-    _, seconds, counter = count(view["#passes"], n, TENTH if view.strict else view.home.interval, max(0, left))
+    _, seconds, counter = count_seconds(view["#passes"], n, TENTH if view.is_strict else view.home.interval, max(0, left))
     over = seconds >= left
     if over or seconds:
         view["IdentifyTime"] = 0 if over else left - seconds

@@ -28,7 +28,7 @@ def write_setpoint(view: ClusterView, attribute: str, value: Any) -> dict[str, A
 def write_system_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Set the system mode. In mended mode it must be one of `MODES`."""
     refuse_unless(not isinstance(value, (list, dict)), "VALIDATION_ERROR", "SystemMode takes a number")
-    refuse_unless(view.strict or value in MODES, "VALIDATION_ERROR", f"SystemMode is one of {MODES}")
+    refuse_unless(view.is_strict or value in MODES, "VALIDATION_ERROR", f"SystemMode is one of {MODES}")
     return store_attribute(view, "SystemMode", value)
 
 
@@ -43,7 +43,7 @@ def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
     refuse_unless(-500 <= Amount <= 500, "VALIDATION_ERROR", "Amount is not in -500..500")
     attribute, low, high = (HEATING, 700, 3000) if Mode == 0 else (COOLING, 1600, 3200)
     value = max(low, min(view[attribute] + 10 * Amount, high))
-    if not view.strict:
+    if not view.is_strict:
         other = view[COOLING] - value if Mode == 0 else value - view[HEATING]
         refuse_unless(other >= DEADBAND, "VALIDATION_ERROR", "the setpoints come too close", "Deadband violation")
     view[attribute] = value

@@ -14,7 +14,7 @@ from homerl.envs.simuhome.sim.clusters.modes import supported_mode
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.registry import register_command, register_passes
 from homerl.envs.simuhome.sim.results import is_integer, is_number, refuse_unless
-from homerl.envs.simuhome.sim.ticks import count
+from homerl.envs.simuhome.sim.ticks import count_seconds
 
 IDLE, VACUUM = 1, 2
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66
@@ -23,7 +23,7 @@ UNABLE = 3
 
 
 def _run_mode(view: ClusterView) -> ClusterView:
-    return view.sibling("RVCRunMode")
+    return view.sibling_view("RVCRunMode")
 
 
 def _set_error(view: ClusterView, error: int) -> None:
@@ -53,7 +53,7 @@ def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
     """Start to clean or map from idle, or go back to idle."""
     refuse_unless(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
     refuse_unless(supported_mode(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
-    old, robot = view["CurrentMode"], view.sibling("RVCOperationalState")
+    old, robot = view["CurrentMode"], view.sibling_view("RVCOperationalState")
     data, state = {"old_mode": old, "new_mode": new_mode}, robot["OperationalState"]
     if new_mode == old:
         return data
@@ -127,7 +127,7 @@ def advance_vacuum(view: ClusterView, n: int) -> None:
     """Advance the robot by `n` passes, through as many phases as end within them."""
     while n > 0 and view["OperationalState"] in (RUNNING, SEEKING, DOCKED) and is_number(view["CountdownTime"]):
         left = view["CountdownTime"]
-        used, seconds, counter = count(view["#passes"], n, view.home.interval, left)
+        used, seconds, counter = count_seconds(view["#passes"], n, view.home.interval, left)
         if seconds < left:
             if seconds:
                 view["CountdownTime"] = left - seconds

@@ -21,10 +21,10 @@ from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.config import VARIABLES, HomeConfig
 from homerl.envs.simuhome.sim.episodes import EpisodeFile, GoalSpec
 from homerl.envs.simuhome.sim.generate import times
-from homerl.envs.simuhome.sim.generate.furnish import Scale, config_of, furnished_config, perform
+from homerl.envs.simuhome.sim.generate.furnish import Scale, furnished_config, home_to_config, perform_calls
 from homerl.envs.simuhome.sim.generate.wants import AT_ONCE, WANTS, Want, assert_entry, spoken_name
-from homerl.envs.simuhome.sim.home import Device, Home
-from homerl.envs.simuhome.sim.reference import reference_calls
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
+from homerl.envs.simuhome.sim.reference import solution_calls
 from homerl.envs.simuhome.sim.room_calls import moving_calls
 
 MAX_HOMES = 200
@@ -111,16 +111,16 @@ def _episode(query_type: str, case: str, seed: int, draft: EpisodeDraft, rng: Ra
 
 def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
     """Test an episode that a rule decides: see the module's invariants. Raises `UnfitHome` if it fails."""
-    if not episode.decided_by_rule:
+    if not episode.is_decided_by_rule:
         return
     home = load.start_home(episode.initial_home_config, strict)
-    idle = evaluate.evaluate(episode, evaluate.final_state(home), ())
+    idle = evaluate.evaluate_episode(episode, evaluate.final_state(home), ())
     calls: list[evaluate.AgentCall] = []
-    for action in reference_calls(episode, home):
+    for action in solution_calls(episode, home):
         arguments = {key: value for key, value in action.items() if key != "name"}
         refused = tools.is_refused(tools.call_tool(home, action["name"], arguments))
         calls.append(evaluate.AgentCall(action["name"], arguments, refused))
-    done = evaluate.evaluate(episode, evaluate.final_state(home), calls)
+    done = evaluate.evaluate_episode(episode, evaluate.final_state(home), calls)
     reached_by_nothing = all(idle.goals) if episode.meta.query_type == "qt4-3" else any(idle.goals)
     if done.score != evaluate.PASS or reached_by_nothing or any(call.refused for call in calls):
         raise UnfitHome
@@ -129,7 +129,7 @@ def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
 # The requests of each query type
 
 
-def _pick_devices(rng: Random, home: Home, count: int, kinds: tuple[str, ...] = tuple(WANTS)) -> list[Device]:
+def _pick_devices(rng: Random, home: MatterHome, count: int, kinds: tuple[str, ...] = tuple(WANTS)) -> list[MatterDevice]:
     """`count` devices of these kinds, drawn without replacement. Raises `UnfitHome` if the home has fewer."""
     fitting = [device for device in home.plan.devices.values() if device.type.name in kinds]
     if len(fitting) < count:
@@ -137,17 +137,17 @@ def _pick_devices(rng: Random, home: Home, count: int, kinds: tuple[str, ...] = 
     return rng.sample(fitting, count)
 
 
-def _absent_device(rng: Random, home: Home, kinds: tuple[str, ...] = tuple(WANTS)) -> dict[str, str]:
+def _absent_device(rng: Random, home: MatterHome, kinds: tuple[str, ...] = tuple(WANTS)) -> dict[str, str]:
     """A device that does not exist: a room has none of its kind."""
     room = rng.choice(list(home.plan.rooms))
-    missing = sorted(set(kinds) - {device.type.name for device in home.plan.by_room[room]})
+    missing = sorted(set(kinds) - {device.type.name for device in home.plan.devices_by_room[room]})
     if not missing:
         raise UnfitHome
     kind = rng.choice(missing)
     return {"room_id": room, "device_id": f"{room}_{kind}_1", "device_type": kind}
 
 
-def device_fields(device: Device) -> dict[str, str]:
+def device_fields(device: MatterDevice) -> dict[str, str]:
     """Room, id and type of a device, with the keys of a goal."""
     return {"room_id": device.room, "device_id": device.id, "device_type": device.type.name}
 
@@ -157,7 +157,7 @@ def spoken_device(place: dict[str, str]) -> str:
     return spoken_name(place["device_id"], place["room_id"], place["device_type"])
 
 
-def _perceive(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _perceive(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT1: ask for an attribute of a device, and in half of the episodes for a room variable too."""
     place = device_fields(_pick_devices(rng, home, 1)[0]) if feasible else _absent_device(rng, home)
     attribute = WANTS[place["device_type"]](rng).asserts[-1]["attribute"]
@@ -181,7 +181,7 @@ def _split_name(name: str) -> str:
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
 
 
-def _complain(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _complain(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT2: complain about a room variable."""
     if feasible:
         goals = [_movable_goal(home, room, *wish) for room, wish in _rooms_and_changes(rng, home, rng.randint(1, 2))]
@@ -194,7 +194,7 @@ def _complain(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Ep
     else:
         (room, wish), *_ = _rooms_and_changes(rng, home, 1)
         absent = rng.choice(WATCHED[wish[0]])
-        if any(device.type.name in WATCHED[wish[0]] for device in home.plan.by_room[room]):
+        if any(device.type.name in WATCHED[wish[0]] for device in home.plan.devices_by_room[room]):
             raise UnfitHome
         goals = [_variable_goal(room, *wish) | {"device_id": f"{room}_{absent}_1", "device_type": absent}]
         meta = {"feasibility": False, "infeasible_family": "nonexistence"}
@@ -202,7 +202,7 @@ def _complain(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Ep
     return EpisodeDraft(config, ", and ".join(said) + ".", goals, meta | {"num_target_metrics": len(goals)})
 
 
-def _rooms_and_changes(rng: Random, home: Home, count: int) -> list[tuple[str, tuple[str, str]]]:
+def _rooms_and_changes(rng: Random, home: MatterHome, count: int) -> list[tuple[str, tuple[str, str]]]:
     rooms = rng.sample(sorted(home.plan.rooms), count)
     return [(room, rng.choice(sorted(HINTS))) for room in rooms]
 
@@ -211,30 +211,30 @@ def _variable_goal(room: str, variable: str, direction: str) -> dict[str, Any]:
     return {"room_id": room, "room_state": variable, "direction": direction}
 
 
-def _movable_goal(home: Home, room: str, variable: str, direction: str) -> dict[str, Any]:
+def _movable_goal(home: MatterHome, room: str, variable: str, direction: str) -> dict[str, Any]:
     if not moving_calls(home, room, variable, direction):
         raise UnfitHome
     return _variable_goal(room, variable, direction) | {"feasibility": True}
 
 
-def _saturated_home(home: Home, room: str, variable: str, direction: str) -> tuple[HomeConfig, Home]:
+def _saturated_home(home: MatterHome, room: str, variable: str, direction: str) -> tuple[HomeConfig, MatterHome]:
     """The home after every call that moves the variable in this direction was made, so that nothing can be done any more."""
     acts = moving_calls(home, room, variable, direction)
     if not acts:
         raise UnfitHome
     used = home.fork()
-    perform(used, acts)
-    config = config_of(used)
+    perform_calls(used, acts)
+    config = home_to_config(used)
     home = load.start_home(config)
     again = home.fork()
-    perform(again, moving_calls(again, room, variable, direction))
+    perform_calls(again, moving_calls(again, room, variable, direction))
     goal = GoalSpec(room_id=room, room_state=variable, direction=direction)
-    if evaluate.variable_moved(goal, evaluate.final_state(again), evaluate.final_state(home)):
+    if evaluate.has_variable_moved(goal, evaluate.final_state(again), evaluate.final_state(home)):
         raise UnfitHome
     return config, home
 
 
-def _command(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _command(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT3: set devices."""
     count = rng.randint(1, 3)
     places = [device_fields(device) for device in _pick_devices(rng, home, count)] if feasible else []
@@ -247,11 +247,11 @@ def _command(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Epi
     return EpisodeDraft(config, ", then ".join(said) + ", please.", goals, {"devices_count": count})
 
 
-def _target(device: Device, want: Want) -> dict[str, Any]:
+def _target(device: MatterDevice, want: Want) -> dict[str, Any]:
     return {**device_fields(device), "asserts": list(want.asserts)}
 
 
-def _later(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _later(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-1: set two devices at times from now."""
     devices, now = _pick_devices(rng, home, 2, AT_ONCE), home.plan.base_time
     goals: list[dict[str, Any]] = []
@@ -268,7 +268,7 @@ def _later(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Episo
     return EpisodeDraft(config, query, goals, {"conflict_type": conflict["type"]}, [], conflict)
 
 
-def _after(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _after(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-2: set two devices before or after a running programme ends."""
     anchor, end = times.running_programme(rng, home)
     relation, offset = rng.choice(("before", "after")), rng.randint(5, 30)
@@ -291,7 +291,7 @@ def _after(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Episo
     return EpisodeDraft(config, query, goals, {"conflict_type": conflict["type"]}, [], conflict)
 
 
-def _together(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> EpisodeDraft:
+def _together(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-3: coordinate one programme with another that is running."""
     anchor, end = times.running_programme(rng, home)
     target = times.idle_programme(rng, home, anchor)
@@ -324,7 +324,7 @@ def _together(rng: Random, config: HomeConfig, home: Home, feasible: bool) -> Ep
     return EpisodeDraft(config, f"{query}{clause}.", goals, meta | {"conflict_type": conflict["type"]}, [], conflict)
 
 
-MAKERS: dict[str, Callable[[Random, HomeConfig, Home, bool], EpisodeDraft]] = {
+MAKERS: dict[str, Callable[[Random, HomeConfig, MatterHome, bool], EpisodeDraft]] = {
     "qt1": _perceive,
     "qt2": _complain,
     "qt3": _command,

@@ -15,7 +15,7 @@ from typing import Any
 from homerl.envs.simuhome.sim import load, passage, service
 from homerl.envs.simuhome.sim.config import HomeConfig
 from homerl.envs.simuhome.sim.device_calls import DeviceCalls
-from homerl.envs.simuhome.sim.home import Home
+from homerl.envs.simuhome.sim.home import MatterHome
 
 FIXED_ROOMS = ("bathroom", "kitchen", "living_room", "utility_room")
 OTHER_ROOMS = ("bedroom", "dining_room", "study_room", "kids_room", "office")
@@ -58,8 +58,8 @@ def furnished_config(rng: Random, scale: Scale = Scale()) -> HomeConfig:
     home = load.start_home({"base_time": base_time, "rooms": {room: _room(rng, room, chosen[room]) for room in rooms}})
     for device in home.plan.devices.values():
         _use_device(rng, DeviceCalls(home, device), home)
-    passage.advance(home, 10 * rng.randint(2, 300))
-    return config_of(home)
+    passage.advance_home(home, 10 * rng.randint(2, 300))
+    return home_to_config(home)
 
 
 def _room(rng: Random, room: str, kinds: list[str]) -> dict[str, Any]:
@@ -77,36 +77,38 @@ def _room(rng: Random, room: str, kinds: list[str]) -> dict[str, Any]:
     return {"state": state, "devices": devices}
 
 
-def _use_device(rng: Random, calls: DeviceCalls, home: Home) -> None:
+def _use_device(rng: Random, calls: DeviceCalls, home: MatterHome) -> None:
     """Make the calls that someone may have made for a device before the episode."""
     kind = calls.device.type.name
     if kind == "air_conditioner":
-        acts = [*calls.switch_on(), calls.write("Thermostat", "SystemMode", 3)]
+        acts = [*calls.switch_on_calls(), calls.write_call("Thermostat", "SystemMode", 3)]
     elif kind == "heat_pump":
-        acts = [calls.write("Thermostat", "SystemMode", rng.choice((0, 4)))]
+        acts = [calls.write_call("Thermostat", "SystemMode", rng.choice((0, 4)))]
     elif kind in AIR and rng.random() < 0.4:
-        acts = [*calls.switch_on(), calls.write("FanControl", "PercentSetting", rng.randint(5, 80))]
+        acts = [*calls.switch_on_calls(), calls.write_call("FanControl", "PercentSetting", rng.randint(5, 80))]
     elif kind == "dimmable_light" and rng.random() < 0.5:
-        acts = [*calls.switch_on(), calls.command("LevelControl", "MoveToLevel", Level=rng.randint(1, 254))]
+        acts = [*calls.switch_on_calls(), calls.command_call("LevelControl", "MoveToLevel", Level=rng.randint(1, 254))]
     elif calls.device.type.cycle:
-        acts = [*calls.switch_on(), *([calls.command("OperationalState", "Start")] if rng.random() < 0.5 else [])]
+        acts = [*calls.switch_on_calls(), *([calls.command_call("OperationalState", "Start")] if rng.random() < 0.5 else [])]
     elif kind == "window_covering_controller":
         acts = [
-            calls.command("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=rng.choice((0, 5000, 7525, 10000)))
+            calls.command_call(
+                "WindowCovering", "GoToLiftPercentage", lift_percent_100ths=rng.choice((0, 5000, 7525, 10000))
+            )
         ]
     else:
         acts = []
-    perform(home, acts)
+    perform_calls(home, acts)
 
 
-def perform(home: Home, acts: list[dict[str, Any]]) -> None:
+def perform_calls(home: MatterHome, acts: list[dict[str, Any]]) -> None:
     """Run commands and writes in a home. Raises `OperationError` if one is refused, which is an error of the caller."""
     for act in acts:
         arguments = {key: value for key, value in act.items() if key != "name"}
         (service.execute_command if act["name"] == "execute_command" else service.write_attribute)(home, **arguments)
 
 
-def config_of(home: Home) -> HomeConfig:
+def home_to_config(home: MatterHome) -> HomeConfig:
     """The configuration of a home that starts in the present state of `home`, as plain JSON values."""
     rooms = {
         name: {
@@ -115,11 +117,11 @@ def config_of(home: Home) -> HomeConfig:
                 {
                     "device_id": device.id,
                     "device_type": device.type.name,
-                    "attributes": json.loads(json.dumps(home.attributes(device))),
+                    "attributes": json.loads(json.dumps(home.shown_attributes(device))),
                 }
-                for device in home.plan.by_room[name]
+                for device in home.plan.devices_by_room[name]
             ],
         }
         for name in home.plan.rooms
     }
-    return HomeConfig(base_time=home.now, rooms=rooms)
+    return HomeConfig(base_time=home.clock_text, rooms=rooms)

@@ -11,7 +11,7 @@ from typing import Any
 
 from homerl.envs.simuhome.sim.config import TIME_FORMAT
 from homerl.envs.simuhome.sim.generate.wants import PROGRAMMES
-from homerl.envs.simuhome.sim.home import Device, Home
+from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 
 MINUTE = 600  # ticks
 TOLERANCE = 300  # ticks
@@ -48,21 +48,21 @@ class NoAnchor(Exception):
     """The home has no programme that the request could refer to."""
 
 
-def _programmes(home: Home, state: int) -> list[Device]:
+def _programmes(home: MatterHome, state: int) -> list[MatterDevice]:
     devices = [device for device in home.plan.devices.values() if device.type.name in PROGRAMMES]
-    return [device for device in devices if home.view(device.id, "OperationalState")["OperationalState"] == state]
+    return [device for device in devices if home.cluster_view(device.id, "OperationalState")["OperationalState"] == state]
 
 
-def running_programme(rng: Random, home: Home) -> tuple[Device, int]:
+def running_programme(rng: Random, home: MatterHome) -> tuple[MatterDevice, int]:
     """A device whose programme is running, and the tick at which the programme ends. Raises `NoAnchor` if there is none."""
     running = _programmes(home, RUNNING)
     if not running:
         raise NoAnchor
     device = rng.choice(running)
-    return device, 10 * home.view(device.id, "OperationalState")["CountdownTime"]
+    return device, 10 * home.cluster_view(device.id, "OperationalState")["CountdownTime"]
 
 
-def idle_programme(rng: Random, home: Home, other: Device) -> Device:
+def idle_programme(rng: Random, home: MatterHome, other: MatterDevice) -> MatterDevice:
     """An appliance other than `other` whose programme is stopped. Raises `NoAnchor` if there is none."""
     stopped = [device for device in _programmes(home, STOPPED) if device.id != other.id]
     if not stopped:
@@ -75,7 +75,7 @@ def _time_fields(name: str, base: datetime, minutes: int) -> dict[str, Any]:
     return {f"{name}_at": minutes, f"{name}_time": (base + timedelta(minutes=minutes)).strftime("%H:%M:%S")}
 
 
-def end_fields(home: Home, end: int) -> dict[str, Any]:
+def end_fields(home: MatterHome, end: int) -> dict[str, Any]:
     """The end of the anchor's programme, at tick `end`, as fields of a conflict."""
     return _time_fields("anchor_end", home.plan.base_time, end // MINUTE)
 
@@ -87,7 +87,7 @@ def time_mismatch(rng: Random, base: datetime, expected: int, kind: str, least: 
     return {"type": kind, "base_time": base.strftime(TIME_FORMAT), **times}
 
 
-def programme_conflict(rng: Random, home: Home, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
+def programme_conflict(rng: Random, home: MatterHome, scenario: str, end: int, delay: int) -> tuple[dict[str, Any], str]:
     """The conflict of an infeasible QT4-3 request, and the clause of the request that causes it."""
     base, minutes = home.plan.base_time, end // MINUTE
     known = {"base_time": base.strftime(TIME_FORMAT), **end_fields(home, end)}

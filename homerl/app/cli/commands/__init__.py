@@ -6,6 +6,6 @@ these are imported when it runs, so that `homerl --help` is quick.
 
 from __future__ import annotations
 
-from homerl.envs.core.plugins import added_folders
+from homerl.envs.core.plugins import added_plugin_folders
 
-__path__ += added_folders("commands")
+__path__ += added_plugin_folders("commands")

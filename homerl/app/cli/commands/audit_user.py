@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.envs.core.documents import ready_to_write
+from homerl.envs.core.documents import ensure_writable
 from homerl.host.terminal.commands import Command, RecipeName
 from homerl.host.terminal.console import console
 
@@ -21,13 +21,13 @@ def audit_user(
 ) -> None:
     """Play blueprints with the recipe's user and the scripted expert. Exit code 1 if the user is worse than allowed."""
     from homerl.app.runs.recipe import load_recipe
-    from homerl.app.studies.user import audit_user as audit
+    from homerl.app.studies.user import run_user_audit as audit
 
     loaded = load_recipe(recipe, context.args)
     place = out or loaded.out / "audit_user.json"
-    ready_to_write(place)
+    ensure_writable(place)
     report = audit(loaded, recipe, blueprints, at_once, place)
-    console.print(report.table())
+    console.print(report.to_table())
     raise typer.Exit(1 if report.breaches else 0)
 
 

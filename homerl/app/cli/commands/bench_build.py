@@ -30,15 +30,15 @@ def bench_build(
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
     from homerl.app.studies.build import build_suite
-    from homerl.bench.suites import SEED, suite_of_homes
-    from homerl.report.cards.talk import trained_on
+    from homerl.bench.suites import SEED, make_suite_of_homes
+    from homerl.report.cards.talk import trained_blueprint_recipes
 
     if model is not None:
-        if not (known := [one for one in trained_on(model) if toolset in (None, one.get("toolset"))]):
+        if not (known := [one for one in trained_blueprint_recipes(model) if toolset in (None, one.get("toolset"))]):
             what = f"{model} was not trained with these tools, as far as it says"
             raise InputError(what, "--model", "leave it out, and name --toolset and --prompt")
         toolset, prompt = known[0].get("toolset"), prompt or known[0].get("prompt")
-    build_suite(suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
+    build_suite(make_suite_of_homes(suite, home or (), toolset, prompt), out, SEED if seed is None else seed, language)
 
 
 COMMAND = Command("bench build", "measure", bench_build, "homerl bench build SUITE --home home.json --out built")

@@ -13,7 +13,7 @@ from homerl.host.terminal.console import console
 
 def bench_rescore(run: Annotated[Path, typer.Argument(help="a folder of `bench run`, or its trajectories.jsonl")]) -> None:
     """Replay stored trajectories and score them again. Any difference is an error."""
-    from homerl.bench.rescore import rescore as again
+    from homerl.bench.rescore import rescore_run as again
 
     console.print(again(run))
 

@@ -53,32 +53,32 @@ def bench_run(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.app.studies.suite import BenchRun, judge_of
+    from homerl.app.studies.suite import BenchRun, make_judge_settings
     from homerl.app.studies.suite import run_benchmark as play
-    from homerl.report.pages.bench_report import write_report
+    from homerl.report.pages.bench_report import write_bench_report
 
     if wandb:
         _refuse_logged_out()
     settings = BenchRun(
         suite, model, out, setting, episodes, served, user, at_once, runs, limit, temperature, max_tokens,
         prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
-        judge=judge_of(judge, judge_model, judge_votes, judge_sample),
+        judge=make_judge_settings(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)
-    console.print(write_report(out))
+    console.print(write_bench_report(out))
     if wandb:
-        from homerl.report.pages.bench_log import log_to_wandb
+        from homerl.report.pages.bench_log import log_bench_to_wandb
 
-        console.print(log_to_wandb(out, wandb))
+        console.print(log_bench_to_wandb(out, wandb))
 
 
 def _refuse_logged_out() -> None:
     """Raise `InputError` before hours of play whose figures Weights & Biases would not take."""
-    from homerl.app.runs.checks.preflight import wandb_troubles
+    from homerl.app.runs.checks.preflight import find_wandb_troubles
 
     if os.environ.get("WANDB_MODE", "online") != "online":
         return
-    for trouble in wandb_troubles("WANDB_MODE=offline keeps all beside the results, for `wandb sync`"):
+    for trouble in find_wandb_troubles("WANDB_MODE=offline keeps all beside the results, for `wandb sync`"):
         raise InputError(trouble, "--wandb", "log in, or leave it out")
 
 

@@ -11,7 +11,7 @@ import typer
 
 from homerl.envs.core.documents import write_atomic
 from homerl.host.terminal.commands import Command, OnCpu, Served
-from homerl.host.terminal.console import PlainConsole, console, waiting
+from homerl.host.terminal.console import PlainConsole, console, waiting_spinner
 
 WHAT = "a run's folder, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
 WIDTH = 79  # columns of a picture: two rooms side by side
@@ -37,24 +37,24 @@ def chat(
     ] = None,
 ) -> None:
     """Talk with a trained model in a simulated home: a sentence in, calls and changes out, with undo."""
-    from homerl.app.chat.find import Wanted, session_of
+    from homerl.app.chat.find import ChatRequest, open_chat_session
 
-    wanted = Wanted(what, like, home, seed, world, served, cpu, temperature, max_tokens, steps)
-    with waiting(f"opening {what}"):
-        session = session_of(wanted)
+    wanted = ChatRequest(what, like, home, seed, world, served, cpu, temperature, max_tokens, steps)
+    with waiting_spinner(f"opening {what}"):
+        session = open_chat_session(wanted)
     if page:
-        from homerl.app.chat.server import serve_page
-        from homerl.host.web.address import Address, listening
+        from homerl.app.chat.server import serve_chat_page
+        from homerl.host.web.address import ServerAddress, open_listening_socket
 
-        socket = listening(Address(port=port))
+        socket = open_listening_socket(ServerAddress(port=port))
         console.print(f"{session.partner.name}: http://127.0.0.1:{socket.getsockname()[1]}/   (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt):
-            serve_page(session, socket)
+            serve_chat_page(session, socket)
         return
-    from homerl.app.chat.terminal import Terminal
+    from homerl.app.chat.terminal import ChatTerminal
 
     drawn = PlainConsole(record=True, width=WIDTH) if picture else console
-    Terminal(session, drawn).run(sentences_shown=not sys.stdin.isatty())
+    ChatTerminal(session, drawn).run(sentences_shown=not sys.stdin.isatty())
     if picture:
         write_atomic(picture, drawn.export_svg(title=f"homerl chat {what}", unique_id="talk"))
 

@@ -22,14 +22,14 @@ def check(
     full: Annotated[bool, typer.Option("--full", help="also every key with its value, and the parts of the memory")] = False,
 ) -> None:
     """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts."""
-    from homerl.app.runs.checks.summary import all_keys, summary
+    from homerl.app.runs.checks.summary import recipe_to_yaml, summarise_recipe
     from homerl.app.runs.recipe import load_recipe
-    from homerl.app.runs.starting import origin_words
+    from homerl.app.runs.starting import from_option_words
 
-    loaded = load_recipe(recipe, [*context.args, *origin_words(origin)])
-    for line in summary(loaded, recipe, gpus, gpu_memory, full):
+    loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])
+    for line in summarise_recipe(loaded, recipe, gpus, gpu_memory, full):
         say(f"# {line}" if full else line)  # so that all of it is YAML
-    say(all_keys(loaded) if full else "every key with its value: --full", end="" if full else "\n")
+    say(recipe_to_yaml(loaded) if full else "every key with its value: --full", end="" if full else "\n")
 
 
 COMMAND = Command("check", "start here", check, "homerl check recipes/quickstart.yaml --out runs/mine", overrides=True)

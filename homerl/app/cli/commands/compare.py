@@ -19,13 +19,13 @@ def compare(
     out: Annotated[Path, typer.Option(help="the HTML file")] = Path("compare.html"),
 ) -> None:
     """Compare two runs: which is better and by how much, where their recipes differ, and their curves in one page."""
-    from homerl.envs.core.documents import ready_to_write
-    from homerl.report.pages.compare import compare as compared
-    from homerl.report.pages.compare import comparison_view, write_comparison
+    from homerl.envs.core.documents import ensure_writable
+    from homerl.report.pages.compare import compare_runs as compared
+    from homerl.report.pages.compare import comparison_tables, write_comparison
 
-    ready_to_write(out)
+    ensure_writable(out)
     found = compared(run_a, run_b)
-    console.print(comparison_view(found))
+    console.print(comparison_tables(found))
     console.print(f"page: {write_comparison(found, out)}")
 
 

@@ -32,7 +32,7 @@ def export(
     ] = None,
 ) -> None:
     """Export a trained model to a folder or to the Hugging Face hub."""
-    from homerl.report.cards.export import export as write
+    from homerl.report.cards.export import export_model as write
 
     if public and not push:
         raise InputError("only what is pushed can be public", "--public", "add --push, or leave it out")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from homerl.host.terminal.commands import Command, OutText
-from homerl.host.terminal.console import deliver
+from homerl.host.terminal.console import print_or_write
 
 
 def glossary(out: OutText = None) -> None:
     """Print what the words and abbreviations of pages and reports mean (Markdown)."""
-    from homerl.report.pages.glossary import page
+    from homerl.report.pages.glossary import render_glossary_page
 
-    deliver(page(), out, "what words and abbreviations mean")
+    print_or_write(render_glossary_page(), out, "what words and abbreviations mean")
 
 
 COMMAND = Command("glossary", "research", glossary, "homerl glossary --out glossary.md")

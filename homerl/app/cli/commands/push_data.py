@@ -17,9 +17,9 @@ def push_data(
     license: Annotated[str, typer.Option(help="license of the data, as the hub names it")] = "apache-2.0",
 ) -> None:
     """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged with its version."""
-    from homerl.report.cards.dataset import push
+    from homerl.report.cards.dataset import push_dataset
 
-    console.print(f"pushed to {push(run, to, private=not public, license=license)}")
+    console.print(f"pushed to {push_dataset(run, to, private=not public, license=license)}")
 
 
 COMMAND = Command("push-data", "data", push_data, "homerl push-data runs/synth --to org/name")

@@ -14,9 +14,9 @@ from homerl.host.terminal.console import console
 def reverify(file: Annotated[Path, typer.Argument(help="a trajectories.jsonl, or a file of rollouts")]) -> None:
     """Replay every trajectory in a file and recompute its rewards. Any difference is an error."""
     from homerl.play.reverify import reverify_file
-    from homerl.worlds.registry import restored
+    from homerl.worlds.registry import restore_situation
 
-    console.print(reverify_file(file, restored))
+    console.print(reverify_file(file, restore_situation))
 
 
 COMMAND = Command("reverify", "data", reverify, "homerl reverify runs/mine/synth/trajectories.jsonl")

@@ -14,9 +14,9 @@ from homerl.host.terminal.console import console
 def schemas(out: Annotated[Path, typer.Option(help="a folder for the schemas")] = Path("schemas")) -> None:
     """Write the JSON Schemas of all files that homerl reads and writes, recipes among them."""
     from homerl.app.manual.schema import write_recipe_schema
-    from homerl.report.cards.schemas import write_schemas
+    from homerl.report.cards.schemas import write_json_schemas
 
-    console.print("\n".join(map(str, (*write_schemas(out), write_recipe_schema(out)))))
+    console.print("\n".join(map(str, (*write_json_schemas(out), write_recipe_schema(out)))))
 
 
 COMMAND = Command("schemas", "research", schemas, "homerl schemas --out schemas")

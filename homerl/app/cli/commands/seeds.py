@@ -16,10 +16,10 @@ def seeds(
     suite: Annotated[str | None, typer.Option(help="one suite; default: each of the first run's")] = None,
 ) -> None:
     """Show the scores of several flywheel runs, with their mean and the interval of RLVE's gain over the runs."""
-    from homerl.bench.seeds import seeds_table, suites_of
+    from homerl.bench.seeds import build_seeds_table, find_scored_suites
 
-    for name in [suite] if suite else suites_of(runs[0]):
-        console.print(seeds_table(runs, name))
+    for name in [suite] if suite else find_scored_suites(runs[0]):
+        console.print(build_seeds_table(runs, name))
 
 
 COMMAND = Command("seeds", "measure", seeds, "homerl seeds runs/seed0 runs/seed1 runs/seed2")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from homerl.host.terminal.commands import Command, OnCpu
-from homerl.host.terminal.console import console, waiting
+from homerl.host.terminal.console import console, waiting_spinner
 
 
 def serve(
@@ -25,20 +25,20 @@ def serve(
     """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other."""
     import asyncio
 
-    from homerl.app.chat.find import model_named
+    from homerl.app.chat.find import load_named_model
     from homerl.app.served.server import ModelServer
-    from homerl.host.web.address import Address, key_in, listening
-    from homerl.host.web.serving import serve as serve_app
+    from homerl.host.web.address import ServerAddress, open_listening_socket, read_key_variable
+    from homerl.host.web.serving import serve_until_stopped as serve_app
 
-    address = Address(host, port, key_in(key_env))
-    with waiting(f"opening {what}"):
-        model = model_named(what, cpu)
-    socket = listening(address)
-    url = f"http://{address.in_brackets}:{socket.getsockname()[1]}"
+    address = ServerAddress(host, port, read_key_variable(key_env))
+    with waiting_spinner(f"opening {what}"):
+        model = load_named_model(what, cpu)
+    socket = open_listening_socket(address)
+    url = f"http://{address.bracketed_host}:{socket.getsockname()[1]}"
     console.print(f"{model.name} answers at {url}/v1 (Ctrl-C ends it)", soft_wrap=True)
     console.print(f"talk with it: homerl chat {url}/v1 --like {shlex.quote(what)}", soft_wrap=True)
     with suppress(KeyboardInterrupt):
-        asyncio.run(serve_app(ModelServer(model, address, max_tokens).app(), socket))
+        asyncio.run(serve_app(ModelServer(model, address, max_tokens).build_server_app(), socket))
 
 
 COMMAND = Command("serve", "train", serve, "homerl serve runs/mine --port 8000")

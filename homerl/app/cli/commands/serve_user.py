@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from homerl.host.terminal.commands import Command, RecipeName
-from homerl.host.terminal.console import console, one_of
+from homerl.host.terminal.console import check_option_value, console
 
 
 def serve_user(
@@ -17,9 +17,9 @@ def serve_user(
 ) -> None:
     """Serve the model of the recipe's user (or of another role) with vLLM, until Ctrl-C or SIGTERM."""
     from homerl.app.runs.recipe import SERVED_ROLES, load_recipe, role_settings
-    from homerl.models.endpoint.serve import serve_user as serve
+    from homerl.models.endpoint.serve import serve_recipe_model as serve
 
-    one_of("--part", part, SERVED_ROLES)
+    check_option_value("--part", part, SERVED_ROLES)
     loaded = load_recipe(recipe, context.args)
     key, settings = role_settings(loaded, part, recipe)
     serve(settings, key, loaded.out / f"{part}_server.log", lambda s: console.print(s, highlight=False, soft_wrap=True))

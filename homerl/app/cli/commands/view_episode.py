@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, counted
+from homerl.host.terminal.console import console, count_with_noun
 
 
 def view_episode(
@@ -17,10 +17,10 @@ def view_episode(
     out: OutPage = None,
 ) -> None:
     """Draw a played episode of any world as one HTML page: what was said and called, and what it did."""
-    from homerl.report.pages.episode import write_episode
+    from homerl.report.pages.episode import write_episode_page
 
-    page, played = write_episode(source, episode, out)
-    console.print(f"{page}: {played.blueprint['id']}, {played.outcome}, {counted(len(played.steps), 'step')}")
+    page, played = write_episode_page(source, episode, out)
+    console.print(f"{page}: {played.blueprint['id']}, {played.outcome}, {count_with_noun(len(played.steps), 'step')}")
 
 
 COMMAND = Command("view episode", "measure", view_episode, "homerl view episode runs/mine/rlve/bench/heldout --episode 3")

@@ -9,26 +9,26 @@ import importlib.util
 from pathlib import Path
 
 from homerl.envs.core.documents import InputError
-from homerl.host.processes.ranks import is_first
-from homerl.host.recipe.base import Base
-from homerl.host.recipe.monitoring import tell_services
-from homerl.models.endpoint.serve import find_vllm, trouble
+from homerl.host.processes.ranks import is_main_process
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.recipe.monitoring import set_monitoring_variables
+from homerl.models.endpoint.serve import describe_server_trouble, find_vllm
 from homerl.models.endpoint.settings import NO_KEY, EndpointSettings
-from homerl.models.policy.chat_choice import choose_format, described
+from homerl.models.policy.chat_choice import choose_chat_template, describe_trained_template
 from homerl.train import TRAININGS
-from homerl.train.engines.registry import engine_of
-from homerl.train.memory import liger_installed
+from homerl.train.engines.registry import chosen_engine
+from homerl.train.memory import is_liger_installed
 from homerl.train.model import ModelSettings
-from homerl.train.named import holds_model, looks_local, model_source, on_hub, tokenizer_of
+from homerl.train.named import is_local_model_name, is_model_folder, is_on_hub, load_model_tokenizer, resolve_model_source
 from homerl.train.recipe import DistillSettings
 from homerl.train.refusals import parallel_mode, refuse_untrainable, world_size
-from homerl.worlds.registry import parts_in
+from homerl.worlds.registry import source_parts
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
 GPU, KERNELS = "pip install 'homerl[gpu]'", "pip install 'homerl[kernels]'"
 
 
-def check_machine(recipe: Base, path: str) -> None:
+def check_machine(recipe: BaseRecipe, path: str) -> None:
     """Raise `InputError` for a recipe that cannot be trained, or with all that is missing: a GPU, packages, weights, data,
     endpoints, the login of Weights & Biases.
     """
@@ -43,7 +43,7 @@ def check_machine(recipe: Base, path: str) -> None:
         )
 
 
-def other_count(recipe: Base, path: str) -> str | None:
+def warn_of_process_count(recipe: BaseRecipe, path: str) -> str | None:
     """What is to be said if a launcher started another number of training processes than the recipe names; None if not."""
     wanted, started = recipe.processes, world_size()
     if recipe.run not in TRAININGS or not wanted or wanted == started:
@@ -52,20 +52,20 @@ def other_count(recipe: Base, path: str) -> str | None:
     return f"{path}: the recipe says processes: {wanted}, and {started} train{'s' * (started == 1)}; {remedy}"
 
 
-def template_of(model: str) -> str | None:
+def describe_chat_template(model: str) -> str | None:
     """Which chat template a model is trained with, in words; None if its tokenizer is not at hand.
 
     Raises `InputError` if there is none that it could be trained with.
     """
     try:
-        tokenizer = tokenizer_of(model_source(model), local_files_only=True)
+        tokenizer = load_model_tokenizer(resolve_model_source(model), local_files_only=True)
     except (OSError, ValueError):
         return None
-    choose_format(tokenizer, model)
-    return described(tokenizer)
+    choose_chat_template(tokenizer, model)
+    return describe_trained_template(tokenizer)
 
 
-def _gpus(recipe: Base) -> list[str]:
+def _gpus(recipe: BaseRecipe) -> list[str]:
     if recipe.cpu or getattr(recipe, "model", None) is None:
         return []
     import torch
@@ -73,15 +73,15 @@ def _gpus(recipe: Base) -> list[str]:
     return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
 
 
-def _packages(recipe: Base) -> list[str]:
-    serves = any(settings.serve for settings in models_of(recipe).values())
+def _packages(recipe: BaseRecipe) -> list[str]:
+    serves = any(settings.serve for settings in chat_models_of_recipe(recipe).values())
     deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
-    engine = engine_of(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
+    engine = chosen_engine(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
     reporters = [name for name in recipe.report_to if name != "wandb" and importlib.util.find_spec(name) is None]
     missing = {"deepspeed": GPU} if deepspeed and importlib.util.find_spec("deepspeed") is None else {}
     model: ModelSettings | None = getattr(recipe, "model", None)
     fused = model is not None and model.kernels == "liger"
-    missing |= {"liger_kernel": KERNELS} if fused and not liger_installed() else {}
+    missing |= {"liger_kernel": KERNELS} if fused and not is_liger_installed() else {}
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
     absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
@@ -90,7 +90,7 @@ def _packages(recipe: Base) -> list[str]:
     ]
 
 
-def _weights(recipe: Base) -> list[str]:
+def _weights(recipe: BaseRecipe) -> list[str]:
     """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
     teacher = _teacher(recipe)
@@ -99,35 +99,35 @@ def _weights(recipe: Base) -> list[str]:
 
 
 def _lacking(name: str) -> list[str]:
-    name = model_source(name)
+    name = resolve_model_source(name)
     if Path(name).exists():
-        return [] if holds_model(Path(name)) else [f"{name} holds neither a model nor an adapter"]
-    if looks_local(name):
+        return [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
+    if is_local_model_name(name):
         return [f"there is no model folder {name} (train it first, or name a hub model)"]
-    return [] if on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
+    return [] if is_on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
 
 
-def _data(recipe: Base) -> list[str]:
+def _data(recipe: BaseRecipe) -> list[str]:
     data = getattr(recipe, "data", None)
     named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
-    sources = [part for source in named for part in parts_in(source)]
+    sources = [part for source in named for part in source_parts(source)]
     files = [source.file for source in sources if hasattr(source, "file")]
     missing = [f"there is no file of blueprints at {file}" for file in files if not file.exists()]
-    if data is None or Path(data).exists() or not looks_local(data):
+    if data is None or Path(data).exists() or not is_local_model_name(data):
         return missing
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
-def _login(recipe: Base) -> list[str]:
+def _login(recipe: BaseRecipe) -> list[str]:
     """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
     trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
-    if not trains or not is_first() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
+    if not trains or not is_main_process() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
         return []
-    tell_services(recipe)
-    return wandb_troubles(OFFLINE)
+    set_monitoring_variables(recipe)
+    return find_wandb_troubles(OFFLINE)
 
 
-def wandb_troubles(instead: str) -> list[str]:
+def find_wandb_troubles(instead: str) -> list[str]:
     """What keeps this process from sending metrics to Weights & Biases. `instead` says how to do without it."""
     import wandb
 
@@ -138,27 +138,27 @@ def wandb_troubles(instead: str) -> list[str]:
     return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {instead})"]
 
 
-def _engine(recipe: Base) -> list[str]:
+def _engine(recipe: BaseRecipe) -> list[str]:
     """What the engine lacks on this machine, or on its servers."""
-    return list(engine_of(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
+    return list(chosen_engine(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
-def _endpoints(recipe: Base) -> list[str]:
+def _endpoints(recipe: BaseRecipe) -> list[str]:
     """The models that cannot be asked at any of their URLs."""
-    asked = [(part, settings.urls, settings.key) for part, settings in models_of(recipe).items()]
+    asked = [(part, settings.urls, settings.key) for part, settings in chat_models_of_recipe(recipe).items()]
     asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher(recipe)) and teacher.url else []
     found = []
     for part, urls, key in asked:
-        troubles = [trouble(url, key) for url in urls]
+        troubles = [describe_server_trouble(url, key) for url in urls]
         found += [f"the {part} at {', '.join(urls)} {troubles[0]}"] if troubles and all(troubles) else []
     return found
 
 
-def _teacher(recipe: Base) -> DistillSettings | None:
+def _teacher(recipe: BaseRecipe) -> DistillSettings | None:
     return recipe.rlve.distill if hasattr(recipe, "rlve") else None
 
 
-def models_of(recipe: Base) -> dict[str, EndpointSettings]:
+def chat_models_of_recipe(recipe: BaseRecipe) -> dict[str, EndpointSettings]:
     """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
     models = dict(synth.endpoints) if synth else {}

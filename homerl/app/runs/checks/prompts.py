@@ -18,31 +18,31 @@ from typing import Any
 
 import numpy as np
 
-from homerl.app.runs.checks.rehearsal import Source, sources
+from homerl.app.runs.checks.rehearsal import RehearsalSource, find_blueprint_sources
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe.base import Base
-from homerl.host.terminal.console import counted
-from homerl.models.policy.chat_format import format_of, render_new
-from homerl.models.policy.controls import encoded
-from homerl.models.policy.guest import prompt_of
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.terminal.console import count_with_noun
+from homerl.models.policy.chat_format import chat_format_of, render_new_messages
+from homerl.models.policy.controls import encode_shielded
+from homerl.models.policy.guest import encode_guest_prompt
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
-from homerl.play.loop import listen, play
-from homerl.play.messages import is_ours
+from homerl.play.loop import let_user_speak, play
+from homerl.play.messages import is_homerl_template
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Trajectory, to_row
+from homerl.play.trajectory import Trajectory, trajectory_to_row
 from homerl.train.model import ModelSettings
-from homerl.train.named import positions_of
-from homerl.train.tiny import tokenizer_from
-from homerl.worlds.registry import begin, make_blueprint, with_behaviours, world_of
+from homerl.train.named import read_max_positions
+from homerl.train.tiny import make_row_tokenizer
+from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
 
 BLUEPRINTS, LEAST = 64, 4  # that are measured of all sources together, and of each at least
 CLOSE = 0.9  # of a limit, above which other dialogues may exceed it
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedEpisode:
     """What an agent sees at its first message, the number of devices, and the expert's whole episode, if it could play."""
 
     seen: Observation
@@ -51,7 +51,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Size:
+class PromptSize:
     """Tokens of a first prompt, of its `tools`, of what was `told` before the user spoke, and of the expert's dialogue."""
 
     prompt: int
@@ -62,20 +62,20 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Finding:
+class PromptFinding:
     """A line about a source, and whether it warns."""
 
     line: str
     warns: bool = False
 
 
-def measure(recipe: Base, path: str) -> list[Finding]:
+def measure_prompts(recipe: BaseRecipe, path: str) -> list[PromptFinding]:
     """What each source's prompts take of the model's limits; nothing for recipes without a model that plays.
 
     Raises `InputError` for a first prompt that exceeds a limit in training, and for dialogues that SFT would refuse.
     """
     model: ModelSettings | None = getattr(recipe, "model", None)
-    found = [*sources(recipe)] if model else []
+    found = [*find_blueprint_sources(recipe)] if model else []
     if model is None or not found:
         return []
     count = max(LEAST, BLUEPRINTS // len(found))
@@ -86,7 +86,7 @@ def measure(recipe: Base, path: str) -> list[Finding]:
     except InputError:
         raise
     except (OSError, ValueError) as error:
-        return [Finding(f"not measured, since there is no tokenizer: {str(error).splitlines()[0]}")]
+        return [PromptFinding(f"not measured, since there is no tokenizer: {str(error).splitlines()[0]}")]
     about = "about " if model.from_scratch else ""
     return [
         _finding(
@@ -97,96 +97,103 @@ def measure(recipe: Base, path: str) -> list[Finding]:
     ]
 
 
-def _openings(source: Source, count: int) -> Iterator[Opened]:
+def _openings(source: RehearsalSource, count: int) -> Iterator[OpenedEpisode]:
     """Some episodes of a source, from seeds that are spread evenly. Seeds without a blueprint are left out."""
     count = min(count, source.count)
     for number in range(count):
         try:
-            blueprint = make_blueprint(source.recipe, source.split, source.first + number * source.count // count)
+            blueprint = make_blueprint_of_seed(source.recipe, source.split, source.first + number * source.count // count)
         except InputError:  # the world drew too many candidates that it had to drop
             continue
-        episode = begin(with_behaviours(blueprint, source.behaviours, source.recipe), source.limits)
+        episode = begin_episode(blueprint_with_behaviours(blueprint, source.behaviours, source.recipe), source.limits)
         world, user = world_of(blueprint), ScriptedUser(0)
         devices = world.count_devices(blueprint.model_dump(mode="json"))
         if user.name not in world.users:
             seen = episode.observation
-            yield Opened(replace(seen, messages=(*seen.messages, {"role": "user", "content": "."})), devices, None)
+            yield OpenedEpisode(replace(seen, messages=(*seen.messages, {"role": "user", "content": "."})), devices, None)
             continue
         try:
             seen, played = asyncio.run(_played(episode, world.expert(source.expert, 0), user))
         except EPISODE_ERRORS:
             continue
-        yield Opened(seen, devices, played)
+        yield OpenedEpisode(seen, devices, played)
 
 
 async def _played(episode: Episode, expert: Any, user: ScriptedUser) -> tuple[Observation, Trajectory]:
-    await listen(episode, user)
+    await let_user_speak(episode, user)
     return episode.observation, await play(episode, expert, user)
 
 
-def _tokenizer(recipe: Base, model: ModelSettings, opened: Sequence[Opened]) -> Any:
+def _tokenizer(recipe: BaseRecipe, model: ModelSettings, opened: Sequence[OpenedEpisode]) -> Any:
     """The recipe's tokenizer. That of a model from scratch is made from the expert's dialogues."""
     if model.from_scratch is None:
-        from homerl.train.common import load_tokenizer
+        from homerl.train.common import load_chat_tokenizer
 
-        return load_tokenizer(model.name or "", own=recipe.run == "bench", named=model.named)
-    rows = [to_row(one.played) for one in opened if one.played]
+        return load_chat_tokenizer(model.name or "", own=recipe.run == "bench", named=model.shows_tool_names_only)
+    rows = [trajectory_to_row(one.played) for one in opened if one.played]
     if not rows:
         raise ValueError("the expert has played nothing that it could be made from")
-    return tokenizer_from(rows, model.from_scratch)
+    return make_row_tokenizer(rows, model.from_scratch)
 
 
 def _positions(model: ModelSettings) -> dict[str, int]:
     """The most tokens that the model takes, by the key that it is of; empty if the model does not say so."""
     if model.from_scratch is not None:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
-    most = positions_of(model.name or "")
+    most = read_max_positions(model.name or "")
     return {"model.name": most} if most else {}
 
 
-def _size(tokenizer: Any, one: Opened) -> Size:
+def _size(tokenizer: Any, one: OpenedEpisode) -> PromptSize:
     seen = one.seen
     prompt, bare = (len(_prompt(tokenizer, shown)) for shown in (seen, replace(seen, tools=())))
     before = (message["content"] for message in seen.messages if message["role"] != "user")
     whole = prompt
-    if one.played and is_ours(tokenizer.chat_template or ""):
-        whole = len(encoded(tokenizer, format_of(tokenizer).rendered(tokenizer, one.played.messages, one.played.tools)))
-    return Size(prompt, prompt - bare, sum(len(encoded(tokenizer, text)) for text in before), whole, one.devices)
+    if one.played and is_homerl_template(tokenizer.chat_template or ""):
+        whole = len(
+            encode_shielded(
+                tokenizer, chat_format_of(tokenizer).render_dialogue(tokenizer, one.played.messages, one.played.tools)
+            )
+        )
+    return PromptSize(
+        prompt, prompt - bare, sum(len(encode_shielded(tokenizer, text)) for text in before), whole, one.devices
+    )
 
 
 def _prompt(tokenizer: Any, seen: Observation) -> list[int]:
     """The first prompt as the agent of a run gives it to the model."""
-    if not is_ours(tokenizer.chat_template or ""):
-        return prompt_of(tokenizer, seen)
-    return encoded(tokenizer, render_new(tokenizer, seen.messages, seen.tools, first=True))
+    if not is_homerl_template(tokenizer.chat_template or ""):
+        return encode_guest_prompt(tokenizer, seen)
+    return encode_shielded(tokenizer, render_new_messages(tokenizer, seen.messages, seen.tools, first=True))
 
 
-def _limits(recipe: Any, source: Source, positions: dict[str, int]) -> dict[str, int]:
+def _limits(recipe: Any, source: RehearsalSource, positions: dict[str, int]) -> dict[str, int]:
     """The limits on a dialogue of a source, by key."""
-    if source.stage == "bench":
+    if source.recipe_section == "bench":
         return positions
-    if source.stage == "synth":
+    if source.recipe_section == "synth":
         return {"sft.max_length": recipe.sft.max_length, **positions}
     return {"rlve.max_episode_tokens": recipe.rlve.max_episode_tokens, **positions}
 
 
-def _finding(source: Source, sizes: Sequence[Size], limits: Mapping[str, int], about: str, path: str) -> Finding:
+def _finding(
+    source: RehearsalSource, sizes: Sequence[PromptSize], limits: Mapping[str, int], about: str, path: str
+) -> PromptFinding:
     """The line of a source. Raises `InputError` if its prompts or dialogues cannot be trained on."""
     longest, whole = max(sizes, key=lambda size: size.prompt), max(size.whole for size in sizes)
-    extra, each = max(size.whole - size.prompt for size in sizes), tokens_of_device(sizes)
+    extra, each = max(size.whole - size.prompt for size in sizes), tokens_per_device(sizes)
     parts = [f"{longest.tools:,} of tools"] * (longest.tools > 0)
     parts += [f"{round(each * (longest.devices or 0)):,} of {longest.devices} devices"] * (each > 0)
-    line = (
-        f"{source.key}: the first prompts of {counted(len(sizes), 'blueprint')} have up to {about}{longest.prompt:,} tokens"
-    )
+    line = f"{source.key}: the first prompts of {count_with_noun(len(sizes), 'blueprint')} have up to {about}"
+    line += f"{longest.prompt:,} tokens"
     line += f" ({', '.join(parts)})" * bool(parts)
     if not limits:
-        return Finding(line)
+        return PromptFinding(line)
     key, limit = min(limits.items(), key=lambda item: item[1])
     spare = (limit - longest.prompt - extra) / each if each else 0
     fits = f"about {max(0, int((longest.devices or 0) + spare)):,} devices fit" * (each > 0)
-    refuse = partial(refused, fits, f"{path}: {source.key}")
-    if longest.prompt >= limit and source.stage != "bench":
+    refuse = partial(length_error, fits, f"{path}: {source.key}")
+    if longest.prompt >= limit and source.recipe_section != "bench":
         raise refuse(key, limit, f"a first prompt has {about}{longest.prompt:,} tokens")
     if source.own_dialogues and whole > (most := limits["sft.max_length"]):
         raise refuse("sft.max_length", most, f"a dialogue of the expert has {about}{whole:,} tokens")
@@ -195,17 +202,17 @@ def _finding(source: Source, sizes: Sequence[Size], limits: Mapping[str, int], a
     warning = f"a typical dialogue of the expert has {typical:,.0f}" * (typical > limit)
     if source.own_dialogues and not warning and whole > CLOSE * limit:
         warning = f"other dialogues may be longer than these, and {key} is close"
-    return Finding("; ".join(filter(None, (line, left, fits, warning))), bool(warning))
+    return PromptFinding("; ".join(filter(None, (line, left, fits, warning))), bool(warning))
 
 
-def refused(fits: str, where: str, key: str, limit: int, what: str) -> InputError:
+def length_error(fits: str, where: str, key: str, limit: int, what: str) -> InputError:
     """The error for a length that exceeds the limit of a key; `fits` says how many devices fit, if that is known."""
     more = "take a model with a longer context" if key == "model.name" else f"raise {key}"
     fewer = f"fewer devices ({fits})" if fits else "blueprints with shorter prompts"
     return InputError(f"{what}, and {key} is {limit:,}", where, f"{more}, or take {fewer}")
 
 
-def tokens_of_device(sizes: Sequence[Size]) -> float:
+def tokens_per_device(sizes: Sequence[PromptSize]) -> float:
     """The tokens that a device adds to a first prompt; 0 if devices are not listed there.
 
     Where homes are of like size, the instructions are counted with the devices, so that rather too few devices fit.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe.base import Base
-from homerl.host.terminal.console import counted
+from homerl.host.recipe.base import BaseRecipe
+from homerl.host.terminal.console import count_with_noun
 from homerl.play.course import AT_ONCE, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
@@ -23,14 +23,14 @@ from homerl.play.scripted_user import ScriptedUser
 from homerl.play.words.splits import Split
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, world_of
+from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
 SEEDS = 5  # seeds of which one must give a blueprint
 FLAWLESS = ExpertConfig(mistakes=0.0)
 
 
 @dataclass(frozen=True)
-class Source:
+class RehearsalSource:
     """A source of blueprints under a recipe's `key`: `count` of them, from the seed `first` on, and how they are played.
 
     `own_dialogues` says that the expert's dialogues are what is trained on.
@@ -47,12 +47,12 @@ class Source:
     own_dialogues: bool = False
 
     @property
-    def stage(self) -> str:
+    def recipe_section(self) -> str:
         """The section of the recipe that names it."""
         return self.key.partition(".")[0]
 
 
-def rehearse(recipe: Base) -> list[str]:
+def rehearse_recipe(recipe: BaseRecipe) -> list[str]:
     """Play the first blueprint of each source with the scripted expert and user; compute its steps' rewards and its metrics.
 
     Returns a line for each source that says how its episode ended. Raises `InputError` if no seed gives a blueprint, and
@@ -60,10 +60,10 @@ def rehearse(recipe: Base) -> list[str]:
     """
     weights = getattr(recipe, "rewards", RewardWeights())
     lines = []
-    for named in sources(recipe):
+    for named in find_blueprint_sources(recipe):
         key, source = named.key, named.recipe
         blueprint = _first_blueprint(key, source, named.split, named.first)
-        episode = begin(blueprint, EpisodeLimits())
+        episode = begin_episode(blueprint, EpisodeLimits())
         world = world_of(blueprint)
         if ScriptedUser.name not in world.users:
             lines.append(f"{key}: {blueprint.id} begins, and only an LLM user can play it")
@@ -75,12 +75,12 @@ def rehearse(recipe: Base) -> list[str]:
         for kind in {type(metric) for metric in METRICS.values()}:
             count_metrics(kind, trajectory, world, {})
         total = sum(sum(step_rewards(step.facts, weights).values()) for step in trajectory.steps)
-        ended = f"{counted(len(trajectory.steps), 'step')}, {trajectory.outcome}, reward {total:.2f}"
+        ended = f"{count_with_noun(len(trajectory.steps), 'step')}, {trajectory.outcome}, reward {total:.2f}"
         lines.append(f"{key}: the scripted expert played {blueprint.id}: {ended}")
     return lines
 
 
-def sources(recipe: Base) -> Iterator[Source]:
+def find_blueprint_sources(recipe: BaseRecipe) -> Iterator[RehearsalSource]:
     """The sources of blueprints, each part of a mixture by itself. An LLM author's blueprints cannot be made here."""
     for source in _named(recipe):
         mixed = getattr(source.recipe, "worlds", None)
@@ -91,7 +91,7 @@ def sources(recipe: Base) -> Iterator[Source]:
                 yield replace(source, key=f"{source.key}.worlds.{name}", recipe=part.recipe)
 
 
-def _named(recipe: Any) -> Iterator[Source]:
+def _named(recipe: Any) -> Iterator[RehearsalSource]:
     parts: Iterator[Any] = (getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench"))
     synth, training, evaluation, bench = parts
     if synth and not synth.author:
@@ -99,24 +99,24 @@ def _named(recipe: Any) -> Iterator[Source]:
         of, expert = (synth.split, synth.first_seed), FLAWLESS if synth.agent else synth.expert
         count, played = -(-synth.blueprints // (len(stages) + 1)), (synth.limits, synth.user.behaviours)
         for key, stage in (stages | {"synth.recipe": synth.recipe}).items():
-            yield Source(key, stage, *of, count, *played, expert, own_dialogues=synth.agent is None)
+            yield RehearsalSource(key, stage, *of, count, *played, expert, own_dialogues=synth.agent is None)
     if training:
         played = recipe.limits, recipe.user.behaviours
-        yield Source("blueprints.recipe", training.recipe, "train", training.first_seed, training.count, *played)
+        yield RehearsalSource("blueprints.recipe", training.recipe, "train", training.first_seed, training.count, *played)
         if evaluation.every:
             held = evaluation.recipe or training.recipe
-            yield Source("evaluation.recipe", held, "heldout", evaluation.first_seed, evaluation.count, *played)
+            yield RehearsalSource("evaluation.recipe", held, "heldout", evaluation.first_seed, evaluation.count, *played)
     for number, suite in enumerate(bench.suites if bench else ()):
         if suite.benchmark is None:
             played, key = (bench.limits, suite.user.behaviours), f"bench.suites.{number}.recipe"
-            yield Source(key, suite.recipe, "heldout", suite.first_seed, suite.count, *played)
+            yield RehearsalSource(key, suite.recipe, "heldout", suite.first_seed, suite.count, *played)
 
 
 def _first_blueprint(key: str, source: Any, split: Split, first: int) -> Any:
     failures = []
     for seed in range(first, first + SEEDS):
         try:
-            return make_blueprint(source, split, seed)
+            return make_blueprint_of_seed(source, split, seed)
         except InputError as error:  # the world drew too many candidates that it had to drop
             failures.append(error)
     if len(set(map(str, failures))) == 1:  # not the seeds' fault: a file that cannot be used, or lacks the split

@@ -30,31 +30,31 @@ def has_master(weight: Tensor) -> bool:
 
 
 @contextmanager
-def masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+def use_float32_masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """The float32 masters of bfloat16 weights; what the context makes of them is stored in weights and residuals.
 
     Each residual is an int16 tensor of its weight's shape, at first of zeros.
     """
     uppers = [weight.detach().view(torch.int16) for weight in weights]
-    bits = torch.add(flat(residuals), flat(uppers).to(torch.int32), alpha=1 << 16)
-    yield shaped(bits.view(torch.float32), weights)
-    torch._foreach_copy_(list(residuals), shaped(bits.to(torch.int16), weights))  # the lower 16 bits
+    bits = torch.add(flatten_tensors(residuals), flatten_tensors(uppers).to(torch.int32), alpha=1 << 16)
+    yield split_like_tensors(bits.view(torch.float32), weights)
+    torch._foreach_copy_(list(residuals), split_like_tensors(bits.to(torch.int16), weights))  # the lower 16 bits
     rounded = bits.add_(HALF).bitwise_right_shift_(16)
-    torch._foreach_copy_(uppers, shaped(rounded.to(torch.int16), weights))
+    torch._foreach_copy_(uppers, split_like_tensors(rounded.to(torch.int16), weights))
 
 
-def flat(tensors: Iterable[Tensor]) -> Tensor:
+def flatten_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """All elements of some tensors, in one dimension."""
     return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
 
-def shaped(elements: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+def split_like_tensors(elements: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """`elements` in one dimension as tensors of the shapes of `like`; views of it."""
     parts = elements.split([tensor.numel() for tensor in like])
     return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
 
 
-def buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...]]]:
+def split_into_buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...]]]:
     """Cut rows of tensors of one shape along their first dimension, and join the pieces to lists of `BUCKET` elements.
 
     Of a tensor in shards this rank's shard is taken. The pieces are views.
@@ -62,7 +62,7 @@ def buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...
     held: list[tuple[Tensor, ...]] = []
     size = 0
     for row in rows:
-        parts = [part if part.ndim else part[None] for part in map(local, row)]
+        parts = [part if part.ndim else part[None] for part in map(local_shard, row)]
         for piece in _pieces(parts):
             if held and size + piece[0].numel() > BUCKET:
                 yield held
@@ -81,7 +81,7 @@ def _pieces(parts: list[Tensor]) -> Iterable[tuple[Tensor, ...]]:
     return zip(*(part.split(step) for part in parts), strict=True)
 
 
-def local(tensor: Tensor) -> Tensor:
+def local_shard(tensor: Tensor) -> Tensor:
     """This rank's shard of a tensor in shards; any other tensor as it is."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
@@ -101,14 +101,14 @@ class ExactState(torch.optim.Optimizer):
                 self.state[weight][name] = value.to("cpu" if name == "step" else weight.device)
 
 
-class Mastered(ExactState):
+class MasteredOptimizer(ExactState):
     """An optimizer mixin: `update` makes the steps of the weights that `takes` names, and torch's own class all others."""
 
-    def takes(self, weight: Tensor) -> bool:
+    def handles_weight(self, weight: Tensor) -> bool:
         """Whether `update` makes the steps of this weight."""
         return has_master(weight)
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+    def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """Make a step of some weights of a group."""
         raise NotImplementedError
 
@@ -117,17 +117,17 @@ class Mastered(ExactState):
         loss: float | None = super().step(closure)
         with torch.no_grad():
             for group in self.param_groups:
-                taken = [p for p in group["params"] if p.grad is not None and self.takes(p)]
+                taken = [p for p in group["params"] if p.grad is not None and self.handles_weight(p)]
                 if taken:
-                    self.update(taken, group)
+                    self.update_weights(taken, group)
         return loss
 
     def _init_group(self, group: dict[str, Any], *lists: Any) -> bool:
         """Show torch's own step the other weights alone."""
-        others = [weight for weight in group["params"] if not self.takes(weight)]
+        others = [weight for weight in group["params"] if not self.handles_weight(weight)]
         return bool(super()._init_group(group | {"params": others}, *lists))
 
-    def held(self, weight: Tensor, *moments: str) -> dict[str, Tensor]:
+    def weight_state(self, weight: Tensor, *moments: str) -> dict[str, Tensor]:
         """The state of a weight: float32 `moments` of its shape, and its residual if it has a master; at first zeros."""
         state: dict[str, Tensor] = self.state[weight]
         if not state:

@@ -18,27 +18,33 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from homerl.train.devices.optimizers.adamw import AdamW
-from homerl.train.devices.optimizers.masters import ExactState, Mastered, has_master, local, masters
-from homerl.train.devices.optimizers.shards import map_whole
+from homerl.train.devices.optimizers.masters import (
+    ExactState,
+    MasteredOptimizer,
+    has_master,
+    local_shard,
+    use_float32_masters,
+)
+from homerl.train.devices.optimizers.shards import map_whole_matrices
 
 SETTINGS = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
 
 
-class Muon(Mastered, torch.optim.Muon):
+class Muon(MasteredOptimizer, torch.optim.Muon):
     """torch's Muon, also for matrices in bfloat16 and for those in shards (`DTensor`)."""
 
-    def takes(self, weight: Tensor) -> bool:
+    def handles_weight(self, weight: Tensor) -> bool:
         """Whether a matrix has a master or is in shards."""
         return has_master(weight) or isinstance(weight, DTensor)
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+    def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """Make a step of matrices that have masters or are in shards."""
         settings = {name: group[name] for name in SETTINGS}
         for weight in weights:
             if not isinstance(weight, DTensor):
-                state = self.held(weight, "momentum_buffer")
-                with masters([weight], [state["residual"]]) as (exact,):
-                    torch_step(exact, weight.grad.float(), state["momentum_buffer"], settings)
+                state = self.weight_state(weight, "momentum_buffer")
+                with use_float32_masters([weight], [state["residual"]]) as (exact,):
+                    step_torch_muon(exact, weight.grad.float(), state["momentum_buffer"], settings)
         self._update_shards([weight for weight in weights if isinstance(weight, DTensor)], settings)
 
     def _update_shards(self, weights: list[DTensor], settings: dict[str, Any]) -> None:
@@ -48,27 +54,30 @@ class Muon(Mastered, torch.optim.Muon):
         def turned(update: Tensor) -> Tensor:
             """The change that torch's Muon makes of a whole update: that of a weight of zeros without momentum."""
             change = torch.zeros_like(update, dtype=torch.float32)
-            torch_step(change, update.float(), torch.zeros_like(change), alone)
+            step_torch_muon(change, update.float(), torch.zeros_like(change), alone)
             return change
 
-        for weight, change in map_whole(weights, lambda weight: self._momentum(weight, settings), turned):
-            shard, state = local(weight.detach()), self.held(weight, "momentum_buffer")
+        for weight, change in map_whole_matrices(weights, lambda weight: self._momentum(weight, settings), turned):
+            shard, state = local_shard(weight.detach()), self.weight_state(weight, "momentum_buffer")
             kept = 1 - settings["lr"] * settings["weight_decay"]
             if not has_master(weight):
                 shard.mul_(kept).add_(change)
                 continue
-            with masters([shard], [local(state["residual"])]) as (exact,):
+            with use_float32_masters([shard], [local_shard(state["residual"])]) as (exact,):
                 exact.mul_(kept).add_(change)
 
     def _momentum(self, weight: DTensor, settings: dict[str, Any]) -> Tensor:
         """This rank's shard of the update of a matrix, in bfloat16, with which torch's routine begins."""
         share = settings["momentum"]
-        grad, mean = local(weight.grad).float(), local(self.held(weight, "momentum_buffer")["momentum_buffer"])
+        grad, mean = (
+            local_shard(weight.grad).float(),
+            local_shard(self.weight_state(weight, "momentum_buffer")["momentum_buffer"]),
+        )
         mean.lerp_(grad, 1 - share)
         return (grad.lerp(mean, share) if settings["nesterov"] else mean).bfloat16()
 
 
-def torch_step(weight: Tensor, grad: Tensor, momentum: Tensor, settings: dict[str, Any]) -> None:
+def step_torch_muon(weight: Tensor, grad: Tensor, momentum: Tensor, settings: dict[str, Any]) -> None:
     """Make a step of torch's Muon on one matrix, in place."""
     parameter = torch.nn.Parameter(weight)
     parameter.grad = grad

@@ -15,7 +15,7 @@ from homerl.train.devices.optimizers.masters import has_master
 from homerl.train.devices.optimizers.muon import MuonWithAdamW
 
 
-class OwnOptimizer(Trainer):
+class OptimizerChoice(Trainer):
     """A trainer that makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
 
     muon: float | None = None
@@ -32,7 +32,7 @@ class OwnOptimizer(Trainer):
         return super().create_optimizer(*model)
 
 
-def match_adapter(model: torch.nn.Module) -> None:
+def match_adapter_dtype(model: torch.nn.Module) -> None:
     """Store an adapter in its base's number format, if that is bfloat16. peft makes it in float32, for an autocast."""
     if not isinstance(model, PeftModel) or model.dtype != torch.bfloat16:
         return

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 
-def map_whole(
+def map_whole_matrices(
     weights: Sequence[DTensor], shard_of: Callable[[DTensor], Tensor], function: Callable[[Tensor], Tensor]
 ) -> Iterator[tuple[DTensor, Tensor]]:
     """Yield each weight with this rank's shard of `function` of the whole matrix.
@@ -31,22 +31,22 @@ def map_whole(
         turn = weights[start : start + count]
         shards = [shard_of(weight) for weight in turn]
         sent = [shard.numel() for shard in shards] + [0] * (count - len(turn))
-        mine = shard_rows(turn[rank].shape[0], count) if rank < len(turn) else []
+        mine = count_shard_rows(turn[rank].shape[0], count) if rank < len(turn) else []
         got = [rows * turn[rank].shape[1] for rows in mine] or [0] * count
-        whole = exchanged(torch.cat([shard.flatten() for shard in shards]), sent, got, group)
+        whole = exchange_values(torch.cat([shard.flatten() for shard in shards]), sent, got, group)
         made = function(whole.view(turn[rank].shape)).flatten() if mine else whole.float()
-        back = exchanged(made, got, sent, group).split(sent[: len(turn)])
+        back = exchange_values(made, got, sent, group).split(sent[: len(turn)])
         yield from ((weight, part.view(shard.shape)) for weight, part, shard in zip(turn, back, shards, strict=True))
 
 
-def exchanged(values: Tensor, sent: list[int], got: list[int], group: dist.ProcessGroup) -> Tensor:
+def exchange_values(values: Tensor, sent: list[int], got: list[int], group: dist.ProcessGroup) -> Tensor:
     """Send `sent[i]` of the values to rank i; return `got[i]` values of each rank i, joined."""
     received = values.new_empty(sum(got))
     dist.all_to_all_single(received, values, got, sent, group=group)
     return received
 
 
-def shard_rows(rows: int, count: int) -> list[int]:
+def count_shard_rows(rows: int, count: int) -> list[int]:
     """How many of a matrix's rows each rank keeps: those of `torch.chunk`."""
     size = -(-rows // count)
     return [min(size, max(0, rows - rank * size)) for rank in range(count)]

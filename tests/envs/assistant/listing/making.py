@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.forms import shipped_forms, supported
-from homerl.envs.assistant.listing.listing import CONFIG, SERVICES, STATES, Entity, Listing
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
+from homerl.envs.assistant.listing.listing import CONFIG, SERVICES, STATES, ListedEntity, Listing
 from tests.envs.assistant.listing.replay import listing
 
 
-def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> Entity:
+def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None = None, **fields: Any) -> ListedEntity:
     """An entity with little to say."""
     plain = {
         "name": entity_id,
@@ -24,17 +24,19 @@ def entity(entity_id: str, state: str = "on", attributes: dict[str, Any] | None 
         "exposed": True,
         "services": (),
     }
-    return Entity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))
+    return ListedEntity(entity_id=entity_id, state=state, attributes=attributes or {}, **(plain | fields))
 
 
-def recorded_entity(entity_id: str) -> Entity:
+def recorded_entity(entity_id: str) -> ListedEntity:
     """An entity of the recorded home."""
     return next(one for one in listing().entities if one.entity_id == entity_id)
 
 
-def home_of(rows: list[dict[str, Any]], unit: str = "°C") -> Imported:
+def home_of(rows: list[dict[str, Any]], unit: str = "°C") -> ImportedHome:
     """The home of these states, in which every service is offered that Home Assistant would offer."""
-    offered = {row["entity_id"]: supported(shipped_forms(), row["entity_id"], row["attributes"]) for row in rows}
+    offered = {
+        row["entity_id"]: supported_services(shipped_service_forms(), row["entity_id"], row["attributes"]) for row in rows
+    }
     sources = listing().sources
     sources = sources | {
         STATES: rows,
@@ -44,6 +46,6 @@ def home_of(rows: list[dict[str, Any]], unit: str = "°C") -> Imported:
     return import_home(Listing(version="1", sources=sources), everything=True)
 
 
-def alone(entity: str, state: str, **attributes: Any) -> Imported:
+def alone(entity: str, state: str, **attributes: Any) -> ImportedHome:
     """The home of one entity."""
     return home_of([{"entity_id": entity, "state": state, "attributes": attributes}])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import Imported, import_home
+from homerl.envs.assistant.importing import ImportedHome, import_home
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, SERVICES, STATES
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.sandbox import Limits
@@ -24,7 +24,7 @@ WET = {"trigger": "numeric_state", "entity_id": HUMIDITY}
 CLIMATE = {"trigger": "numeric_state", "entity_id": "climate.heatpump", "attribute": "temperature"}
 
 
-def imported(**text: Any) -> Imported:
+def imported(**text: Any) -> ImportedHome:
     home = listing() if "area_id" in str(text) else naming(listing(), (NAME, LAMP, text, MEANT))
     told = {"triggers": [MOTION], "actions": [OFF]} | text
     return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: told}}}), everything=True)
@@ -215,9 +215,9 @@ def test_what_is_taken_acts_when_the_real_one_does(
     assert made.home.rules, [note for note in made.notes if note.part == "automation"]
     home, when = made.home, None
     for count, (entity, path, value) in enumerate(changes, 1):
-        home.set(home.plan.slot_of(entity, path), value)
+        home.write_slot(home.plan.slot_of(entity, path), value)
         home.advance(1)
-        if home.get(LAMP, "state") == "off":
+        if home.read_value(LAMP, "state") == "off":
             when = count
             break
     assert when == off
@@ -231,17 +231,17 @@ def test_a_robot_cleans_until_it_is_home(services: list[str], state: str, off: b
     home = imported(conditions=[device("vacuum", "is_cleaning", ROBOT)]).home
     for service in services:
         home.call(ROBOT, service)
-    assert home.get(ROBOT, "state") == state
-    home.set(home.plan.slot_of(GUESTS, "state"), "on")
+    assert home.read_value(ROBOT, "state") == state
+    home.write_slot(home.plan.slot_of(GUESTS, "state"), "on")
     home.advance(0)
-    assert (home.get(LAMP, "state") == "off") is off
+    assert (home.read_value(LAMP, "state") == "off") is off
 
 
 def test_what_an_automation_needs_besides_its_trigger_is_kept_in_files_told_and_left_by_an_edit() -> None:
     home = imported(conditions=[where(MODE, "Away")]).home
     (rule,) = home.rules
     assert home_from_json(home_to_json(home)).rules == home.rules
-    assert rule.given is not None and rule.given in rule.describe()["only_if"] and rule.given in repr(rule)
+    assert rule.given is not None and rule.given in rule.describe_rule()["only_if"] and rule.given in repr(rule)
     edit_automation(home, {"id": NAME, "title": "Night"}, Limits())
     (edited,) = home.rules
     assert (edited.title, edited.when, edited.given) == ("Night", rule.when, rule.given)
@@ -322,6 +322,10 @@ def test_an_automation_that_is_switched_off_acts_no_more() -> None:
     made = import_home(home.model_copy(update={"sources": sources}), everything=True).home
     made.call("light.bed_light", "turn_on")
     for entity, value in ((MODE, "Away"), (GUESTS, "on")):
-        made.set(made.plan.slot_of(entity, "state"), value)
+        made.write_slot(made.plan.slot_of(entity, "state"), value)
         made.advance(1)
-    assert (made.get(LAMP, "state"), made.get("light.bed_light", "state"), made.get(other, "state")) == ("on", "off", "off")
+    assert (
+        made.read_value(LAMP, "state"),
+        made.read_value("light.bed_light", "state"),
+        made.read_value(other, "state"),
+    ) == ("on", "off", "off")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.generic import Note
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.generic import ImportNote
 from homerl.envs.assistant.listing.listing import AREAS, AUTOMATIONS, DEVICES, ENTRIES
 from tests.envs.assistant.listing.replay import listing, naming
 
@@ -18,12 +18,12 @@ LIGHT = {"action": "light.turn_on", "target": {"entity_id": "light.entrance_colo
 MOTION = {"trigger": "state", "entity_id": "binary_sensor.movement_backyard", "to": "on"}
 
 
-def imported(text: dict[str, Any] | None) -> Imported:
+def imported(text: dict[str, Any] | None) -> ImportedHome:
     home = naming(listing(), (text, NAME, LIGHT, BED, MOTION, GUARD, COLD, AT))
     return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: {NAME: text}}}))
 
 
-def notes(text: dict[str, Any] | None) -> list[Note]:
+def notes(text: dict[str, Any] | None) -> list[ImportNote]:
     return [note for note in imported(text).notes if note.entity == NAME and note.part == "automation"]
 
 
@@ -38,9 +38,9 @@ def test_a_time_of_day_is_a_time_here() -> None:
     home = imported(
         {"triggers": [{"trigger": "time", "at": "06:30:00"}], "actions": [{"action": "light.turn_off", **TARGET}]}
     ).home
-    assert home.get(BED, "state") == "on"
+    assert home.read_value(BED, "state") == "on"
     home.advance(86400)
-    assert home.get(BED, "state") == "off"
+    assert home.read_value(BED, "state") == "off"
 
 
 BED = "light.ceiling_lights"
@@ -65,11 +65,11 @@ def test_each_listed_state_makes_an_automation_act() -> None:
     trigger = {"trigger": "state", "entity_id": "cover.hall_window", "to": ["open", "closing", "open"]}
     home = imported({"triggers": [trigger], "actions": [{"action": "light.turn_off", **TARGET}]}).home
     assert [rule.id for rule in home.rules] == [f"{NAME}.1", f"{NAME}.2"]
-    assert (home.get("cover.hall_window", "state"), home.get(BED, "state")) == ("open", "on")
+    assert (home.read_value("cover.hall_window", "state"), home.read_value(BED, "state")) == ("open", "on")
     home.call("cover.hall_window", "close_cover")
-    assert home.get("cover.hall_window", "state") == "closing"
+    assert home.read_value("cover.hall_window", "state") == "closing"
     home.advance(1)
-    assert home.get(BED, "state") == "off"
+    assert home.read_value(BED, "state") == "off"
 
 
 def test_a_condition_with_several_states_is_one_condition() -> None:

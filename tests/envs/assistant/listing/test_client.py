@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from running import running
 from starlette.applications import Starlette
 
-from homerl.envs.assistant.listing.client import Client, connect, token_from
+from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client, read_token
 from homerl.envs.assistant.listing.errors import HomeAssistantError
 from homerl.envs.assistant.listing.listing import ENTRIES, SERVICES
 from tests.envs.assistant.listing.replay import TOKEN, Replay, recorded
@@ -27,32 +27,34 @@ def home() -> Iterator[Replay]:
         yield replay
 
 
-def ask(url: str, question: Callable[[Client], Awaitable[Any]], token: str = TOKEN, patience: float = 20) -> Any:
+def ask(
+    url: str, question: Callable[[HomeAssistantClient], Awaitable[Any]], token: str = TOKEN, patience: float = 20
+) -> Any:
     """What one question is answered over a connection of its own."""
 
     async def asked() -> Any:
-        async with connect(url, SecretStr(token), patience) as client:
+        async with connect_client(url, SecretStr(token), patience) as client:
             return await question(client)
 
     return asyncio.run(asked())
 
 
-def refusal(url: str, question: Callable[[Client], Awaitable[Any]], **how: Any) -> HomeAssistantError:
+def refusal(url: str, question: Callable[[HomeAssistantClient], Awaitable[Any]], **how: Any) -> HomeAssistantError:
     with pytest.raises(HomeAssistantError) as raised:
         ask(url, question, **how)
     return raised.value
 
 
-async def version(client: Client) -> str:
+async def version(client: HomeAssistantClient) -> str:
     return client.version
 
 
 def test_a_listing_is_what_home_assistant_said(home: Replay) -> None:
-    assert ask(home.url, lambda client: client.listing()) == recorded_listing()
+    assert ask(home.url, lambda client: client.read_listing()) == recorded_listing()
 
 
 def test_states_are_those_of_the_home(home: Replay) -> None:
-    states = ask(home.url, lambda client: client.states())
+    states = ask(home.url, lambda client: client.read_states())
     assert {"light.bed_light", "lock.front_door"} <= {state["entity_id"] for state in states}
 
 
@@ -72,13 +74,13 @@ def test_a_service_that_answers_gives_its_answer(home: Replay) -> None:
 
 
 def test_a_sentence_is_answered(home: Replay) -> None:
-    answer = ask(home.url, lambda client: client.converse("Turn on the kitchen lights", language="en"))
+    answer = ask(home.url, lambda client: client.process_conversation("Turn on the kitchen lights", language="en"))
     assert answer["response"]["response_type"] == "action_done"
 
 
 def test_commands_asked_at_once_get_their_own_answers(home: Replay) -> None:
-    async def both(client: Client) -> Any:
-        return await asyncio.gather(client.call("config/floor_registry/list"), client.call("get_config"))
+    async def both(client: HomeAssistantClient) -> Any:
+        return await asyncio.gather(client.call_command("config/floor_registry/list"), client.call_command("get_config"))
 
     floors, config = ask(home.url, both)
     assert [floor["name"] for floor in floors] and config["time_zone"]
@@ -97,16 +99,16 @@ def test_home_assistants_refusal_is_told_with_the_call() -> None:
 
 def test_an_old_home_assistant_is_told_by_its_version() -> None:
     with Replay(lacks=frozenset({SERVICES})) as home:
-        error = refusal(home.url, lambda client: client.listing())
+        error = refusal(home.url, lambda client: client.read_listing())
     assert f"Home Assistant {recorded_listing().version}" in str(error)
     assert f"does not know the command `{SERVICES}`. Update it" in str(error)
 
 
 def test_no_answer_in_time_is_an_error_and_the_next_command_gets_its_own() -> None:
-    async def twice(client: Client) -> Any:
+    async def twice(client: HomeAssistantClient) -> Any:
         with pytest.raises(HomeAssistantError, match=r"gave no answer to `get_config` within 0\.3 s"):
-            await client.call("get_config")
-        return await client.call("config/label_registry/list")
+            await client.call_command("get_config")
+        return await client.call_command("config/label_registry/list")
 
     with Replay(silent=frozenset({"get_config"})) as home:
         assert ask(home.url, twice, patience=0.3) == recorded_listing().sources["config/label_registry/list"]
@@ -114,13 +116,13 @@ def test_no_answer_in_time_is_an_error_and_the_next_command_gets_its_own() -> No
 
 def test_a_closed_connection_is_told() -> None:
     with Replay(hangs_up=frozenset({"get_config"})) as home:
-        error = refusal(home.url, lambda client: client.call("get_config"))
+        error = refusal(home.url, lambda client: client.call_command("get_config"))
     assert "closed the connection at `get_config`. Has Home Assistant stopped?" in str(error)
 
 
 def test_an_answer_that_is_no_message_is_told() -> None:
     with Replay(garbled=frozenset({"get_config"})) as home:
-        error = refusal(home.url, lambda client: client.call("get_config"))
+        error = refusal(home.url, lambda client: client.call_command("get_config"))
     assert "answered `get_config` with what is no message" in str(error)
 
 
@@ -141,7 +143,7 @@ def test_a_slash_behind_the_address_does_no_harm(home: Replay) -> None:
 @pytest.mark.parametrize("page", ["/lovelace/0", "/dashboard-home/kitchen", "/config/"])
 def test_the_address_of_a_page_is_understood(home: Replay, page: str) -> None:
     async def greeted() -> str:
-        async with connect(f"{home.url}{page}", SecretStr(TOKEN)) as client:
+        async with connect_client(f"{home.url}{page}", SecretStr(TOKEN)) as client:
             return client.url
 
     assert asyncio.run(greeted()) == home.url
@@ -165,7 +167,7 @@ def test_a_redirect_is_told_and_not_followed(home: Replay, status: int) -> None:
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             with pytest.raises(HomeAssistantError) as raised:
-                async with connect(url, SecretStr(TOKEN), 20):
+                async with connect_client(url, SecretStr(TOKEN), 20):
                     pass
             return str(raised.value)
 
@@ -201,22 +203,26 @@ def test_a_wrong_token_is_refused_everywhere(home: Replay) -> None:
 
 def test_a_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HA_TOKEN", " abc\n")
-    assert token_from("HA_TOKEN").get_secret_value() == "abc"
+    assert read_token("HA_TOKEN").get_secret_value() == "abc"
     monkeypatch.delenv("HA_TOKEN")
     with pytest.raises(HomeAssistantError, match="The environment variable HA_TOKEN holds no token"):
-        token_from("HA_TOKEN")
+        read_token("HA_TOKEN")
 
 
 def test_a_token_is_told_to_nobody(home: Replay, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("HA_TOKEN", TOKEN)
-    assert TOKEN not in repr(token_from("HA_TOKEN"))
+    assert TOKEN not in repr(read_token("HA_TOKEN"))
 
-    async def shown(client: Client) -> str:
-        await client.states()
+    async def shown(client: HomeAssistantClient) -> str:
+        await client.read_states()
         return f"{client!r} {vars(client)}"
 
-    texts = [ask(home.url, shown), str(refusal(home.url, lambda client: client.call("no/such/command"))), caplog.text]
+    texts = [
+        ask(home.url, shown),
+        str(refusal(home.url, lambda client: client.call_command("no/such/command"))),
+        caplog.text,
+    ]
     wrong = refusal(home.url, version, token="a-wrong-token")
     assert not any(TOKEN in text for text in texts)
     assert "a-wrong-token" not in f"{wrong} {wrong!r} {caplog.text}"

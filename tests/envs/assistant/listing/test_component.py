@@ -16,7 +16,7 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
-from homerl.envs.assistant.listing.client import connect, token_from
+from homerl.envs.assistant.listing.client import connect_client, read_token
 
 URL = os.environ.get("HOMERL_HA_URL", "")
 LAMP, LOCK = "light.bed_light", "lock.front_door"
@@ -41,7 +41,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def api(method: str, path: str, **body: Any) -> Any:
-    head = {"Authorization": f"Bearer {token_from('HA_TOKEN').get_secret_value()}"}
+    head = {"Authorization": f"Bearer {read_token('HA_TOKEN').get_secret_value()}"}
     given = {"json": body} if method == "POST" else {}
     done = httpx.request(method, f"{URL}/api/{path}", headers=head, trust_env=False, timeout=60, **given)
     assert done.status_code < 300, f"{path}: {done.status_code} {done.text}"
@@ -75,8 +75,8 @@ def ask(command: str, **fields: Any) -> Any:
     """The result of a WebSocket command."""
 
     async def asked() -> Any:
-        async with connect(URL, token_from("HA_TOKEN")) as client:
-            return await client.call(command, **fields)
+        async with connect_client(URL, read_token("HA_TOKEN")) as client:
+            return await client.call_command(command, **fields)
 
     return asyncio.run(asked())
 
@@ -162,15 +162,15 @@ def heard_at(agent: str, device: str, text: str) -> tuple[str, list[dict[str, An
     """What a device hears of an assistant with this agent, and the events that it gets for that."""
 
     async def asked() -> list[dict[str, Any]]:
-        async with connect(URL, token_from("HA_TOKEN")) as client:
+        async with connect_client(URL, read_token("HA_TOKEN")) as client:
             none = dict.fromkeys(("tts_engine", "tts_language", "tts_voice", "stt_engine", "stt_language"))
             named = {"name": "homerl", "language": "en", "conversation_engine": agent, "conversation_language": "en"}
             made = {**none, **named, "wake_word_entity": None, "wake_word_id": None}
-            pipeline = (await client.call("assist_pipeline/pipeline/create", **made))["id"]
+            pipeline = (await client.call_command("assist_pipeline/pipeline/create", **made))["id"]
             stages = {"start_stage": "intent", "end_stage": "intent", "input": {"text": text}}
-            await client.call("assist_pipeline/run", **stages, pipeline=pipeline, device_id=device)
+            await client.call_command("assist_pipeline/run", **stages, pipeline=pipeline, device_id=device)
             events = []
-            async for event in client.events():
+            async for event in client.receive_events():
                 events.append(event)
                 if event["type"] in ("run-end", "error"):
                     return events

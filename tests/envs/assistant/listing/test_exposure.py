@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.assistant.listing.exposure import selected
+from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, STATES, Listing
 from tests.envs.assistant.listing.replay import listing
 
 
 def ids(home: Listing, everything: bool = False) -> set[str]:
-    return {one.entity_id for one in selected(home, everything)}
+    return {one.entity_id for one in select_entities(home, everything)}
 
 
 def unexposed(**attributes: Any) -> Listing:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.importing import Imported
-from homerl.envs.assistant.listing.forms import shipped_forms, supported
-from homerl.envs.assistant.listing.products import HIDDEN, bases, product_of
+from homerl.envs.assistant.importing import ImportedHome
+from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
+from homerl.envs.assistant.listing.products import HIDDEN, load_base_products, product_of_entity
 from homerl.envs.homeenv.sim.values.audit import Refused
 from tests.envs.assistant.listing.making import alone, entity
 
@@ -35,14 +35,14 @@ FEATURES = st.integers(0, (1 << 20) - 1)
 def made(domain: str, state: str, features: int, **attributes: Any) -> Any:
     """The product of an entity, with the services that Home Assistant would offer, and what is noted of it."""
     told = {"supported_features": features, **attributes}
-    offered = tuple(supported(shipped_forms(), f"{domain}.a", told))
+    offered = tuple(supported_services(shipped_service_forms(), f"{domain}.a", told))
     one = entity(f"{domain}.a", state, told, services=offered)
-    return one, *product_of(one, shipped_forms())
+    return one, *product_of_entity(one, shipped_service_forms())
 
 
 @settings(max_examples=300, deadline=None)
 @given(
-    domain=st.sampled_from(sorted({spec.category for spec in bases()} & shipped_forms().keys())),
+    domain=st.sampled_from(sorted({spec.category for spec in load_base_products()} & shipped_service_forms().keys())),
     features=FEATURES,
     lists=st.sets(st.sampled_from(sorted(LISTS))),
     state=st.sampled_from(["on", "off", "unavailable", "unknown", "open", "closed"]),
@@ -67,20 +67,20 @@ def test_a_cover_of_any_class_has_the_position_that_can_be_set(kind: str | None,
     assert imported.notes == ()
     imported.home.call("cover.a", "set_cover_position", (), {"position": 50})
     imported.home.advance(120)
-    assert imported.home.get("cover.a", "state") == "open"
-    assert position is None or imported.home.get("cover.a", "current_position") == 50
+    assert imported.home.read_value("cover.a", "state") == "open"
+    assert position is None or imported.home.read_value("cover.a", "current_position") == 50
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cover_without_a_position_takes_its_time(kind: str | None) -> None:
     home = alone("cover.a", "closed", supported_features=11, device_class=kind).home
-    assert "set_cover_position" not in home.plan.by_did["cover.a"].spec.service_index
+    assert "set_cover_position" not in home.plan.devices_by_did["cover.a"].spec.service_index
     home.call("cover.a", "open_cover")
     home.advance(120)
-    assert home.get("cover.a", "state") == "open"
+    assert home.read_value("cover.a", "state") == "open"
 
 
-def thermostat(modes: list[str], **more: Any) -> Imported:
+def thermostat(modes: list[str], **more: Any) -> ImportedHome:
     return alone("climate.a", "off", hvac_modes=modes, temperature=20, supported_features=385, **more)
 
 
@@ -101,18 +101,18 @@ def test_a_thermostat_is_switched_on_in_a_mode_that_it_has(modes: list[str], cho
     for service in ("turn_on", "toggle"):
         imported = thermostat(modes, **more)
         imported.home.call("climate.a", service)
-        assert imported.home.get("climate.a", "state") == (chosen or "off")
+        assert imported.home.read_value("climate.a", "state") == (chosen or "off")
         assert chosen or any(note.part == f"service climate.{service}" for note in imported.notes)
         if chosen:
             imported.home.call("climate.a", "toggle")
-            assert imported.home.get("climate.a", "state") == "off"
+            assert imported.home.read_value("climate.a", "state") == "off"
 
 
 def test_a_boiler_is_switched_on_in_a_mode_that_it_has() -> None:
     home = alone("water_heater.a", "gas", operation_list=["gas", "turbo"], temperature=50, supported_features=15).home
     for service, state in (("turn_off", "off"), ("turn_on", "gas")):
         home.call("water_heater.a", service)
-        assert home.get("water_heater.a", "state") == state
+        assert home.read_value("water_heater.a", "state") == state
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ import pytest
 import yaml
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.exposure import selected
-from homerl.envs.assistant.listing.fixtures import load, save
+from homerl.envs.assistant.listing.exposure import select_entities
+from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
 from homerl.envs.assistant.listing.listing import AREAS, DEVICES, ENTRIES, FLOORS, STATES
 from homerl.envs.core.documents import InputError
 from tests.envs.assistant.listing.replay import listing
 
 
 def test_a_saved_listing_is_read_again(tmp_path: Path) -> None:
-    save(listing(), tmp_path / "new")
-    assert load(tmp_path / "new") == listing()
+    save_listing(listing(), tmp_path / "new")
+    assert load_listing(tmp_path / "new") == listing()
 
 
 def stored(folder: Path, name: str, key: str, rows: object) -> None:
@@ -40,7 +40,7 @@ def simple(tmp_path: Path) -> Path:
 
 
 def test_the_files_that_people_have_give_the_same_entities(simple: Path) -> None:
-    read, real = load(simple), listing()
+    read, real = load_listing(simple), listing()
     assert read.areas == real.areas and read.floors == real.floors
     own = {one.entity_id: [s for s in one.services if s.startswith(one.domain)] for one in real.entities}
     for entity in read.entities:
@@ -49,9 +49,9 @@ def test_the_files_that_people_have_give_the_same_entities(simple: Path) -> None
 
 
 def test_the_files_that_people_have_give_a_home(simple: Path) -> None:
-    home = import_home(load(simple)).home
-    assert home.plan.by_did["light.bed_light"].room == home.plan.by_room["bedroom"]
-    assert {one.entity_id for one in selected(load(simple))} == home.plan.by_did.keys()
+    home = import_home(load_listing(simple)).home
+    assert home.plan.devices_by_did["light.bed_light"].room == home.plan.rooms_by_id["bedroom"]
+    assert {one.entity_id for one in select_entities(load_listing(simple))} == home.plan.devices_by_did.keys()
 
 
 def test_yaml_is_read_too(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_yaml_is_read_too(tmp_path: Path) -> None:
         }
     ]
     (tmp_path / "states.yaml").write_text(yaml.safe_dump(states), encoding="utf-8")
-    assert [one.name for one in load(tmp_path).entities] == ["Lamp"]
-    assert import_home(load(tmp_path)).home.get("light.lamp", "state") == "on"
+    assert [one.name for one in load_listing(tmp_path).entities] == ["Lamp"]
+    assert import_home(load_listing(tmp_path)).home.read_value("light.lamp", "state") == "on"
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_what_cannot_be_used_is_told_with_its_path(tmp_path: Path, files: dict[s
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as raised:
-        load(tmp_path)
+        load_listing(tmp_path)
     assert says in str(raised.value) and str(tmp_path) in str(raised.value)
 
 
 def test_no_folder_is_told() -> None:
     with pytest.raises(InputError, match="no folder"):
-        load(Path("/no/such/folder"))
+        load_listing(Path("/no/such/folder"))

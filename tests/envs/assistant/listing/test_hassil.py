@@ -2,10 +2,10 @@
 
 import pytest
 
-from homerl.envs.assistant.first import sure
+from homerl.envs.assistant.first import match_certain_calls
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.serving.withdrawing import without
-from homerl.envs.homeenv.agents.hassil_agent import meant
+from homerl.envs.assistant.serving.withdrawing import remove_devices
+from homerl.envs.homeenv.agents.hassil_agent import calls_of_sentence
 from tests.envs.assistant.listing.replay import FOLDER, listing, recorded
 
 LACKS = {
@@ -24,7 +24,7 @@ def home():
 def test_the_same_entities_are_called(home, said):
     answer = said["answer"]["response"]
     reached = [one["id"] for one in answer["data"].get("success", ()) if one["type"] == "entity"]
-    calls = meant(home, said["sentence"], "en")
+    calls = calls_of_sentence(home, said["sentence"], "en")
     assert [call.did for call in calls] == (reached if answer["response_type"] == "action_done" else [])
     there = home.fork()
     for call in calls:
@@ -32,18 +32,18 @@ def test_the_same_entities_are_called(home, said):
 
 
 def test_a_value_goes_where_the_service_takes_it(home):
-    (dimmed,) = meant(home, "set the bed light to 30 percent", "en")
+    (dimmed,) = calls_of_sentence(home, "set the bed light to 30 percent", "en")
     assert (dimmed.service, dimmed.args) == ("turn_on", (None, 30))
 
 
 def test_a_colour_is_one_that_the_home_takes(home):
-    (red,) = meant(home, "make the bed light red", "en")
+    (red,) = calls_of_sentence(home, "make the bed light red", "en")
     assert red.args[-1] == (255, 0, 0)
     home.fork().call(red.did, red.service, red.args)
 
 
 def test_what_some_sentences_lack_is_still_so(home):
-    assert not any(meant(home, sentence, "en") for sentence in LACKS), "take it from LACKS"
+    assert not any(calls_of_sentence(home, sentence, "en") for sentence in LACKS), "take it from LACKS"
 
 
 # The matcher before a model
@@ -69,13 +69,13 @@ def small(home):
         "light.ceiling_lights light.entrance_color_white_lights light.kitchen_lights light.living_room_rgbww_lights "
         "switch.ac switch.decorative_lights"
     ).split()
-    return without(home, home.plan.by_did.keys() - set(kept))
+    return remove_devices(home, home.plan.by_did.keys() - set(kept))
 
 
 def test_of_what_people_say_the_matcher_takes_what_it_knows_and_nothing_wrongly(small):
     """`people.tsv` has the entities that a person means, or - where a matcher cannot know, and the sentence."""
     said = [line.split("\t") for line in (FOLDER.parent / "people.tsv").read_text().splitlines()]
-    took = {text: {call.did for call in sure(small, text, "en")} for _, text in said}
+    took = {text: {call.did for call in match_certain_calls(small, text, "en")} for _, text in said}
     wrong = {text: found for wanted, text in said if (found := took[text]) and found != set(wanted.split())}
     assert not wrong
     assert sum(bool(found) for found in took.values()) == 33 and len(said) == 129
@@ -83,4 +83,4 @@ def test_of_what_people_say_the_matcher_takes_what_it_knows_and_nothing_wrongly(
 
 @pytest.mark.parametrize("language", ["de", "fr", *(pytest.param(one, marks=pytest.mark.long) for one in [*NEITHER][2:])])
 def test_it_takes_no_sentence_that_says_more_in_any_language(small, language):
-    assert not [said for said in NEITHER[language].split("|") if sure(small, said, language)]
+    assert not [said for said in NEITHER[language].split("|") if match_certain_calls(small, said, language)]

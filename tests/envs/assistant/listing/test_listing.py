@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from homerl.envs.assistant.listing.listing import AREAS, DEVICES, ENTRIES, Entity, Listing
+from homerl.envs.assistant.listing.listing import AREAS, DEVICES, ENTRIES, ListedEntity, Listing
 from tests.envs.assistant.listing.replay import listing
 
 
@@ -15,7 +15,7 @@ def home() -> Listing:
 
 
 @pytest.fixture(scope="module")
-def entities(home: Listing) -> dict[str, Entity]:
+def entities(home: Listing) -> dict[str, ListedEntity]:
     return {entity.entity_id: entity for entity in home.entities}
 
 
@@ -35,7 +35,7 @@ def test_a_dozen_areas_lie_on_two_floors(home: Listing) -> None:
     assert next(area for area in home.areas if area.name == "Living Room").aliases == ("Lounge",)
 
 
-def test_an_entity_stands_in_the_area_of_its_device(home: Listing, entities: dict[str, Entity]) -> None:
+def test_an_entity_stands_in_the_area_of_its_device(home: Listing, entities: dict[str, ListedEntity]) -> None:
     assert home.sources[ENTRIES]["light.bed_light"]["area_id"] is None
     assert entities["light.bed_light"].area_id == "bedroom"
 
@@ -45,34 +45,34 @@ def test_an_entity_of_a_part_stands_in_the_area_of_the_whole(home: Listing) -> N
         ENTRIES: {"switch.socket": {"area_id": None, "device_id": "socket"}},
         DEVICES: [{"id": "socket", "area_id": None, "parent_device_id": "strip"}, {"id": "strip", "area_id": "office"}],
     }
-    assert Listing(version="1", sources=sources).area_of("switch.socket") == "office"
+    assert Listing(version="1", sources=sources).area_of_entity("switch.socket") == "office"
 
 
-def test_an_area_of_its_own_comes_first(entities: dict[str, Entity]) -> None:
+def test_an_area_of_its_own_comes_first(entities: dict[str, ListedEntity]) -> None:
     assert entities["input_boolean.guest_mode"].device_id is None
     assert entities["input_boolean.guest_mode"].area_id is not None
 
 
-def test_an_entity_that_is_not_registered_has_no_area(entities: dict[str, Entity]) -> None:
+def test_an_entity_that_is_not_registered_has_no_area(entities: dict[str, ListedEntity]) -> None:
     lock = entities["lock.front_door"]
     assert (lock.area_id, lock.platform, lock.aliases) == (None, None, ())
     assert lock.exposed and lock.services
 
 
-def test_aliases_are_names_beside_its_own(entities: dict[str, Entity]) -> None:
+def test_aliases_are_names_beside_its_own(entities: dict[str, ListedEntity]) -> None:
     light = entities["light.ceiling_lights"]
     assert (light.name, light.aliases) == ("Ceiling Lights", ("Big light", "Chandelier"))
 
 
-def test_each_area_is_known(home: Listing, entities: dict[str, Entity]) -> None:
+def test_each_area_is_known(home: Listing, entities: dict[str, ListedEntity]) -> None:
     known = {row["area_id"] for row in home.sources[AREAS]}
     assert {entity.area_id for entity in entities.values()} - {None} == known
 
 
-def test_what_is_of_no_use_to_a_speaker_is_not_exposed(entities: dict[str, Entity]) -> None:
+def test_what_is_of_no_use_to_a_speaker_is_not_exposed(entities: dict[str, ListedEntity]) -> None:
     assert not entities["sun.sun"].exposed and entities["vacuum.demo_vacuum_0_ground_floor"].exposed
 
 
-def test_services_are_those_that_the_entity_supports(entities: dict[str, Entity]) -> None:
+def test_services_are_those_that_the_entity_supports(entities: dict[str, ListedEntity]) -> None:
     assert "cover.set_cover_position" in entities["cover.hall_window"].services
     assert "cover.set_cover_position" not in entities["cover.garage_door"].services

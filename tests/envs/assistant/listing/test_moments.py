@@ -33,14 +33,14 @@ def test_a_moment_is_set_as_there(entity: str, state: str, attributes: dict[str,
     setting = "set_datetime" if entity.startswith("input") else "set_value"
     service, arguments = from_homeassistant(home, entity, f"{entity.partition('.')[0]}.{setting}", data)
     home.call(entity, service, (), arguments)
-    assert home.get(entity, "state") == shown and "hour" not in home.state_of(entity)
+    assert home.read_value(entity, "state") == shown and "hour" not in home.state_of(entity)
     assert list(to_homeassistant(home, entity, service, arguments).data.values()) == [shown]
 
 
 def test_an_agents_own_way_of_writing_is_the_same() -> None:
     home = alone("input_datetime.a", "2026-12-01 09:30:00", **BOTH).home
     home.call("input_datetime.a", "set_datetime", (), {"datetime": "2027-02-03T04:05:06Z"})
-    assert home.get("input_datetime.a", "state") == "2027-02-03 04:05:06"
+    assert home.read_value("input_datetime.a", "state") == "2027-02-03 04:05:06"
 
 
 @pytest.mark.parametrize(

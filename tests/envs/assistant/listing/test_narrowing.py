@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.listing.narrowing import narrowed
-from homerl.envs.assistant.listing.products import bases
+from homerl.envs.assistant.listing.narrowing import narrow_product
+from homerl.envs.assistant.listing.products import load_base_products
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec, LoneDevice, spec_from_json
 from homerl.envs.homeenv.sim.values.audit import Refused
 
-BASES = sorted(bases(), key=lambda spec: spec.spid)
+BASES = sorted(load_base_products(), key=lambda spec: spec.spid)
 
 
 def everything(spec: DeviceSpec) -> tuple[set[str], dict[str, set[str]]]:
@@ -32,7 +32,7 @@ def plain(spec: DeviceSpec) -> dict[str, Any]:
 def kept_whole(spid: str) -> DeviceSpec:
     """The product narrowed to everything that it has."""
     [spec] = (spec for spec in BASES if spec.spid == spid)
-    return spec_from_json(narrowed(plain(spec), *everything(spec)))
+    return spec_from_json(narrow_product(plain(spec), *everything(spec)))
 
 
 @pytest.mark.parametrize("spec", BASES, ids=lambda spec: spec.spid)
@@ -44,7 +44,7 @@ def test_what_keeps_everything_behaves_alike(spec: DeviceSpec, seed: int, data: 
         return
     declared = spec.service_index[service].service.arguments
     chosen = [one for one in declared if one.required or data.draw(st.booleans())]
-    arguments = {one.name: one.sample(random.Random(seed)) for one in chosen}
+    arguments = {one.name: one.sample_value(random.Random(seed)) for one in chosen}
     outcomes = []
     for device in (spec.rand(seed), same.rand(seed)):
         try:
@@ -64,7 +64,7 @@ def test_what_is_dropped_is_in_no_code(spec: DeviceSpec, data: st.DataObject) ->
     attributes, services = everything(spec)
     kept = {"state"} | {one for one in sorted(attributes) if data.draw(st.booleans())}
     offered = {name: arguments for name, arguments in sorted(services.items()) if data.draw(st.booleans())}
-    narrow = narrowed(plain(spec), kept, offered)
+    narrow = narrow_product(plain(spec), kept, offered)
     for service in narrow["services"]:
         for node in ast.walk(ast.parse(service["code"])):
             assert not isinstance(node, ast.Attribute) or node.attr in kept
@@ -91,13 +91,13 @@ LAMP = {
 
 
 def test_code_of_what_is_gone_is_worked_out() -> None:
-    narrow = narrowed(LAMP, {"state"}, {"turn_on": ()})
+    narrow = narrow_product(LAMP, {"state"}, {"turn_on": ()})
     assert [one["name"] for one in narrow["attributes"]] == ["state"]
     assert narrow["services"] == [{"name": "turn_on", "arguments": [], "code": "self.state = 'on'"}]
 
 
 def test_code_of_what_is_there_stays() -> None:
-    narrow = narrowed(LAMP, {"state", "brightness"}, {"turn_on": ("brightness",), "turn_off": ()})
+    narrow = narrow_product(LAMP, {"state", "brightness"}, {"turn_on": ("brightness",), "turn_off": ()})
     assert [one["name"] for one in narrow["services"]] == ["turn_on", "turn_off"]
     lamp = spec_from_json(narrow).rand(1)
     lamp.turn_on(brightness=7)
@@ -106,4 +106,4 @@ def test_code_of_what_is_there_stays() -> None:
 
 def test_a_computed_value_of_what_is_gone_is_none() -> None:
     lamp = LAMP | {"air": {"kind": "light", "brightness": "max(0, self.brightness / 2.55)", "state": "self.state"}}
-    assert narrowed(lamp, {"state"}, {})["air"] == {"kind": "light", "state": "self.state"}
+    assert narrow_product(lamp, {"state"}, {})["air"] == {"kind": "light", "state": "self.state"}

@@ -15,19 +15,19 @@ from homerl.envs.homeenv.language.noun import OPERATORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.intents import families
+from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.envs.homeenv.tasks.intents.binding import bind_to_part
-from homerl.envs.homeenv.tasks.samples import states
-from homerl.envs.homeenv.tasks.traits import above, match_devices
+from homerl.envs.homeenv.tasks.samples import sample_home_states
+from homerl.envs.homeenv.tasks.traits import above_trait, match_devices
 from homerl.play.trajectory import Outcome
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
 
 NO_DEVICE = ("None.", "None at all.")  # what is said of a question that no device answers
 EACH = 3  # most entities of a domain
-KINDS = [(family, subcategory) for family, known in sorted(families().items()) for subcategory in sorted(known)]
+KINDS = [(family, subcategory) for family, known in sorted(intent_families().items()) for subcategory in sorted(known)]
 
 
 @cache
@@ -56,7 +56,7 @@ def drawn(family: str, subcategory: str, of: Home, language: str, seed: int) -> 
         intents=(1, 1), families={f"{family}/{subcategory}": 1}, phrasings=1, toolset="smh", prompt="full"
     )
     recipe = recipe.model_copy(update={"home": recipe.home.model_copy(update={"language": language})})
-    return author(recipe, "train", seed, of, random.Random(f"{family} {subcategory} {seed}"), Counter())
+    return author_candidate(recipe, "train", seed, of, random.Random(f"{family} {subcategory} {seed}"), Counter())
 
 
 def said(blueprint: Blueprint) -> str:
@@ -86,7 +86,7 @@ def test_no_question_reads_a_null() -> None:
         if blueprint := drawn("query", "status", of, "en", seed):
             reads = blueprint.intents[0].reads
             off = {did for did, _ in reads if of.state_of(did).get("state") == "off"}
-            assert all(of.get(did, path) is not None or did in off for did, path in reads)
+            assert all(of.read_value(did, path) is not None or did in off for did, path in reads)
 
 
 def test_null_is_neither_less_nor_greater_as_in_conditions() -> None:
@@ -96,20 +96,23 @@ def test_null_is_neither_less_nor_greater_as_in_conditions() -> None:
 
 def test_what_depends_on_a_null_is_not_told_unless_the_device_is_off() -> None:
     of = home().fork()
-    lamps = [device for device in of.devices(category="light") if "brightness" in device.spec.attribute_index]
+    lamps = [device for device in of.find_devices(category="light") if "brightness" in device.spec.attribute_index]
     for device in lamps:
-        of.set(of.plan.slot_of(device.did, "state"), "off")
-        of.set(of.plan.slot_of(device.did, "brightness"), None)
-    assert match_devices(of, "light", (above("brightness", 50),)).met == ()
-    of.set(of.plan.slot_of(lamps[0].did, "state"), "on")
-    assert match_devices(of, "light", (above("brightness", 50),)) is None
+        of.write_slot(of.plan.slot_of(device.did, "state"), "off")
+        of.write_slot(of.plan.slot_of(device.did, "brightness"), None)
+    assert match_devices(of, "light", (above_trait("brightness", 50),)).met == ()
+    of.write_slot(of.plan.slot_of(lamps[0].did, "state"), "on")
+    assert match_devices(of, "light", (above_trait("brightness", 50),)) is None
     assert bind_to_part("self.brightness > {brightness}", of, lamps[0], "") is None
 
 
 def test_the_states_in_which_rules_are_compared_include_the_null() -> None:
     of = with_nulls(0)
-    lamp = next(device for device in of.devices(category="light") if "brightness" in device.spec.attribute_index)
+    lamp = next(device for device in of.find_devices(category="light") if "brightness" in device.spec.attribute_index)
     slot = of.plan.slot_of(lamp.did, "brightness")
     text = f'device("{lamp.did}").brightness > 50 and device("{lamp.did}").state == "on"'
-    seen = {(state.values[slot], state.get(lamp.did, "state")) for state in states(of, [compile_condition(text, of.plan)])}
+    seen = {
+        (state.values[slot], state.read_value(lamp.did, "state"))
+        for state in sample_home_states(of, [compile_condition(text, of.plan)])
+    }
     assert {(None, "on"), (None, "off")} <= seen and any(value is not None and value > 50 for value, _ in seen)

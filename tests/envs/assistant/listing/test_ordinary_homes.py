@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import Imported, import_home
+from homerl.envs.assistant.importing import ImportedHome, import_home
 from homerl.envs.assistant.listing.capabilities import CAPABILITIES
-from homerl.envs.assistant.listing.forms import shipped_forms
+from homerl.envs.assistant.listing.forms import shipped_service_forms
 from homerl.envs.assistant.listing.listing import SERVICES, STATES, Listing
-from homerl.envs.assistant.listing.translation import values_of
+from homerl.envs.assistant.listing.translation import values_from_state
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 from tests.envs.assistant.listing.making import alone, home_of
 from tests.envs.assistant.listing.replay import listing
@@ -66,16 +66,16 @@ WAYS: dict[str, Callable[[Row], Row]] = {
 
 
 @cache
-def american(untold: bool = False) -> Imported:
+def american(untold: bool = False) -> ImportedHome:
     rows = [in_fahrenheit(row) for row in listing().sources[STATES]]
     return home_of([silent(row) for row in rows] if untold else rows, "°F")
 
 
-def spec_of(made: Imported, did: str) -> DeviceSpec:
-    return made.home.plan.by_did[did].spec
+def spec_of(made: ImportedHome, did: str) -> DeviceSpec:
+    return made.home.plan.devices_by_did[did].spec
 
 
-def not_made(made: Imported) -> list[str]:
+def not_made(made: ImportedHome) -> list[str]:
     """The entities that no product of their own could be made of."""
     return [note.entity for note in made.notes if note.part == "product"]
 
@@ -91,7 +91,7 @@ def test_every_entity_is_imported_in_whatever_state_it_is(way: str) -> None:
 def test_a_cover_out_of_reach_is_imported_whole() -> None:
     made = alone("cover.blind", "unavailable", supported_features=255, device_class="blind")
     assert {"current_position", "current_tilt_position"} <= spec_of(made, "cover.blind").attribute_index.keys()
-    assert made.home.get("cover.blind", "state") == "unavailable"
+    assert made.home.read_value("cover.blind", "state") == "unavailable"
 
 
 THERMOSTAT = {
@@ -108,35 +108,35 @@ THERMOSTAT = {
 
 def test_a_thermostat_remembers_its_range_within_its_own_limits() -> None:
     made = alone("climate.hall", "heat_cool", temperature_unit="°C", **THERMOSTAT)
-    assert not not_made(made) and made.home.get("climate.hall", "target_temp_low") == 6
+    assert not not_made(made) and made.home.read_value("climate.hall", "target_temp_low") == 6
     made.home.call("climate.hall", "set_temperature", (), {"target_temp_low": 5, "target_temp_high": 29})
-    assert made.home.get("climate.hall", "target_temp_low") == 5
+    assert made.home.read_value("climate.hall", "target_temp_low") == 5
 
 
 def test_a_fraction_of_a_second_or_of_a_percent_moves_too() -> None:
     player = {"supported_features": 152463, "volume_level": 0.4, "media_position": 12.53, "media_duration": 200}
     made = alone("media_player.cast", "playing", **player)
-    assert not not_made(made) and made.home.get("media_player.cast", "media_position") == 12.5
+    assert not not_made(made) and made.home.read_value("media_player.cast", "media_position") == 12.5
     made.home.advance(10)
-    assert made.home.get("media_player.cast", "media_position") == 22.5
+    assert made.home.read_value("media_player.cast", "media_position") == 22.5
     made = alone("cover.awning", "open", supported_features=15, current_position=37.5)
-    assert not not_made(made) and made.home.get("cover.awning", "current_position") == 37.5
+    assert not not_made(made) and made.home.read_value("cover.awning", "current_position") == 37.5
     made.home.call("cover.awning", "set_cover_position", (), {"position": 40})
     made.home.advance(5)
-    assert made.home.get("cover.awning", "current_position") == 40
+    assert made.home.read_value("cover.awning", "current_position") == 40
 
 
 def test_a_player_that_is_off_tells_fractions_later() -> None:
     made = alone("media_player.cast", "off", supported_features=152463)
-    device = made.home.plan.by_did["media_player.cast"]
-    assert values_of(device, "playing", {"media_position": 61.27})["media_position"] == 61.3
+    device = made.home.plan.devices_by_did["media_player.cast"]
+    assert values_from_state(device, "playing", {"media_position": 61.27})["media_position"] == 61.3
 
 
 def test_a_fan_of_three_speeds_is_stepped_by_any_percentage() -> None:
     """The step that a call names is a whole number, whatever that of its speeds is."""
     home = alone("fan.attic", "on", supported_features=49, percentage=33, percentage_step=33.333333333333336).home
     home.call("fan.attic", "increase_speed", (), {"percentage_step": 25})
-    assert home.get("fan.attic", "percentage") == 58
+    assert home.read_value("fan.attic", "percentage") == 58
 
 
 def test_a_colour_is_told_once() -> None:
@@ -148,13 +148,13 @@ def test_a_colour_is_told_once() -> None:
 
 def test_a_fan_has_a_third_of_its_speed() -> None:
     made = alone("fan.attic", "on", supported_features=49, percentage=33.3, percentage_step=33.3)
-    assert not not_made(made) and made.home.get("fan.attic", "percentage") == 33.3
+    assert not not_made(made) and made.home.read_value("fan.attic", "percentage") == 33.3
 
 
 def test_a_boiler_may_be_hot() -> None:
     water = {"operation_list": ["off", "eco"], "min_temp": 30, "max_temp": 80, "supported_features": 3}
     made = alone("water_heater.boiler", "eco", **water, temperature=75, current_temperature=71, temperature_unit="°C")
-    assert not not_made(made) and made.home.get("water_heater.boiler", "current_temperature") == 71
+    assert not not_made(made) and made.home.read_value("water_heater.boiler", "current_temperature") == 71
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_what_makes_no_sense_ends_no_import(domain: str, attributes: dict[str, A
     sources = listing().sources
     name = f"{domain}.odd"
     row = {"entity_id": name, "state": "1", "attributes": attributes}
-    offered = {name: [f"{domain}.{service}" for service in shipped_forms().get(domain, {})]}
+    offered = {name: [f"{domain}.{service}" for service in shipped_service_forms().get(domain, {})]}
     sources = sources | {STATES: [*sources[STATES], row], SERVICES: sources[SERVICES] | offered}
     made = import_home(Listing(version="1", sources=sources), everything=True)
     assert len(made.home.plan.devices) == len(listing().entities) + 1
@@ -181,7 +181,7 @@ def test_what_cannot_be_made_is_a_plainer_device_and_is_noted() -> None:
     made = alone("number.odd", "1", min=-1e300, max=1e300)
     (note, *_) = [note for note in made.notes if note.part == "product"]
     assert note.entity == "number.odd" and "plainer" in note.why
-    assert made.home.get("number.odd", "state") == "1"
+    assert made.home.read_value("number.odd", "state") == "1"
 
 
 @pytest.mark.parametrize("untold", [False, True])
@@ -197,7 +197,10 @@ def test_a_home_in_fahrenheit_shows_its_warmth(untold: bool) -> None:
         ("number.temperature_setting", "state", 71.6, (59, 95)),
     ):
         attribute = spec_of(made, did).attribute_index[path][1]
-        assert (made.home.get(did, path), attribute.range, attribute.unit) == (value, bounds, "fahrenheit"), (did, path)
+        assert (made.home.read_value(did, path), attribute.range, attribute.unit) == (value, bounds, "fahrenheit"), (
+            did,
+            path,
+        )
 
 
 def test_arguments_in_fahrenheit_have_their_bounds() -> None:
@@ -207,8 +210,8 @@ def test_arguments_in_fahrenheit_have_their_bounds() -> None:
 
 
 def test_a_home_in_fahrenheit_follows_the_real_one() -> None:
-    device = american().home.plan.by_did["climate.hvac"]
-    assert values_of(device, "cool", {"current_temperature": 75})["current_temperature"] == 75
+    device = american().home.plan.devices_by_did["climate.hvac"]
+    assert values_from_state(device, "cool", {"current_temperature": 75})["current_temperature"] == 75
 
 
 def test_the_air_of_a_home_in_fahrenheit_is_as_warm_as_in_celsius() -> None:
@@ -217,8 +220,10 @@ def test_the_air_of_a_home_in_fahrenheit_is_as_warm_as_in_celsius() -> None:
     for home in (celsius, fahrenheit):
         home.advance(4 * 3600)
     for room in celsius.plan.rooms:
-        assert fahrenheit.get(room.id, "temperature") == pytest.approx(celsius.get(room.id, "temperature"), abs=0.2)
-        assert fahrenheit.get(room.id, "humidity") == pytest.approx(celsius.get(room.id, "humidity"), abs=0.5)
+        assert fahrenheit.read_value(room.id, "temperature") == pytest.approx(
+            celsius.read_value(room.id, "temperature"), abs=0.2
+        )
+        assert fahrenheit.read_value(room.id, "humidity") == pytest.approx(celsius.read_value(room.id, "humidity"), abs=0.5)
 
 
 def test_what_heats_in_fahrenheit_heats_as_fast() -> None:
@@ -233,11 +238,11 @@ def test_what_heats_in_fahrenheit_heats_as_fast() -> None:
             units["max_temp"],
         )
         made.home.advance(120)
-        warm.append(made.home.get("water_heater.boiler", "current_temperature"))
+        warm.append(made.home.read_value("water_heater.boiler", "current_temperature"))
     assert warm[0] > 40 and warm[1] == pytest.approx(fahrenheit(warm[0]), abs=0.3)
 
 
 def test_wind_is_in_the_unit_that_is_shown() -> None:
     made = alone("weather.here", "windy", temperature=20, wind_speed=8.5, wind_speed_unit="mph", temperature_unit="°C")
     wind = spec_of(made, "weather.here").attribute_index["wind_speed"][1]
-    assert (wind.unit, wind.range, made.home.get("weather.here", "wind_speed")) == ("mph", (0, 124.3), 8.5)
+    assert (wind.unit, wind.range, made.home.read_value("weather.here", "wind_speed")) == ("mph", (0, 124.3), 8.5)

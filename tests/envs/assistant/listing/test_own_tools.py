@@ -10,10 +10,10 @@ import pytest
 
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, FORMS, SERVICES, STATES, Listing
-from homerl.envs.core.world import as_action
-from homerl.envs.homeenv.sim.assist.live import prompt
+from homerl.envs.core.world import tool_call_to_action
+from homerl.envs.homeenv.sim.assist.live import assist_prompt
 from homerl.envs.homeenv.sim.assist.own import ITEMS, PLAY, SEARCH
-from homerl.envs.homeenv.sim.assist.tools import offered
+from homerl.envs.homeenv.sim.assist.tools import offered_assist_tools
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing, recorded
@@ -52,14 +52,14 @@ def small() -> Home:
 
 
 def call(env: HomeEnv, tool: str, **arguments: Any) -> tuple[str, Mapping[str, Any]]:
-    text, _, _, _, info = env.step(as_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
     return text, info
 
 
 def test_the_tools_of_the_recorded_home_are_offered_as_they_were_there() -> None:
     """All 32 of them, in their order, with the names of its lists and calendars and its script."""
-    tools = offered(import_home(listing()).home)
-    ours = [tool.schema()["function"] for tool in tools]
+    tools = offered_assist_tools(import_home(listing()).home)
+    ours = [tool.function_schema()["function"] for tool in tools]
     theirs = recorded("tools")["tools"]
     assert [one.hints.read_only for one in tools] == [one["annotations"]["readOnlyHint"] for one in theirs]
     assert [one.hints.destructive for one in tools] == [one["annotations"]["destructiveHint"] for one in theirs]
@@ -94,7 +94,7 @@ def test_a_vacuum_is_sent_to_a_room_by_its_own_service(small: Home) -> None:
         {"name": "Living Room", "type": "area", "id": "living_room"},
         {"name": "Demo vacuum 0 ground floor", "type": "entity", "id": "vacuum.demo_vacuum_0_ground_floor"},
     ]
-    assert env.engine.home.get("vacuum.demo_vacuum_0_ground_floor", "state") == "cleaning"
+    assert env.engine.home.read_value("vacuum.demo_vacuum_0_ground_floor", "state") == "cleaning"
     _, info = call(env, "vacuum__HassVacuumCleanArea", area="Nowhere")
     assert info["blocked"]["rule"] == "unknown_room"
 
@@ -131,7 +131,7 @@ def rich() -> Home:
 
 
 def test_a_script_with_fields_is_a_tool_with_typed_arguments(rich: Home) -> None:
-    (tea,) = (tool.schema()["function"] for tool in offered(rich) if tool.name == "script__tea")
+    (tea,) = (tool.function_schema()["function"] for tool in offered_assist_tools(rich) if tool.name == "script__tea")
     assert tea["description"] == "Makes tea. Aliases: ['Tea']"
     assert tea["parameters"]["required"] == ["minutes"] and tea["parameters"]["properties"] == {
         "minutes": {"type": "number", "minimum": 1, "maximum": 90},
@@ -145,14 +145,14 @@ def test_a_script_with_fields_is_a_tool_with_typed_arguments(rich: Home) -> None
 
 
 def test_media_are_looked_for_and_played_on_a_player_that_can(rich: Home, small: Home) -> None:
-    assert {SEARCH, PLAY} <= {tool.name for tool in offered(rich)}
-    assert not {SEARCH, PLAY} & {tool.name for tool in offered(small)}
+    assert {SEARCH, PLAY} <= {tool.name for tool in offered_assist_tools(rich)}
+    assert not {SEARCH, PLAY} & {tool.name for tool in offered_assist_tools(small)}
     env = HomeEnv(rich, toolset="assist")
     assert call(env, SEARCH, search_query="Bach")[0] == '{"results": []}'
     assert (
         call(env, PLAY, media_content_id="bach-1", media_content_type="music", player_name="Radio")[0] == '{"success": true}'
     )
-    assert env.engine.home.get("media_player.radio", "state") == "playing"
+    assert env.engine.home.read_value("media_player.radio", "state") == "playing"
     assert call(env, PLAY, media_content_id="x", media_content_type="music", player_name="TV")[1]["blocked"]
 
 
@@ -161,7 +161,7 @@ def test_an_item_of_a_list_may_be_as_people_say_it(small: Home) -> None:
     call(env, "todo__HassListAddItem", name="Chores", item=" sweep ")
     assert json.loads(call(env, ITEMS, todo_list="Chores")[0])["items"] == [{"summary": "Sweep", "status": "needs_action"}]
     call(env, "todo__HassListCompleteItem", name="chores", item="SWEEP")
-    assert env.engine.home.get("todo.chores", "completed") == ("Sweep",)
+    assert env.engine.home.read_value("todo.chores", "completed") == ("Sweep",)
     assert call(env, ITEMS, todo_list="No list")[1]["blocked"]["rule"] == "out_of_range"
 
 
@@ -178,6 +178,6 @@ def test_an_item_of_a_list_may_be_as_people_say_it(small: Home) -> None:
 def test_names_stand_in_the_prompt_as_home_assistant_writes_them(name: str, written: str) -> None:
     row = {"entity_id": "light.x", "state": "off", "attributes": {"friendly_name": name, "supported_color_modes": ["onoff"]}}
     home = import_home(with_entities(only(listing()), row, x=["light.turn_on", "light.turn_off"])).home
-    assert f"\n- names: {written}\n  domain: light\n" in prompt(home)
+    assert f"\n- names: {written}\n  domain: light\n" in assist_prompt(home)
     text, info = call(HomeEnv(home, toolset="assist"), "intent__HassTurnOn", name=name)
     assert not info["blocked"] and json.loads(text)["data"]["success"][0]["name"] == name.strip()

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.translation import refresh
+from homerl.envs.assistant.listing.translation import refresh_home
 from homerl.envs.homeenv.sim.assist.live import live_context
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -24,14 +24,14 @@ def everything() -> Home:
 @cache
 def in_state(state: str) -> Home:
     attributes = {entity.entity_id: entity.attributes for entity in listing().entities}
-    rows = [{"entity_id": did, "state": state, "attributes": attributes[did]} for did in everything().plan.by_did]
-    return refresh(everything(), rows)
+    rows = [{"entity_id": did, "state": state, "attributes": attributes[did]} for did in everything().plan.devices_by_did]
+    return refresh_home(everything(), rows)
 
 
 @cache
 def back() -> Home:
     """The home when all is in reach again."""
-    return refresh(in_state("unavailable"), [one.model_dump() for one in listing().entities])
+    return refresh_home(in_state("unavailable"), [one.model_dump() for one in listing().entities])
 
 
 def told(home: Home, did: str) -> str:
@@ -40,9 +40,9 @@ def told(home: Home, did: str) -> str:
     return next((line.partition(": ")[2].strip("'") for line in found.splitlines() if line.startswith("  state:")), "")
 
 
-@pytest.mark.parametrize("did", sorted(everything().plan.by_did))
+@pytest.mark.parametrize("did", sorted(everything().plan.devices_by_did))
 def test_an_agent_is_told_which_of_the_two_it_is(did: str) -> None:
-    if everything().plan.by_did[did].spec.category in ("calendar", "script"):
+    if everything().plan.devices_by_did[did].spec.category in ("calendar", "script"):
         return  # tools of their own, and in no list
     assert told(in_state("unavailable"), did) == "unavailable"
     assert told(in_state("unknown"), did) != "unavailable"
@@ -51,7 +51,7 @@ def test_an_agent_is_told_which_of_the_two_it_is(did: str) -> None:
 
 def test_nothing_is_called_that_is_out_of_reach() -> None:
     gone = in_state("unavailable").fork()
-    for did, device in gone.plan.by_did.items():
+    for did, device in gone.plan.devices_by_did.items():
         for name in device.spec.service_index:
             with pytest.raises(Refused) as refused:
                 gone.call(did, name)
@@ -62,10 +62,10 @@ def test_nothing_is_called_that_is_out_of_reach() -> None:
 @pytest.mark.parametrize(("did", "unit"), [("sensor.a", "°C"), ("number.a", "%"), ("date.a", None), ("text.a", None)])
 def test_it_is_told_where_it_is_imported(did: str, unit: str | None, state: str) -> None:
     home = alone(did, state, min=1, max=5, unit_of_measurement=unit).home
-    assert told(home, did) == state and home.get(did, "state") in (None, state)
-    assert home.plan.by_did[did].spec.can_be_reached(home.state_of(did)) == (state == "unknown")
+    assert told(home, did) == state and home.read_value(did, "state") in (None, state)
+    assert home.plan.devices_by_did[did].spec.can_be_reached(home.state_of(did)) == (state == "unknown")
 
 
 def test_an_attribute_of_the_same_name_is_another() -> None:
     home = alone("sensor.a", "3", unit_of_measurement="W", available="twice a day").home
-    assert home.get("sensor.a", "available") is True and home.get("sensor.a", "available_2") == "twice a day"
+    assert home.read_value("sensor.a", "available") is True and home.read_value("sensor.a", "available_2") == "twice a day"

@@ -13,14 +13,14 @@ import pytest
 from pydantic import SecretStr
 
 from ha.services import services
-from homerl.envs.assistant.import_home import fetched
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.agreement import compare, share
-from homerl.envs.assistant.listing.client import Client, connect, token_from
+from homerl.envs.assistant.import_home import fetch_listing
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.agreement import agreement_share, compare_recorded_calls
+from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client, read_token
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.exposure import selected
+from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.listing import Listing
-from homerl.envs.assistant.listing.translation import refresh, to_homeassistant, values_of
+from homerl.envs.assistant.listing.translation import refresh_home, to_homeassistant, values_from_state
 from tests.envs.assistant.listing.replay import listing as recorded_listing
 from tests.envs.assistant.listing.replay import recorded
 
@@ -31,28 +31,28 @@ pytestmark = [
 ]
 
 
-def ask(question: Callable[[Client], Awaitable[Any]], token: SecretStr | None = None) -> Any:
+def ask(question: Callable[[HomeAssistantClient], Awaitable[Any]], token: SecretStr | None = None) -> Any:
     """What one question is answered over a connection of its own."""
 
     async def asked() -> Any:
-        async with connect(URL, token or token_from("HA_TOKEN")) as client:
+        async with connect_client(URL, token or read_token("HA_TOKEN")) as client:
             return await question(client)
 
     return asyncio.run(asked())
 
 
 @pytest.fixture(scope="module")
-def imported() -> Imported:
-    return import_home(fetched(URL, "HA_TOKEN"))
+def imported() -> ImportedHome:
+    return import_home(fetch_listing(URL, "HA_TOKEN"))
 
 
 def state_of(entity: str) -> dict[str, Any]:
-    states: list[dict[str, Any]] = ask(lambda client: client.states())
+    states: list[dict[str, Any]] = ask(lambda client: client.read_states())
     return next(state for state in states if state["entity_id"] == entity)
 
 
 def test_its_home_is_the_recorded_one() -> None:
-    listing: Listing = ask(lambda client: client.listing())
+    listing: Listing = ask(lambda client: client.read_listing())
     old = recorded_listing()
     assert listing.version == old.version, "another version: renew the records with `scripts/check_homeassistant --record`"
     assert listing.sources.keys() == old.sources.keys()
@@ -71,7 +71,7 @@ def test_a_service_call_changes_the_lamp() -> None:
 
 
 def test_a_sentence_changes_the_lamp() -> None:
-    answer = ask(lambda client: client.converse("turn on the bed light", language="en"))
+    answer = ask(lambda client: client.process_conversation("turn on the bed light", language="en"))
     assert answer["response"]["response_type"] == "action_done"
     assert state_of("light.bed_light")["state"] == "on"
 
@@ -86,25 +86,25 @@ def test_a_refusal_is_home_assistants() -> None:
 
 def test_an_unknown_command_is_told_by_the_version() -> None:
     with pytest.raises(HomeAssistantError, match=r"Home Assistant \S+ at \S+ does not know the command `no/such/command`"):
-        ask(lambda client: client.call("no/such/command"))
+        ask(lambda client: client.call_command("no/such/command"))
 
 
 def test_a_wrong_token_is_refused() -> None:
     with pytest.raises(HomeAssistantError, match="refused the token") as raised:
-        ask(lambda client: client.states(), SecretStr("wrong"))
+        ask(lambda client: client.read_states(), SecretStr("wrong"))
     assert raised.value.code == "auth_invalid"
 
 
 def test_its_assist_tools_are_the_recorded_ones() -> None:
-    head = {"Authorization": f"Bearer {token_from('HA_TOKEN').get_secret_value()}", "Accept": "application/json"}
+    head = {"Authorization": f"Bearer {read_token('HA_TOKEN').get_secret_value()}", "Accept": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     answer = httpx.post(f"{URL}/api/mcp/assist", json=body, headers=head, trust_env=False, timeout=60).json()
     assert answer["result"]["tools"] == recorded("tools")["tools"]
 
 
-def test_its_home_is_imported_whole(imported: Imported) -> None:
-    listing: Listing = ask(lambda client: client.listing())
-    assert imported.home.plan.by_did.keys() == {one.entity_id for one in selected(listing)}
+def test_its_home_is_imported_whole(imported: ImportedHome) -> None:
+    listing: Listing = ask(lambda client: client.read_listing())
+    assert imported.home.plan.devices_by_did.keys() == {one.entity_id for one in select_entities(listing)}
     assert imported.home.rules, "the automation of the demo home is read, for the token is an administrator's"
 
 
@@ -126,32 +126,34 @@ CALLS: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("did", "service", "arguments"), CALLS)
 def test_a_call_of_the_imported_home_does_the_same_there(
-    imported: Imported, did: str, service: str, arguments: dict[str, Any]
+    imported: ImportedHome, did: str, service: str, arguments: dict[str, Any]
 ) -> None:
-    twin = refresh(imported.home, ask(lambda client: client.states()))
+    twin = refresh_home(imported.home, ask(lambda client: client.read_states()))
     call = to_homeassistant(twin, did, service, arguments)
     twin.call(did, service, (), arguments)
     ask(lambda client: client.call_service(call.domain, call.service, call.data, call.target))
     twin.advance(10)
     time.sleep(3)  # a lock takes two seconds
     real = state_of(did)
-    assert values_of(twin.plan.by_did[did], real["state"], real["attributes"])["state"] == twin.get(did, "state")
+    assert values_from_state(twin.plan.devices_by_did[did], real["state"], real["attributes"])["state"] == twin.read_value(
+        did, "state"
+    )
 
 
 @pytest.mark.timeout(900)
-def test_every_call_gives_the_same_state_there(imported: Imported) -> None:
+def test_every_call_gives_the_same_state_there(imported: ImportedHome) -> None:
     """It stands last, for it leaves the home changed; it makes the calls of the records, which takes minutes."""
-    token = token_from("HA_TOKEN")
+    token = read_token("HA_TOKEN")
     head = {"Authorization": f"Bearer {token.get_secret_value()}"}
 
     async def made() -> list[dict[str, Any]]:
         async with (
-            connect(URL, token) as client,
+            connect_client(URL, token) as client,
             httpx.AsyncClient(base_url=URL, headers=head, trust_env=False, timeout=60) as http,
         ):
             return await services(URL, token, http, client)
 
-    compared = list(compare(imported.home, asyncio.run(made())))
-    print(f"{len(compared)} calls, main state equal in {share(compared):.1%}; those that differ:")
-    print("\n".join(f"- {one}" for one in compared if not one.equal))
-    assert len(compared) > 1400 and share(compared) >= 0.97
+    compared = list(compare_recorded_calls(imported.home, asyncio.run(made())))
+    print(f"{len(compared)} calls, main state equal in {agreement_share(compared):.1%}; those that differ:")
+    print("\n".join(f"- {one}" for one in compared if not one.is_equal))
+    assert len(compared) > 1400 and agreement_share(compared) >= 0.97

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.assistant.listing.listing import Area
-from homerl.envs.assistant.listing.rooms import GENERAL, names_of, rooms_of, type_of
+from homerl.envs.assistant.listing.listing import ListedArea
+from homerl.envs.assistant.listing.rooms import GENERAL, guess_room_type, name_devices, rooms_from_areas
 from tests.envs.assistant.listing.making import entity
 from tests.envs.assistant.listing.replay import listing
 
 
 def test_an_area_is_a_room_on_its_floors_level() -> None:
-    rooms = {room.id: room for room in rooms_of(listing())}
+    rooms = {room.id: room for room in rooms_from_areas(listing())}
     assert len(rooms) == 12
     assert (rooms["bedroom"].name, rooms["bedroom"].type, rooms["bedroom"].floor) == ("Bedroom", "bedroom", 1)
     assert rooms["utility_room"].type == "laundry" and rooms["kitchen"].floor == 0
@@ -27,14 +27,14 @@ def test_an_area_is_a_room_on_its_floors_level() -> None:
     ],
 )  # fmt: skip
 def test_a_rooms_type_is_guessed_from_its_name(name: str, type: str) -> None:
-    assert type_of(name) == type
+    assert guess_room_type(name) == type
 
 
 def test_an_alias_tells_a_type_that_the_name_does_not() -> None:
-    assert type_of("The Vault", "Lounge") == "living_room"
+    assert guess_room_type("The Vault", "Lounge") == "living_room"
 
 
-KITCHEN = Area(area_id="kitchen", name="Kitchen", aliases=("厨房",), floor_id=None)
+KITCHEN = ListedArea(area_id="kitchen", name="Kitchen", aliases=("厨房",), floor_id=None)
 
 
 @pytest.mark.parametrize(
@@ -51,17 +51,17 @@ KITCHEN = Area(area_id="kitchen", name="Kitchen", aliases=("厨房",), floor_id=
     ],
 )  # fmt: skip
 def test_a_name_is_without_its_rooms(full: str, short: str) -> None:
-    assert names_of([entity("light.one", name=full, area_id="kitchen")], {"kitchen": KITCHEN}) == {"light.one": short}
+    assert name_devices([entity("light.one", name=full, area_id="kitchen")], {"kitchen": KITCHEN}) == {"light.one": short}
 
 
 def test_names_in_a_room_differ() -> None:
     lamps = [
         entity(f"light.{n}", name=name, area_id="kitchen") for n, name in enumerate(("Kitchen Lamp", "Lamp", "Lamp", "lamp"))
     ]
-    names = list(names_of(lamps, {"kitchen": KITCHEN}).values())
+    names = list(name_devices(lamps, {"kitchen": KITCHEN}).values())
     assert names[0] == "Lamp" and len({name.casefold() for name in names}) == 4
 
 
 def test_names_in_two_rooms_may_be_the_same() -> None:
     lamps = [entity("light.a", name="Lamp", area_id="kitchen"), entity("light.b", name="Lamp", area_id=None)]
-    assert set(names_of(lamps, {"kitchen": KITCHEN}).values()) == {"Lamp"}
+    assert set(name_devices(lamps, {"kitchen": KITCHEN}).values()) == {"Lamp"}

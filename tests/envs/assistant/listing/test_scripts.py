@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from homerl.envs.assistant.automations.lengths import length
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.client import connect
-from homerl.envs.assistant.listing.fixtures import load, save
-from homerl.envs.assistant.listing.generic import Note
-from homerl.envs.assistant.listing.history import is_at_once, with_history
+from homerl.envs.assistant.automations.lengths import script_duration
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.client import connect_client
+from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
+from homerl.envs.assistant.listing.generic import ImportNote
+from homerl.envs.assistant.listing.history import is_moved_at_once, with_state_history
 from homerl.envs.assistant.listing.listing import HISTORY, SCRIPTS, Listing
 from homerl.envs.assistant.listing.translation import from_homeassistant, to_homeassistant
-from homerl.envs.homeenv.sim.automation import hidden_rules
+from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.making import alone
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
@@ -25,7 +25,7 @@ SCRIPT, LAMP, BLIND = "script.good_night", "light.ceiling_lights", "cover.hall_w
 OFF = {"action": "light.turn_off", "target": {"entity_id": LAMP}}
 
 
-def imported(**sources: Any) -> Imported:
+def imported(**sources: Any) -> ImportedHome:
     home = listing()
     return import_home(home.model_copy(update={"sources": home.sources | sources}), everything=True)
 
@@ -33,7 +33,7 @@ def imported(**sources: Any) -> Imported:
 def served(text: dict[str, Any] | None) -> Home:
     """A home as a served twin has it, with the script's text."""
     home = imported(**{SCRIPTS: {SCRIPT: text}}).home
-    home.rules += hidden_rules(home)
+    home.rules += make_hidden_rules(home)
     return home
 
 
@@ -41,17 +41,17 @@ def test_a_script_does_what_it_says_and_ends_when_it_ends() -> None:
     home = served({"alias": "Night", "sequence": [{"delay": "00:00:20"}, OFF], "mode": "single"})
     home.call(SCRIPT, "turn_on")
     home.advance(19)
-    assert (home.get(SCRIPT, "state"), home.get(LAMP, "state")) == ("on", "on")
+    assert (home.read_value(SCRIPT, "state"), home.read_value(LAMP, "state")) == ("on", "on")
     home.advance(1)
-    assert (home.get(SCRIPT, "state"), home.get(LAMP, "state")) == ("off", "off")
+    assert (home.read_value(SCRIPT, "state"), home.read_value(LAMP, "state")) == ("off", "off")
 
 
 def test_one_without_delays_has_run_when_it_was_called() -> None:
     home = served({"sequence": [OFF]})
     home.call(SCRIPT, "turn_on")
     home.advance(0)
-    assert (home.get(SCRIPT, "state"), home.get(LAMP, "state")) == ("off", "off")
-    assert not home.told_rules, "a script is no automation to an agent"
+    assert (home.read_value(SCRIPT, "state"), home.read_value(LAMP, "state")) == ("off", "off")
+    assert not home.readable_rules, "a script is no automation to an agent"
 
 
 ODD = {"sequence": [{"if": "{{ 'abc'.startswith(5) }}", "then": [OFF]}]}
@@ -62,12 +62,12 @@ def test_one_that_is_not_read_only_runs(text: dict[str, Any] | None) -> None:
     home = served(text)
     home.call(SCRIPT, "turn_on")
     home.advance(0)
-    assert not [rule for rule in home.rules if rule.id == SCRIPT] and home.get(LAMP, "state") == "on"
+    assert not [rule for rule in home.rules if rule.id == SCRIPT] and home.read_value(LAMP, "state") == "on"
 
 
 def test_one_that_is_not_read_is_noted() -> None:
     assert [note for note in imported(**{SCRIPTS: {SCRIPT: ODD}}).notes if note.part == "script"] == [
-        Note(SCRIPT, "script", "its text cannot be read (TypeError)", minor=True)
+        ImportNote(SCRIPT, "script", "its text cannot be read (TypeError)", minor=True)
     ]
 
 
@@ -85,7 +85,7 @@ def test_one_that_is_not_read_is_noted() -> None:
     ],
 )
 def test_a_script_tells_how_long_it_runs(sequence: Any, seconds: int | None) -> None:
-    assert length({"sequence": sequence}) == seconds
+    assert script_duration({"sequence": sequence}) == seconds
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_a_script_tells_how_long_it_runs(sequence: Any, seconds: int | None) -> 
 def test_a_cover_is_there_at_once_if_its_history_says_so(past: list[str], then: str, tmp_path: Any) -> None:
     made = imported(**{HISTORY: {BLIND: past}})
     made.home.call(BLIND, "close_cover")
-    assert made.home.get(BLIND, "state") == then
-    save(made.listing, tmp_path)
-    assert import_home(load(tmp_path), everything=True).home.plan.digest == made.home.plan.digest
+    assert made.home.read_value(BLIND, "state") == then
+    save_listing(made.listing, tmp_path)
+    assert import_home(load_listing(tmp_path), everything=True).home.plan.content_digest == made.home.plan.content_digest
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ def test_a_robot_is_home_at_once_if_its_history_says_so(robot: str, start: str, 
         home = imported(**{HISTORY: {robot: past}}).home
         home.call(robot, start)
         home.advance(60)
-        assert home.get(robot, "state") == tour
+        assert home.read_value(robot, "state") == tour
         home.call(robot, send_home)
-        assert home.get(robot, "state") == then
+        assert home.read_value(robot, "state") == then
 
 
 def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() -> None:
@@ -130,9 +130,9 @@ def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() 
     with Replay(home.model_copy(update={"sources": home.sources | {"history/history_during_period": rows}})) as server:
 
         async def asked() -> list[Listing]:
-            async with connect(server.url, SecretStr(TOKEN)) as client:
-                first = await with_history(client, home)
-                return [first, await with_history(client, first)]
+            async with connect_client(server.url, SecretStr(TOKEN)) as client:
+                first = await with_state_history(client, home)
+                return [first, await with_state_history(client, first)]
 
         first, second = asyncio.run(asked())
     (question,) = (one for one in server.seen if one["type"] == "history/history_during_period")
@@ -157,21 +157,21 @@ def test_a_past_is_asked_for_once_and_that_of_a_robot_ends_at_its_last_return() 
 def test_what_is_at_once_moved_and_was_never_on_its_way(
     domain: str, states: list[str], assumed: bool, at_once: bool
 ) -> None:
-    assert is_at_once(domain, states, assumed) is at_once
+    assert is_moved_at_once(domain, states, assumed) is at_once
 
 
 def test_a_group_can_be_switched() -> None:
     home = alone("group.night", "on", entity_id=["light.a", "light.b"]).home
     service, arguments = from_homeassistant(home, "group.night", "homeassistant.turn_off", {})
     home.call("group.night", service, (), arguments)
-    assert home.get("group.night", "state") == "off"
+    assert home.read_value("group.night", "state") == "off"
     sent = to_homeassistant(home, "group.night", "toggle", {})
     assert (sent.domain, sent.service) == ("homeassistant", "toggle")
-    assert not alone("group.people", "home").home.plan.by_did["group.people"].spec.service_index
+    assert not alone("group.people", "home").home.plan.devices_by_did["group.people"].spec.service_index
 
 
 def test_a_counter_counts_below_zero_unless_it_is_told_not_to() -> None:
     for attributes, then in (({}, -1), ({"minimum": 0}, 0)):
         home = alone("counter.steps", "0", step=1, initial=0, **attributes).home
         home.call("counter.steps", "decrement")
-        assert home.get("counter.steps", "state") == then
+        assert home.read_value("counter.steps", "state") == then

@@ -9,7 +9,7 @@ import pytest
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.play.trajectory import Outcome
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
@@ -21,7 +21,7 @@ TASKS, ASKED = 6, 80
 def test_the_expert_does_each_task_of_an_imported_home(toolset: str, tmp_path: Path) -> None:
     save_home(import_home(listing()).home, tmp_path / "home.json")
     recipe = BlueprintRecipe(home=HomeRecipe(files=(str(tmp_path / "home.json"),)), toolset=toolset, by_alias=0.5)
-    tasks = [make_blueprint(recipe, "train", seed) for seed in range(TASKS)]
+    tasks = [make_home_blueprint(recipe, "train", seed) for seed in range(TASKS)]
     assert [expert_plays(task) for task in tasks] == [Outcome.SUCCESS] * TASKS
     assert sum(idle_plays(task) is Outcome.SUCCESS for task in tasks) <= 1  # nearly every task asks for something
 
@@ -34,7 +34,7 @@ def asked(tmp_path_factory):
     recipe = BlueprintRecipe(
         home=HomeRecipe(files=(str(file),)), toolset="smh", intents=(1, 1), families={"atomic/clear": 1}
     )
-    return [make_blueprint(recipe, "train", seed).intents[0] for seed in range(ASKED)]
+    return [make_home_blueprint(recipe, "train", seed).intents[0] for seed in range(ASKED)]
 
 
 def test_what_is_in_no_room_is_called_by_its_name_alone(asked):

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.fixtures import load, save
-from homerl.envs.assistant.listing.rooms import room_id
-from homerl.envs.assistant.listing.tidying import tidied
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
+from homerl.envs.assistant.listing.rooms import room_id_of_area
+from homerl.envs.assistant.listing.tidying import clean_listing
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import load_home, save_home
 from tests.envs.assistant.listing.replay import listing
@@ -136,13 +136,15 @@ def written(folder: Path, files: Files) -> Path:
     return folder
 
 
-def imported(folder: Path, files: Files) -> Imported:
+def imported(folder: Path, files: Files) -> ImportedHome:
     """What is imported of these files beside a lamp in order, in a home that works and is the same when it is read again."""
-    made = import_home(load(written(folder, files | {"states": [*files["states"], lamp("light.whole")]})), everything=True)
+    made = import_home(
+        load_listing(written(folder, files | {"states": [*files["states"], lamp("light.whole")]})), everything=True
+    )
     save_home(made.home, folder / "home.json")
     load_home(folder / "home.json").advance(60)
-    save(made.listing, folder / "saved")
-    save_home(import_home(load(folder / "saved"), everything=True).home, folder / "again.json")
+    save_listing(made.listing, folder / "saved")
+    save_home(import_home(load_listing(folder / "saved"), everything=True).home, folder / "again.json")
     assert (folder / "home.json").read_bytes() == (folder / "again.json").read_bytes()
     return made
 
@@ -151,8 +153,8 @@ def imported(folder: Path, files: Files) -> Imported:
 def test_an_odd_row_ends_no_import_and_is_noted(tmp_path: Path, name: str) -> None:
     files = ODD.get(name) or EMPTY[name]
     made = imported(tmp_path, files)
-    assert {files["states"][0]["entity_id"], "light.whole"} <= made.home.plan.by_did.keys()
-    said = tidied(load(tmp_path))[1]
+    assert {files["states"][0]["entity_id"], "light.whole"} <= made.home.plan.devices_by_did.keys()
+    said = clean_listing(load_listing(tmp_path))[1]
     assert bool(said) is (name in ODD) and set(said) <= set(made.notes)
 
 
@@ -160,7 +162,7 @@ def test_an_odd_row_ends_no_import_and_is_noted(tmp_path: Path, name: str) -> No
 def test_a_file_that_cannot_be_used_is_told_with_its_path(tmp_path: Path, name: str) -> None:
     files, says = UNUSABLE[name]
     with pytest.raises(InputError) as raised:
-        load(written(tmp_path, files))
+        load_listing(written(tmp_path, files))
     assert says in str(raised.value) and str(tmp_path) in str(raised.value)
 
 
@@ -170,17 +172,17 @@ def test_what_is_odd_is_not_told_in_a_note(tmp_path: Path) -> None:
 
 
 def test_a_listing_of_home_assistant_and_a_tidy_one_stay_as_they_are(tmp_path: Path) -> None:
-    assert tidied(listing()) == (listing(), [])
+    assert clean_listing(listing()) == (listing(), [])
     odd = {
         "states": [lamp(state=3, friendly_name=5), lamp()],
         "config": {"time_zone": 5},
         "area_registry": [{"area_id": "k"}],
     }
-    tidy, notes = tidied(load(written(tmp_path, odd)))
-    assert tidied(tidy) == (tidy, []) and len(notes) == 5
+    tidy, notes = clean_listing(load_listing(written(tmp_path, odd)))
+    assert clean_listing(tidy) == (tidy, []) and len(notes) == 5
 
 
 def test_two_areas_are_two_rooms() -> None:
     names = ("home", "home_area", "home_area_area", "outdoors", "kitchen", "home_areas")
-    assert len({room_id(name) for name in names} | {"home", "outdoors"}) == len(names) + 2
-    assert room_id("kitchen") == "kitchen" and room_id("home") == "home_area"
+    assert len({room_id_of_area(name) for name in names} | {"home", "outdoors"}) == len(names) + 2
+    assert room_id_of_area("kitchen") == "kitchen" and room_id_of_area("home") == "home_area"

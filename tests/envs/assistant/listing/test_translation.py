@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import from_homeassistant, refresh, to_homeassistant, values_of
-from homerl.envs.assistant.privacy import without_secrets
+from homerl.envs.assistant.listing.translation import from_homeassistant, refresh_home, to_homeassistant, values_from_state
+from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.origin import Link
 from homerl.envs.homeenv.sim.values.audit import Refused
@@ -27,7 +27,7 @@ def home() -> Home:
 
 @cache
 def callable_services() -> list[tuple[str, str]]:
-    return sorted(home().plan.services)
+    return sorted(home().plan.compiled_services)
 
 
 def drawn(argument, rng: random.Random):
@@ -42,43 +42,43 @@ def drawn(argument, rng: random.Random):
 def test_a_call_there_and_back_is_the_same_call(place: int, seed: int) -> None:
     did, service = callable_services()[place % len(callable_services())]
     rng = random.Random(seed)
-    declared = home().plan.services[did, service][0].service.arguments
+    declared = home().plan.compiled_services[did, service][0].service.arguments
     arguments = {one.name: drawn(one, rng) for one in declared if one.required or rng.random() < 0.5}
     if {"date", "time", "datetime"} & arguments.keys():
         return  # their texts are drawn without a meaning
     domain, name, data, target = to_homeassistant(home(), did, service, arguments)
     assert target == {"entity_id": did} and domain == did.partition(".")[0]
     back, given_back = from_homeassistant(home(), did, f"{domain}.{name}", data)
-    compiled = home().plan.services[did, service][0]
-    assert back == service and compiled.bind((), given_back) == compiled.bind((), arguments)
+    compiled = home().plan.compiled_services[did, service][0]
+    assert back == service and compiled.bind_arguments((), given_back) == compiled.bind_arguments((), arguments)
 
 
 @settings(max_examples=100)
 @given(number=st.integers(0, 2000))
 @example(number=1189)  # a password field
 def test_a_refreshed_home_shows_what_the_real_one_shows(number: int) -> None:
-    calls = [call for call in recorded("services") if call["entity"] in home().plan.by_did and "after" in call]
+    calls = [call for call in recorded("services") if call["entity"] in home().plan.devices_by_did and "after" in call]
     call = calls[number % len(calls)]
-    fresh = refresh(home(), [{"entity_id": call["entity"], **call["after"]}])
-    device = fresh.plan.by_did[call["entity"]]
-    state, attributes = without_secrets(device.did, call["after"]["state"], call["after"]["attributes"])
-    shown = values_of(device, state, attributes)
+    fresh = refresh_home(home(), [{"entity_id": call["entity"], **call["after"]}])
+    device = fresh.plan.devices_by_did[call["entity"]]
+    state, attributes = hide_secret_values(device.did, call["after"]["state"], call["after"]["attributes"])
+    shown = values_from_state(device, state, attributes)
     index = device.spec.attribute_index
     for path, value in shown.items():
         if index[path][1].derived is None:
-            assert fresh.get(device.did, path) == value
-    assert refresh(fresh, [{"entity_id": call["entity"], **call["after"]}]).state_key() == fresh.state_key()
+            assert fresh.read_value(device.did, path) == value
+    assert refresh_home(fresh, [{"entity_id": call["entity"], **call["after"]}]).state_key() == fresh.state_key()
 
 
 def test_a_refresh_leaves_the_home_as_it_was() -> None:
     before = home().state_key()
-    fresh = refresh(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": {"brightness": 12}}])
+    fresh = refresh_home(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": {"brightness": 12}}])
     assert home().state_key() == before != fresh.state_key()
-    assert fresh.get("light.bed_light", "brightness") == 12
+    assert fresh.read_value("light.bed_light", "brightness") == 12
 
 
 def test_states_of_the_listing_change_nothing_that_can_be_set() -> None:
-    fresh = refresh(home(), listing().sources["get_states"])
+    fresh = refresh_home(home(), listing().sources["get_states"])
     assert not home().diff(fresh)
 
 
@@ -89,10 +89,10 @@ def test_a_light_that_went_off_by_itself_keeps_its_brightness() -> None:
         "attributes": {"brightness": 77, "color_mode": "hs", "hs_color": [10, 20]},
     }
     off = {"entity_id": "light.bed_light", "state": "off", "attributes": {"brightness": None, "hs_color": None}}
-    fresh = refresh(refresh(home(), [on]), [off])
-    assert fresh.get("light.bed_light", "state") == "off"
+    fresh = refresh_home(refresh_home(home(), [on]), [off])
+    assert fresh.read_value("light.bed_light", "state") == "off"
     fresh.call("light.bed_light", "turn_on")
-    assert fresh.get("light.bed_light", "brightness") == 77
+    assert fresh.read_value("light.bed_light", "brightness") == 77
 
 
 @pytest.mark.parametrize("mode", ["hs", "xy", "rgb", "rgbw", "rgbww"])
@@ -105,15 +105,19 @@ def test_a_coloured_light_shows_its_colour_whatever_it_is_set_by(mode: str) -> N
         "rgb_color": [255, 0, 0],
         "color_temp_kelvin": None,
     }
-    fresh = refresh(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": attributes}])
-    assert fresh.get("light.bed_light", "hs_color") == (0, 100) and fresh.get("light.bed_light", "rgb_color") == (255, 0, 0)
-    assert fresh.get("light.bed_light", "color_temp_kelvin") is None
+    fresh = refresh_home(home(), [{"entity_id": "light.bed_light", "state": "on", "attributes": attributes}])
+    assert fresh.read_value("light.bed_light", "hs_color") == (0, 100) and fresh.read_value(
+        "light.bed_light", "rgb_color"
+    ) == (255, 0, 0)
+    assert fresh.read_value("light.bed_light", "color_temp_kelvin") is None
     fresh.call("light.bed_light", "turn_on", (), {"brightness": 200})
-    assert fresh.get("light.bed_light", "hs_color") == (0, 100)
+    assert fresh.read_value("light.bed_light", "hs_color") == (0, 100)
 
 
 def test_an_unknown_entity_is_passed_over() -> None:
-    assert refresh(home(), [{"entity_id": "light.new", "state": "on", "attributes": {}}]).state_key() == home().state_key()
+    assert (
+        refresh_home(home(), [{"entity_id": "light.new", "state": "on", "attributes": {}}]).state_key() == home().state_key()
+    )
 
 
 @pytest.mark.parametrize("triggers", [1, 2])
@@ -124,7 +128,7 @@ def test_an_automation_is_enabled_as_its_own_state_says(triggers: int) -> None:
     text = {"triggers": [movement, movement | {"for": 5}][:triggers], "actions": [light]}
     made = import_home(listing().model_copy(update={"sources": listing().sources | {AUTOMATIONS: {name: text}}})).home
     for state, enabled in (("off", False), ("unavailable", False), ("on", True), ("unknown", True)):
-        made = refresh(made, [{"entity_id": name, "state": state, "attributes": {}}])
+        made = refresh_home(made, [{"entity_id": name, "state": state, "attributes": {}}])
         assert [rule.enabled for rule in made.rules] == [enabled] * triggers
 
 
@@ -171,12 +175,12 @@ def test_a_call_that_means_nothing_here_is_refused(entity: str, service: str, da
 
 
 def test_names_that_differ_are_translated() -> None:
-    device = home().plan.by_did["light.bed_light"]
+    device = home().plan.devices_by_did["light.bed_light"]
     link = Link(attributes={"brightness": "Helligkeit"})
-    assert values_of(device, "on", {"Helligkeit": 9}, link)["brightness"] == 9
+    assert values_from_state(device, "on", {"Helligkeit": 9}, link)["brightness"] == 9
 
 
 def test_what_cannot_be_used_is_unknown() -> None:
-    device = home().plan.by_did["light.bed_light"]
-    shown = values_of(device, "glowing", {"brightness": "very", "color_temp_kelvin": 3000})
+    device = home().plan.devices_by_did["light.bed_light"]
+    shown = values_from_state(device, "glowing", {"brightness": "very", "color_temp_kelvin": 3000})
     assert shown["state"] == "unknown" and shown["brightness"] is None and shown["color_temp_kelvin"] == 3000

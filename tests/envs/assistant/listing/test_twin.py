@@ -16,11 +16,11 @@ from pydantic import SecretStr
 
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, CONFIG, STATES, Listing
-from homerl.envs.assistant.listing.translation import refresh
-from homerl.envs.assistant.serving.real import HomeAssistant
-from homerl.envs.core.world import as_action
-from homerl.envs.homeenv.sim.assist.entities import entities
-from homerl.envs.homeenv.sim.assist.live import prompt
+from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.serving.real import HomeAssistantHome
+from homerl.envs.core.world import tool_call_to_action
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
+from homerl.envs.homeenv.sim.assist.live import assist_prompt
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
@@ -56,12 +56,12 @@ def state_there(entity: str, state: str, **attributes: Any) -> dict[str, Any]:
 
 def told(of: Home, entity: str) -> str:
     """The state that an agent of Assist reads."""
-    return next(one for one in entities(of.plan) if one.id == entity).state(of)
+    return next(one for one in entities_of_plan(of.plan) if one.id == entity).state_text(of)
 
 
 def answer(of: Home, tool: str, **arguments: Any) -> str:
     env = HomeEnv(of, (), "assist")
-    text, *_ = env.step(as_action(tool, arguments, tool in env.named))
+    text, *_ = env.step(tool_call_to_action(tool, arguments, tool in env.named))
     return text
 
 
@@ -76,14 +76,14 @@ def rows(text: str) -> list[dict[str, Any]]:
 
 def test_the_prompt_is_the_recorded_one_row_by_row() -> None:
     real = recorded("tools")["prompts"][0]["messages"][0]["content"]["text"]
-    for ours, theirs in zip(rows(prompt(home())), rows(real), strict=True):
+    for ours, theirs in zip(rows(assist_prompt(home())), rows(real), strict=True):
         assert ours == theirs
-    assert prompt(home()) == real
+    assert assist_prompt(home()) == real
 
 
 def test_a_home_file_keeps_what_the_agent_reads() -> None:
     again = home_from_json(json.loads(json.dumps(home_to_json(home()))), "home")
-    assert prompt(again) == prompt(home())
+    assert assist_prompt(again) == assist_prompt(home())
     assert answer(again, CLOCK) == answer(home(), CLOCK)
 
 
@@ -190,35 +190,35 @@ def test_the_twin_shows_every_state_of_home_assistant(entity: str) -> None:
     first, *others = STATES_THERE[entity]
     made = in_first_states()
     for state in (*others, *DEAD, first):
-        made = refresh(made, [state_there(entity, state)])
+        made = refresh_home(made, [state_there(entity, state)])
         now = told(made, entity)
         assert now in DEAD if state == "unknown" else now == state
 
 
 @pytest.mark.parametrize("state", [*DEAD, "a state that nobody knows"])
 def test_no_entity_keeps_an_old_state(state: str) -> None:
-    gone = [state_there(did, state) for did in home().plan.by_did]
-    fresh = refresh(home(), gone)
+    gone = [state_there(did, state) for did in home().plan.devices_by_did]
+    fresh = refresh_home(home(), gone)
     for device in fresh.plan.devices:
         free = device.spec.attribute_index["state"][1].options is None  # any text is a state
         now = told(fresh, device.did)
         hidden = device.did == SECRET and state not in DEAD
         assert now == "" if hidden else now in DEAD or (free and now == state), device.did
     fresh.fork().advance(60)
-    there = [row for row in listing().sources[STATES] if row["entity_id"] in fresh.plan.by_did]
-    assert answer(refresh(fresh, there), CONTEXT) == answer(home(), CONTEXT)
+    there = [row for row in listing().sources[STATES] if row["entity_id"] in fresh.plan.devices_by_did]
+    assert answer(refresh_home(fresh, there), CONTEXT) == answer(home(), CONTEXT)
 
 
 def test_what_is_imported_while_it_is_gone_comes_back() -> None:
     rows_gone = [row | {"state": "unavailable", "attributes": {}} for row in listing().sources[STATES]]
     made = import_home(listing().model_copy(update={"sources": listing().sources | {STATES: rows_gone}})).home
-    fresh = refresh(made, [state_there(entity, states[0]) for entity, states in STATES_THERE.items()])
+    fresh = refresh_home(made, [state_there(entity, states[0]) for entity, states in STATES_THERE.items()])
     for entity, (first, *_) in STATES_THERE.items():
         assert told(made, entity) == "unavailable" and told(fresh, entity) == first
 
 
 def test_an_entity_that_tells_nothing_has_no_values() -> None:
-    fresh = refresh(home(), [{"entity_id": "cover.hall_window", "state": "unavailable", "attributes": {}}])
+    fresh = refresh_home(home(), [{"entity_id": "cover.hall_window", "state": "unavailable", "attributes": {}}])
     (row,) = rows(json.loads(answer(fresh, CONTEXT, name="Hall Window"))["result"])
     assert row["state"] == "unavailable" and "attributes" not in row
 
@@ -229,11 +229,11 @@ TOLD = {"current_temperature": 21.5, "temperature": 45}
 def test_a_value_that_is_not_told_any_more_is_null() -> None:
     gone = {"climate.heatpump": "heat", "water_heater.demo_water_heater": "eco"}
     rows_there = [state_there(did, state, current_temperature=None, temperature=None) for did, state in gone.items()]
-    known = refresh(home(), [row | {"attributes": row["attributes"] | TOLD} for row in rows_there])
-    assert all(known.get(did, "current_temperature") == 21.5 for did in gone)
-    fresh = refresh(known, rows_there)
-    assert all(fresh.get(did, "current_temperature") is None for did in gone)
-    assert all(fresh.get(did, "temperature") is None for did in gone)
+    known = refresh_home(home(), [row | {"attributes": row["attributes"] | TOLD} for row in rows_there])
+    assert all(known.read_value(did, "current_temperature") == 21.5 for did in gone)
+    fresh = refresh_home(known, rows_there)
+    assert all(fresh.read_value(did, "current_temperature") is None for did in gone)
+    assert all(fresh.read_value(did, "temperature") is None for did in gone)
     fresh.advance(600)
 
 
@@ -248,7 +248,7 @@ SWITCHED = [
 
 def test_what_is_in_an_unknown_state_can_be_switched() -> None:
     for entity, service, after in SWITCHED:
-        fresh = refresh(home(), [state_there(entity, "unknown")])
+        fresh = refresh_home(home(), [state_there(entity, "unknown")])
         fresh.call(entity, service)
         assert told(fresh, entity) == after
 
@@ -265,8 +265,8 @@ def test_what_is_imported_with_an_unfitting_value_is_noted() -> None:
 
 def test_a_refresh_leaves_out_what_an_import_leaves_out() -> None:
     made = import_home(listing_with("person.anna", "home"), everything=True).home
-    fresh = refresh(made, [state_there("person.anna", "Work"), state_there(SECRET, "hunter2")])
-    assert fresh.get("person.anna", "state") == "not_home"
+    fresh = refresh_home(made, [state_there("person.anna", "Work"), state_there(SECRET, "hunter2")])
+    assert fresh.read_value("person.anna", "state") == "not_home"
     assert "hunter2" not in json.dumps(home_to_json(fresh)) + answer(fresh, CONTEXT)
 
 
@@ -283,12 +283,12 @@ def test_a_refresh_leaves_out_what_an_import_leaves_out() -> None:
 def test_the_clock_shows_the_moment_of_the_refresh_in_the_homes_zone(
     moment: datetime, told_there: Mapping[str, str]
 ) -> None:
-    assert json.loads(answer(refresh(home(), [], moment), CLOCK)) == told_there
+    assert json.loads(answer(refresh_home(home(), [], moment), CLOCK)) == told_there
 
 
 def test_a_served_twin_is_at_the_present_moment() -> None:
     with Replay() as server:
-        fresh = asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(home()))
+        fresh = asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(home()))
     now = datetime.now(ZoneInfo("Europe/Berlin")).replace(tzinfo=UTC).timestamp()
     assert now - 60 < fresh.clock <= now
 
@@ -298,19 +298,19 @@ def test_what_home_assistant_does_not_have_any_more_is_unavailable() -> None:
     gone = ("lock.front_door", "cover.garage_door", "sensor.outside_temperature")
     rows = [row for row in listing().sources[STATES] if row["entity_id"] not in gone]
     with Replay(listing().model_copy(update={"sources": listing().sources | {STATES: rows}})) as server:
-        fresh = asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(home()))
-    assert [fresh.get(entity, "state") for entity in gone] == ["unavailable", "unavailable", None]
+        fresh = asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(home()))
+    assert [fresh.read_value(entity, "state") for entity in gone] == ["unavailable", "unavailable", None]
     with pytest.raises(Refused, match="cannot be reached"):
         fresh.call("lock.front_door", "unlock")
-    back = refresh(fresh, listing().sources[STATES])
-    assert [back.get(entity, "state") for entity in gone] == [home().get(entity, "state") for entity in gone]
+    back = refresh_home(fresh, listing().sources[STATES])
+    assert [back.read_value(entity, "state") for entity in gone] == [home().read_value(entity, "state") for entity in gone]
 
 
 def test_a_home_without_a_zone_is_in_utc() -> None:
     config = {key: value for key, value in listing().sources[CONFIG].items() if key != "time_zone"}
     made = import_home(listing().model_copy(update={"sources": listing().sources | {CONFIG: config}})).home
-    assert json.loads(answer(refresh(made, [], NOON), CLOCK))["timezone"] == "UTC"
-    assert json.loads(answer(refresh(made, [], NOON), CLOCK))["time"] == "12:00:00"
+    assert json.loads(answer(refresh_home(made, [], NOON), CLOCK))["timezone"] == "UTC"
+    assert json.loads(answer(refresh_home(made, [], NOON), CLOCK))["time"] == "12:00:00"
 
 
 def test_what_happened_outside_triggers_nothing_in_the_twin() -> None:
@@ -325,9 +325,9 @@ def test_what_happened_outside_triggers_nothing_in_the_twin() -> None:
     still = listing_with(motion, "off")
     made = import_home(still.model_copy(update={"sources": still.sources | {AUTOMATIONS: {name: text}}})).home
     assert len(made.rules) == 2
-    fresh = refresh(made, [state_there(motion, "on")], NOON)
+    fresh = refresh_home(made, [state_there(motion, "on")], NOON)
     assert not fresh.fork().advance(120), "it moved, and noon was two hours ago"
-    still_there = refresh(fresh, [state_there(motion, "off")])
-    assert refresh(still_there, [state_there(motion, "off")]).state_key() == still_there.state_key()
+    still_there = refresh_home(fresh, [state_there(motion, "off")])
+    assert refresh_home(still_there, [state_there(motion, "off")]).state_key() == still_there.state_key()
     still_there.advance(60)
     assert len(still_there.fork().advance(23 * 3600)) == 1, "tomorrow there is a noon again"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.fixtures import load_listing
 
 HEATING = {"hvac_modes": ["heat", "off"], "min_temp": 45, "max_temp": 95, "temperature": 68, "current_temperature": 66}
 CONFIGURATION = """
@@ -31,21 +31,21 @@ def stored(**data: Any) -> str:
     return json.dumps({"version": 1, "key": "core.config", "data": data})
 
 
-def imported(folder: Path, files: dict[str, str], *, sensors: tuple[str, ...] = ()) -> Imported:
+def imported(folder: Path, files: dict[str, str], *, sensors: tuple[str, ...] = ()) -> ImportedHome:
     states: list[dict[str, Any]] = [{"entity_id": "climate.a", "state": "heat", "attributes": HEATING}]
     for number, unit in enumerate(sensors):
         told = {"device_class": "temperature", "unit_of_measurement": unit}
         states.append({"entity_id": f"sensor.t{number}", "state": "20.5", "attributes": told})
     for name, text in (files | {"states.json": json.dumps(states)}).items():
         (folder / name).write_text(text, encoding="utf-8")
-    return import_home(load(folder), everything=True)
+    return import_home(load_listing(folder), everything=True)
 
 
-def unit_of(made: Imported) -> str | None:
-    return made.home.plan.by_did["climate.a"].spec.attribute_index["temperature"][1].unit
+def unit_of(made: ImportedHome) -> str | None:
+    return made.home.plan.devices_by_did["climate.a"].spec.attribute_index["temperature"][1].unit
 
 
-def unsaid(made: Imported) -> list[str]:
+def unsaid(made: ImportedHome) -> list[str]:
     return [note.why for note in made.notes if note.part == "unit_system"]
 
 

@@ -9,9 +9,9 @@ import pytest
 from serving import OtherHome, Says, Served, device_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.journal import AgentJournal
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device import Device
@@ -39,8 +39,8 @@ def serve(home: Home, tmp_path: Path):
         of: Home = home,
     ) -> Served:
         agent = Says(*messages)
-        journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(of.fork())
-        house = House(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]
+        journal, real = AgentJournal(tmp_path / "agent.jsonl"), OtherHome(of.fork())
+        house = CaretakerSettings(mode, "smh", language, guard=Guard(frozenset(allowed)), settle=0.05, steps=steps)  # type: ignore[arg-type]
         return Served(Caretaker(of, lambda: agent, real, journal, house, "script"), real, journal)
 
     return made

@@ -14,9 +14,9 @@ from written_home import Row, written_home
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.errors import HomeAssistantError
 from homerl.envs.assistant.serving import hands
-from homerl.envs.assistant.serving.changes import compared
-from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, Entry, Outcome
-from homerl.envs.assistant.serving.page import MEANING, journal_page
+from homerl.envs.assistant.serving.changes import compare_change
+from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, JournalEntry, Outcome
+from homerl.envs.assistant.serving.page import MEANING, render_journal_page
 from tests.envs.assistant.listing.replay import listing
 
 
@@ -140,7 +140,7 @@ def test_a_television_has_time_to_wake_up(serve, house):
 def test_each_player_shows_in_its_own_way_that_it_is_on(house, did, before, after, actual, same):
     house.set(house.plan.slot_of(did, "state"), actual)
     change = ChangeRecord(did=did, device="It", path="state", before=before, after=after)
-    assert compared(change, house).differs is not same
+    assert compare_change(change, house).differs is not same
 
 
 def test_an_unforeseen_error_is_told_and_logged(serve, lamp):
@@ -169,9 +169,11 @@ def test_half_a_character_hides_nothing(serve, lamp, said, words):
 @pytest.mark.parametrize("outcome", get_args(Outcome))
 def test_the_page_shows_every_outcome(outcome):
     call = CallRecord(did="light.bed", service="turn_on", fate="sent")
-    entry = Entry(time=datetime.now(UTC), mode="act", agent="a", said="light", reply="", outcome=outcome, calls=(call,))
+    entry = JournalEntry(
+        time=datetime.now(UTC), mode="act", agent="a", said="light", reply="", outcome=outcome, calls=(call,)
+    )
     change = ChangeRecord(did="light.bed", device="Bed", path="state", before="off", after="on")
-    page = journal_page([entry.model_copy(update={"changes": (change,)})])
+    page = render_journal_page([entry.model_copy(update={"changes": (change,)})])
     assert MEANING[outcome] in page and "</code> sent" in page
 
 

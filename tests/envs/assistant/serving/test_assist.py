@@ -12,9 +12,9 @@ from serving import OtherHome, Says, Served, call_of
 
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.journal import AgentJournal
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing
@@ -33,8 +33,10 @@ class Answering(OtherHome):
         """What the states tell: of a list, how many items are open."""
         fresh = await super().refreshed(twin)
         for did in ("todo.chores", "todo.shopping_list"):
-            open_items = self.home.get(did, "needs_action")
-            fresh.set(fresh.plan.slot_of(did, "needs_action"), tuple(f"item {at}" for at, _ in enumerate(open_items, 1)))
+            open_items = self.home.read_value(did, "needs_action")
+            fresh.write_slot(
+                fresh.plan.slot_of(did, "needs_action"), tuple(f"item {at}" for at, _ in enumerate(open_items, 1))
+            )
         return fresh
 
     async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
@@ -74,9 +76,9 @@ def voiced() -> Home:
 @pytest.fixture
 def talk(voiced: Home, tmp_path: Path):
     def made(mode: str, *messages: Message | str, allowed: Sequence[str] = ()) -> Served:
-        agent, journal, real = Says(*messages), Journal(tmp_path / "agent.jsonl"), Answering(voiced.fork())
+        agent, journal, real = Says(*messages), AgentJournal(tmp_path / "agent.jsonl"), Answering(voiced.fork())
         real.asked = []
-        house = House(mode, "assist", "en", guard=Guard(frozenset(allowed)), settle=0.05)  # type: ignore[arg-type]
+        house = CaretakerSettings(mode, "assist", "en", guard=Guard(frozenset(allowed)), settle=0.05)  # type: ignore[arg-type]
         return Served(Caretaker(voiced, lambda: agent, real, journal, house, "script"), real, journal)
 
     return made
@@ -207,10 +209,10 @@ def test_an_item_of_the_real_list_is_done(talk, mode):
 def test_a_home_of_other_tools_reads_its_lists_once_something_is_called(voiced, tmp_path):
     agent, real = Says("Hello.", call_of("todo.chores", "add_item", item="Sweep"), "Done."), Answering(voiced.fork())
     real.asked = []
-    house = House("act", "smh", "en", settle=0.05)
-    served = Served(Caretaker(voiced, lambda: agent, real, Journal(tmp_path / "a.jsonl"), house, "script"), real, None)
+    house = CaretakerSettings("act", "smh", "en", settle=0.05)
+    served = Served(Caretaker(voiced, lambda: agent, real, AgentJournal(tmp_path / "a.jsonl"), house, "script"), real, None)
     served.say("hello")
     assert real.asked == []
     served.say("put sweeping on my chores")
-    assert real.home.get("todo.chores", "needs_action") == ("Sweep",)
+    assert real.home.read_value("todo.chores", "needs_action") == ("Sweep",)
     assert {did for did, _, _ in real.asked} == {"todo.chores", "todo.shopping_list"}

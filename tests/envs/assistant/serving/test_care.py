@@ -6,18 +6,18 @@ import pytest
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.care import Care, care_of
+from homerl.envs.assistant.serving.care import RequestCare, parse_request_care
 from homerl.host.web.door import BadRequest
 
 
 @pytest.mark.parametrize(
     ("started", "asked", "acts", "asks"),
     [
-        ("act", Care(), True, False),
-        ("act", Care("confirm"), False, True),
-        ("act", Care("shadow"), False, False),
-        ("confirm", Care("act"), False, True),
-        ("shadow", Care("act"), False, False),
+        ("act", RequestCare(), True, False),
+        ("act", RequestCare("confirm"), False, True),
+        ("act", RequestCare("shadow"), False, False),
+        ("confirm", RequestCare("act"), False, True),
+        ("shadow", RequestCare("act"), False, False),
     ],
 )
 def test_the_more_careful_mode_holds(serve, lamp, started, asked, acts, asks):
@@ -29,7 +29,7 @@ def test_the_more_careful_mode_holds(serve, lamp, started, asked, acts, asks):
 
 
 def test_what_a_request_guards_needs_consent(serve, lamp):
-    served, care = serve("act", call_of(lamp.did, "turn_on"), "Done."), Care(guard=frozenset({lamp.did}))
+    served, care = serve("act", call_of(lamp.did, "turn_on"), "Done."), RequestCare(guard=frozenset({lamp.did}))
     served.say("Light, please.", care)
     assert not served.real.made
     served.say("yes", care)
@@ -38,7 +38,7 @@ def test_what_a_request_guards_needs_consent(serve, lamp):
 
 def test_what_a_request_guards_needs_consent_though_its_owner_allowed_it(serve, home):
     lock = device_of(home, "lock")
-    for care, acts in ((Care(), True), (Care(guard=frozenset({lock.did})), False)):
+    for care, acts in ((RequestCare(), True), (RequestCare(guard=frozenset({lock.did})), False)):
         served = serve("act", call_of(lock.did, "unlock"), "Done.", allowed=[lock.did])
         served.say(f"Unlock the {lock.room.name} {lock.name}.", care)
         assert bool(served.real.made) == acts
@@ -47,7 +47,7 @@ def test_what_a_request_guards_needs_consent_though_its_owner_allowed_it(serve, 
 def test_a_proposal_is_not_carried_out_by_who_only_watches(serve, lamp):
     served = serve("confirm", call_of(lamp.did, "turn_on"), "Done.", "Yes?")
     served.say("Light, please.")
-    served.say("yes", Care("shadow"))
+    served.say("yes", RequestCare("shadow"))
     assert not served.real.made
 
 
@@ -55,7 +55,7 @@ def test_a_code_that_comes_too_late_is_not_in_the_log(serve, tmp_path):
     home = written_home(tmp_path, Row("lock.front", "Front Door", state="locked", code_format="^[0-9]{4}$"))
     served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", of=home)
     served.say("unlock the front door")
-    served.say("1234", Care("shadow"))
+    served.say("1234", RequestCare("shadow"))
     assert not served.real.made and "1234" not in served.journal.path.read_text()
 
 
@@ -64,9 +64,11 @@ def test_a_code_that_comes_too_late_is_not_in_the_log(serve, tmp_path):
 )
 def test_care_that_cannot_be_read_is_refused(asked):
     with pytest.raises(BadRequest):
-        care_of({"homerl": asked})
+        parse_request_care({"homerl": asked})
 
 
 def test_a_request_without_care_has_none():
-    assert care_of({"messages": []}) == Care()
-    assert care_of({"homerl": {"mode": "confirm", "guard": ["switch.a"]}}) == Care("confirm", frozenset({"switch.a"}))
+    assert parse_request_care({"messages": []}) == RequestCare()
+    assert parse_request_care({"homerl": {"mode": "confirm", "guard": ["switch.a"]}}) == RequestCare(
+        "confirm", frozenset({"switch.a"})
+    )

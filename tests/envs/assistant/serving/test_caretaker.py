@@ -12,7 +12,7 @@ from written_home import Row, written_home
 
 from homerl.envs.assistant.serving import caretaker as module
 from homerl.envs.assistant.serving import proposals
-from homerl.envs.assistant.serving.changes import called
+from homerl.envs.assistant.serving.changes import spoken_device_name
 from homerl.envs.assistant.serving.guard import is_guarded
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, tool_call
@@ -41,7 +41,9 @@ def test_act_acts_and_compares(serve, lamp):
 @pytest.mark.parametrize(("said", "more"), [("light please", " That was: {}: turn on."), ("Turn on the {}!", "")])
 def test_a_bare_confirmation_is_followed_by_what_was_done_unless_that_was_said(serve, lamp, said, more):
     served = serve("act", call_of(lamp.did, "turn_on"), "Done.")
-    assert served.say(said.format(name := called(served.real.home.plan, lamp.did))) == "Done." + more.format(name)
+    assert served.say(said.format(name := spoken_device_name(served.real.home.plan, lamp.did))) == "Done." + more.format(
+        name
+    )
 
 
 def test_of_many_calls_a_few_are_told(serve, home):
@@ -144,17 +146,17 @@ def test_a_device_is_told_as_a_person_calls_it(home, tmp_path):
     first, *others = home.plan.devices
     names = {other.did: f"small lamp {number}" for number, other in enumerate(others)} | {first.did: "small lamp"}
     apart = replace(home.plan, devices=tuple(replace(one, name=names[one.did]) for one in home.plan.devices))
-    assert called(apart, first.did) == "small lamp"
+    assert spoken_device_name(apart, first.did) == "small lamp"
     alike = replace(home.plan, devices=tuple(replace(one, name="small lamp") for one in home.plan.devices))
-    assert called(alike, first.did) == f"{first.room.name} small lamp", "two have the name"
+    assert spoken_device_name(alike, first.did) == f"{first.room.name} small lamp", "two have the name"
     rows = (
         Row("cover.garage_door", "Garage Door", "garage", "closed"),
         Row("light.x", "Lights", "kitchen"),
         Row("fan.y", "Fan"),
     )
     plan = written_home(tmp_path, *rows, areas={"garage": "Garage", "kitchen": "Kitchen"}).plan
-    assert plan.by_did["cover.garage_door"].name == "Door"
-    assert [called(plan, row.entity_id) for row in rows] == ["Garage Door", "Kitchen Lights", "Fan"]
+    assert plan.devices_by_did["cover.garage_door"].name == "Door"
+    assert [spoken_device_name(plan, row.entity_id) for row in rows] == ["Garage Door", "Kitchen Lights", "Fan"]
 
 
 def test_only_what_was_asked_for_is_said(serve, home, lamp):

@@ -9,8 +9,8 @@ from serving import call_of, state
 from written_home import Row, written_home
 
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.codes import code_said
-from homerl.envs.assistant.serving.consent import FILE, assents, dissents
+from homerl.envs.assistant.serving.codes import parse_spoken_code
+from homerl.envs.assistant.serving.consent import FILE, is_consent, is_refusal
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
 
@@ -33,30 +33,30 @@ NEITHER = (
 
 @pytest.mark.parametrize("said", YES.split("|"))
 def test_a_plain_yes_consents(said: str) -> None:
-    assert assents(said) and not dissents(said)
+    assert is_consent(said) and not is_refusal(said)
 
 
 @pytest.mark.parametrize("said", NO.split("|"))
 def test_a_plain_no_declines(said: str) -> None:
-    assert dissents(said) and not assents(said)
+    assert is_refusal(said) and not is_consent(said)
 
 
 @pytest.mark.parametrize("said", NEITHER.split("|"))
 def test_what_says_more_or_asks_is_neither(said: str) -> None:
-    assert not assents(said) and not dissents(said)
+    assert not is_consent(said) and not is_refusal(said)
 
 
 @pytest.mark.parametrize(("said", "language"), [("tak", "pl"), ("igen", "hu"), ("Da", "ro"), ("fine", "en")])
 def test_what_means_something_else_elsewhere_counts_at_home(said: str, language: str) -> None:
-    assert assents(said, language) and not assents(said, "de")
+    assert is_consent(said, language) and not is_consent(said, "de")
 
 
 def test_no_language_says_yes_with_the_no_of_another() -> None:
     listed = read_yaml(FILE).data
     said = [one for words in listed["yes"].values() for one in words]
     assert len(listed["yes"]) == len(listed["no"]) >= 20
-    assert not [one for one in said if dissents(one) or not assents(one)]
-    assert not [one for words in listed["no"].values() for one in words if assents(one) or not dissents(one)]
+    assert not [one for one in said if is_refusal(one) or not is_consent(one)]
+    assert not [one for words in listed["no"].values() for one in words if is_consent(one) or not is_refusal(one)]
 
 
 @pytest.mark.parametrize(("said", "done"), [("Ja, mach das", True), ("ja, aber nicht die", False), ("Nein", False)])
@@ -77,7 +77,7 @@ def test_a_question_is_answered_in_the_language_of_the_home(serve, lamp, said: s
     "密码是1234|请，1234|是1234吧|暗証番号は1234です|비밀번호는 1234".split("|"),
 )
 def test_a_code_is_an_answer(said: str) -> None:
-    assert code_said(said) == "1234"
+    assert parse_spoken_code(said) == "1234"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_code_is_an_answer(said: str) -> None:
     "no 1234|1|set the lamp to 40|not 1234|1234 but not the door|in 100 minutes|yes|1234 no|it's 12 or 1234".split("|"),
 )
 def test_other_numbers_are_no_code(said: str) -> None:
-    assert code_said(said) is None
+    assert parse_spoken_code(said) is None
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from serving import Says, Served, call_of
 from written_home import Row, written_home
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.real import HomeAssistant
-from homerl.envs.assistant.serving.withdrawing import without
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.real import HomeAssistantHome
+from homerl.envs.assistant.serving.withdrawing import remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.observation import Observation
@@ -50,9 +50,9 @@ def serve(server: Replay, tmp_path: Path) -> Callable[..., Served]:
     """A caretaker of the recorded home, asked over its WebSocket."""
 
     def made(mode: str, *messages: Message | str) -> Served:
-        agent, journal = Withdrawing(*messages), Journal(tmp_path / "agent.jsonl")
-        real: Any = HomeAssistant(server.url, SecretStr(TOKEN))
-        house = House(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
+        agent, journal = Withdrawing(*messages), AgentJournal(tmp_path / "agent.jsonl")
+        real: Any = HomeAssistantHome(server.url, SecretStr(TOKEN))
+        house = CaretakerSettings(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
         twin = import_home(listing()).home
         return Served(Caretaker(twin, lambda: agent, real, journal, house, "script"), real, journal)
 
@@ -104,13 +104,13 @@ def test_it_may_be_withdrawn_while_the_model_thinks(serve, server):
 
 
 def test_it_may_be_withdrawn_between_a_call_and_the_look_at_what_came_of_it(serve, server, monkeypatch):
-    served, done = serve("act", OFF, "Off."), HomeAssistant.carry_out
+    served, done = serve("act", OFF, "Off."), HomeAssistantHome.carry_out_call
 
     async def carried(*given: Any) -> None:
         await done(*given)
         withdraw(server, LAMP)
 
-    monkeypatch.setattr(HomeAssistant, "carry_out", carried)
+    monkeypatch.setattr(HomeAssistantHome, "carry_out", carried)
     assert served.say("bed light off") == "Off." and served.journal.entries()[-1].outcome == "done"
     assert LAMP not in served.caretaker.home.plan.by_did
 
@@ -142,16 +142,16 @@ def test_where_nothing_is_exposed_any_more_nothing_is_in_reach(server):
 def test_before_assist_was_asked_its_defaults_hold(server):
     entries = {name: entry | {"options": {}} for name, entry in listing().sources[ENTRIES].items()}
     expose(server, **{EXPOSED: {"exposed_entities": {}}, ENTRIES: entries})
-    left = refreshed(server).plan.by_did
+    left = refreshed(server).plan.devices_by_did
     assert LAMP in left and "lock.front_door" not in left
 
 
 def refreshed(server: Replay) -> Home:
-    return asyncio.run(HomeAssistant(server.url, SecretStr(TOKEN)).refreshed(import_home(listing()).home))
+    return asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(import_home(listing()).home))
 
 
 def test_a_sentence_asks_no_service_for_more_than_the_states(server):
-    assert "todo.chores" in refreshed(server).plan.by_did
+    assert "todo.chores" in refreshed(server).plan.devices_by_did
     assert not [one for one in server.seen if one["type"] == "call_service"]
 
 
@@ -180,7 +180,7 @@ ROWS = (
 def automated(folder: Path, read: str, action: dict[str, Any]) -> Home:
     written_home(folder, *ROWS)
     trigger = {"trigger": "state", "entity_id": read, "to": "on"}
-    home = load(folder)
+    home = load_listing(folder)
     texts = {"automation.x": {"alias": "X", "triggers": [trigger], "actions": [action]}}
     return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}), everything=True).home
 
@@ -195,14 +195,14 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
         async def renewed(self) -> None: ...
 
         async def refreshed(self, twin: Home) -> Home:
-            return without(twin, {gone})
+            return remove_devices(twin, {gone})
 
         async def carry_out(self, twin: Home, one: Any) -> None:
             made.append(one.did)
 
     real: Any = Real()
-    agent, journal = Says(*messages), Journal(tmp_path / "agent.jsonl")
-    house = House("act", "smh", "en", settle=0.05)
+    agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
+    house = CaretakerSettings("act", "smh", "en", settle=0.05)
     return Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal), made
 
 
@@ -233,11 +233,11 @@ def test_a_group_of_it_stays_guarded(tmp_path):
 
 def test_the_rest_of_the_home_is_as_it_was(tmp_path):
     home = automated(tmp_path, "light.hall", {"action": "light.turn_on", "target": {"entity_id": "light.porch"}})
-    left = without(home, {"lock.front_door", "switch.nobody"})
+    left = remove_devices(home, {"lock.front_door", "switch.nobody"})
     assert [one.did for one in left.plan.devices] == [one.did for one in home.plan.devices if one.did != "lock.front_door"]
     assert all(left.state_of(one.did) == home.state_of(one.did) for one in left.plan.devices)
-    assert [rule.describe() for rule in left.rules] == [rule.describe() for rule in home.rules]
+    assert [rule.describe_rule() for rule in left.rules] == [rule.describe_rule() for rule in home.rules]
     left.call("light.hall", "turn_on")
     left.advance(1)
-    assert left.get("light.porch", "state") == "on"
-    assert without(home, {"switch.nobody"}) is home
+    assert left.read_value("light.porch", "state") == "on"
+    assert remove_devices(home, {"switch.nobody"}) is home

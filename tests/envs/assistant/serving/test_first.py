@@ -13,20 +13,20 @@ from running import running
 from serving import Says, Served
 from written_home import Row, written_home
 
-from homerl.envs.assistant.first import First
+from homerl.envs.assistant.first import MatcherFirst
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.listing import EXPOSED
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.real import HomeAssistant
-from homerl.envs.assistant.serving.server import Endpoint
-from homerl.envs.assistant.serving.speaker import area_told, speaking_in
-from homerl.envs.homeenv.sim.assist.dump import latest
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.real import HomeAssistantHome
+from homerl.envs.assistant.serving.server import AgentEndpoint
+from homerl.envs.assistant.serving.speaker import parse_speaker_area, place_speaker
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
 from homerl.envs.homeenv.sim.home import Home
-from homerl.host.web.address import Address
+from homerl.host.web.address import ServerAddress
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
-KITCHEN = "You are a voice assistant.\n- names: Lamp\n" + latest().told("Kitchen", "Ground floor")
+KITCHEN = "You are a voice assistant.\n- names: Lamp\n" + latest_recorded_api().prompt_end("Kitchen", "Ground floor")
 LAMP = "light.kitchen_lights"
 
 
@@ -62,12 +62,12 @@ def talk(server: Replay, twin: Home, tmp_path: Path) -> Iterator[Callable[..., t
     def made(
         mode: str, *says: Any, system: str = KITCHEN, prompt: str = "full", spoken: str = "en"
     ) -> tuple[Talk, Says, Served]:
-        model, journal = Says(*says), Journal(tmp_path / "agent.jsonl")
-        real: Any = HomeAssistant(server.url, SecretStr(TOKEN))
+        model, journal = Says(*says), AgentJournal(tmp_path / "agent.jsonl")
+        real: Any = HomeAssistantHome(server.url, SecretStr(TOKEN))
         real.spoken = spoken
-        house = House(mode, "assist", "en", prompt, settle=0.05)  # type: ignore[arg-type]
-        caretaker = Caretaker(twin, lambda: First(model, spoken), real, journal, house, "script")
-        ports.append(running(Endpoint(caretaker, Address()).app()))
+        house = CaretakerSettings(mode, "assist", "en", prompt, settle=0.05)  # type: ignore[arg-type]
+        caretaker = Caretaker(twin, lambda: MatcherFirst(model, spoken), real, journal, house, "script")
+        ports.append(running(AgentEndpoint(caretaker, ServerAddress()).build_agent_app()))
         return Talk(ports[-1].__enter__(), system), model, Served(caretaker, real, journal)
 
     yield made
@@ -105,21 +105,30 @@ def test_a_brief_prompt_tells_it_too_and_is_the_same_without(talk) -> None:
 @pytest.mark.parametrize(
     ("told", "area"),
     [
-        (latest().told("Kitchen", None), "kitchen"),
-        (latest().told("Kitchen", "Ground floor"), "kitchen"),
-        (latest().told("Lounge", None), "lounge"),
-        (latest().told("Bath (big)", "First"), "bath"),
-        (latest().told("Cellar", None), None),
-        ("- names: x\n" + latest().told("Bath (big)", None) + "\n" + latest().told("Kitchen", None), "kitchen"),
-        ("- names: 'You are in area Kitchen and all generic commands'\n" + latest().told(None, None), None),
+        (latest_recorded_api().prompt_end("Kitchen", None), "kitchen"),
+        (latest_recorded_api().prompt_end("Kitchen", "Ground floor"), "kitchen"),
+        (latest_recorded_api().prompt_end("Lounge", None), "lounge"),
+        (latest_recorded_api().prompt_end("Bath (big)", "First"), "bath"),
+        (latest_recorded_api().prompt_end("Cellar", None), None),
+        (
+            "- names: x\n"
+            + latest_recorded_api().prompt_end("Bath (big)", None)
+            + "\n"
+            + latest_recorded_api().prompt_end("Kitchen", None),
+            "kitchen",
+        ),
+        (
+            "- names: 'You are in area Kitchen and all generic commands'\n" + latest_recorded_api().prompt_end(None, None),
+            None,
+        ),
     ],
 )
 def test_the_area_is_one_of_the_home(told: str, area: str | None, tmp_path: Path) -> None:
     rooms = {"kitchen": "Kitchen", "lounge": "Lounge", "bath": "Bath (big)"}
     home = written_home(tmp_path, *(Row(f"light.{id}", "Lamp", id) for id in rooms), areas=rooms)
-    placed = speaking_in(home, area_told([told]))
+    placed = place_speaker(home, parse_speaker_area([told]))
     assert placed.plan.entrance == area and home.plan.entrance is None
-    assert placed.values == home.values and speaking_in(placed, None).plan.digest == home.plan.digest
+    assert placed.values == home.values and place_speaker(placed, None).plan.content_digest == home.plan.content_digest
 
 
 # The matcher
@@ -180,7 +189,7 @@ def test_what_the_home_refuses_is_the_models(tmp_path: Path, serve) -> None:
     home = written_home(tmp_path, Row("light.hall", "Bed Light", state="unavailable"))
     served = serve("act", "It cannot be reached.", of=home)
     model = served.caretaker.agents()
-    served.caretaker.agents = lambda: First(model, "en")
+    served.caretaker.agents = lambda: MatcherFirst(model, "en")
     assert served.say("turn on the bed light") == "It cannot be reached." and model.heard
 
 
@@ -204,7 +213,7 @@ OTHERS = {
 )
 def test_it_understands_the_language_of_the_home(tmp_path: Path, serve, language: str, said: str) -> None:
     served = serve("act", of=written_home(tmp_path, Row("light.hall", "Bed Lamp")))
-    served.caretaker.agents = lambda: First(Says(), language)
+    served.caretaker.agents = lambda: MatcherFirst(Says(), language)
     assert served.say(said) == "Done." and [one.did for one in served.real.made] == ["light.hall"]
 
 
@@ -220,7 +229,7 @@ def test_what_may_mean_something_else_is_left_to_the_model(tmp_path: Path, serve
     rows = Row("light.a", "Lamp", "den"), Row("light.b", "Floor Lamp", "den"), Row("switch.c", "Fan", "den")
     served = serve("act", "Hm.", of=written_home(tmp_path, *rows, areas={"den": "Den"}))
     model = served.caretaker.agents()
-    served.caretaker.agents = lambda: First(model, "en")
+    served.caretaker.agents = lambda: MatcherFirst(model, "en")
     served.say(said)
     left = said in LEFT.split("|")
     assert bool(model.heard) == left and bool(served.real.made) != left

@@ -16,13 +16,13 @@ from written_home import Row, written_home
 
 from homerl.envs.assistant.commands.serve_agent import _homes, _matching
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.following import EVENTS, essence, is_as_known, remembering
+from homerl.envs.assistant.listing.following import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
 from homerl.envs.assistant.listing.listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.envs.assistant.serving import real
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.real import HomeAssistant
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.real import HomeAssistantHome
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
@@ -64,12 +64,12 @@ def quick(monkeypatch) -> None:
 
 
 @asynccontextmanager
-async def followed(server: Replay) -> AsyncIterator[HomeAssistant]:
-    home = HomeAssistant(server.url, SecretStr(TOKEN), server.listing)
-    task = asyncio.create_task(home.follow())
+async def followed(server: Replay) -> AsyncIterator[HomeAssistantHome]:
+    home = HomeAssistantHome(server.url, SecretStr(TOKEN), server.listing)
+    task = asyncio.create_task(home.follow_home())
     try:
         await until(lambda: len(server.heard) == len(EVENTS))
-        assert await home.renewed() is None, "it is as it was imported"
+        assert await home.take_renewed_home() is None, "it is as it was imported"
         yield home
     finally:
         task.cancel()
@@ -96,14 +96,14 @@ def test_a_new_entity_a_new_name_and_another_area_are_there_in_the_next_sentence
             server.listing = exposing(listing(), LAMP, SWITCH, FAN)
             server.fire("entity_registry_updated")
             await until(home._doubt.is_set)
-            new = await home.renewed()
+            new = await home.take_renewed_home()
             named = changed(server.listing, STATES, **{LAMP: {"attributes": {"friendly_name": "Nachttisch"}}})
             server.listing = changed(named, AREAS, living_room={"name": "Wohnzimmer", "aliases": []})
             server.fire("area_registry_updated")
             await until(home._doubt.is_set)
-            other = await home.renewed()
+            other = await home.take_renewed_home()
             before = asked(server)
-            nothing = await home.renewed()
+            nothing = await home.take_renewed_home()
             return [new, other, nothing, asked(server) - before]
 
     new, other, nothing, more = asyncio.run(talk())
@@ -124,7 +124,7 @@ def test_a_restart_in_between_loses_nothing(server):
             server.listing = bare.model_copy(update={"sources": bare.sources | {CONFIG: starting, STATES: states}})
             server.away = False
             await until(lambda: server.heard)
-            early = await home.renewed()
+            early = await home.take_renewed_home()
             server.listing = bare.model_copy(
                 update={
                     "sources": bare.sources | {STATES: [one for one in bare.sources[STATES] if one["entity_id"] != LAMP]}
@@ -132,7 +132,7 @@ def test_a_restart_in_between_loses_nothing(server):
             )
             server.fire("homeassistant_started")
             await until(home._doubt.is_set)
-            return [early, await home.renewed()]
+            return [early, await home.take_renewed_home()]
 
     early, late = asyncio.run(talk())
     assert early is None, "while it starts, the home stays as it was"
@@ -147,14 +147,14 @@ def test_a_home_that_began_with_a_file_learns_from_the_history_too():
     with Replay(home.model_copy(update={"sources": home.sources | past})) as server:
 
         async def begun() -> Home | None:
-            real_home = HomeAssistant(server.url, SecretStr(TOKEN))
+            real_home = HomeAssistantHome(server.url, SecretStr(TOKEN))
             real_home._doubt.set()
-            return await real_home.renewed()
+            return await real_home.take_renewed_home()
 
         twin = asyncio.run(begun())
-    assert twin is not None and twin.get(door, "state") == "closed"
+    assert twin is not None and twin.read_value(door, "state") == "closed"
     twin.call(door, "open_cover")
-    assert twin.get(door, "state") == "open"
+    assert twin.read_value(door, "state") == "open"
 
 
 def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
@@ -164,7 +164,7 @@ def test_what_is_no_home_leaves_it_as_it_was(server, caplog):
             server.listing = server.listing.model_copy(update={"sources": server.listing.sources | garbled})
             server.fire("entity_registry_updated")
             await until(lambda: "stays as it was" in caplog.text)
-            return await home.renewed()
+            return await home.take_renewed_home()
 
     assert asyncio.run(talk()) is None
 
@@ -178,7 +178,7 @@ def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypat
         _homes(other, server.url, "HA_TOKEN", "shadow")
     assert "homerl import-ha" in str(refused.value)
     twin, home = _homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
-    assert set(twin.plan.by_did) == {LAMP, SWITCH} and home.url == server.url
+    assert set(twin.plan.devices_by_did) == {LAMP, SWITCH} and home.url == server.url
     assert home.spoken == server.listing.sources[CONFIG]["language"]
 
 
@@ -186,20 +186,22 @@ def test_a_state_of_another_form_is_a_doubt(server):
     """A device that was out of reach when the home was imported is whole once it is there."""
     lamp = next(row for row in server.listing.sources[STATES] if row["entity_id"] == LAMP)
     known = changed(server.listing, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
-    assert not is_as_known(known, [lamp], frozenset({LAMP, SWITCH}))
-    assert is_as_known(server.listing, [lamp | {"state": "off"}], frozenset({LAMP, SWITCH}))
-    assert not is_as_known(server.listing, [lamp], frozenset({LAMP})), "another one is exposed"
+    assert not is_same_setup(known, [lamp], frozenset({LAMP, SWITCH}))
+    assert is_same_setup(server.listing, [lamp | {"state": "off"}], frozenset({LAMP, SWITCH}))
+    assert not is_same_setup(server.listing, [lamp], frozenset({LAMP})), "another one is exposed"
 
 
 def test_what_comes_and_goes_is_no_other_home():
     home = exposing(listing(), LAMP, SWITCH)
     lamp = next(row for row in home.sources[STATES] if row["entity_id"] == LAMP)
     dark = {"state": "off", "attributes": lamp["attributes"] | {"brightness": None}}
-    assert essence(changed(home, STATES, **{LAMP: dark})) == essence(home)
+    assert hash_home_setup(changed(home, STATES, **{LAMP: dark})) == hash_home_setup(home)
     gone = changed(home, STATES, **{LAMP: {"state": "unavailable", "attributes": {"friendly_name": "Bed Light"}}})
     gone = gone.model_copy(update={"sources": gone.sources | {SERVICES: {**gone.sources[SERVICES], LAMP: []}}})
-    assert essence(gone) != essence(home) and essence(remembering(gone, home)) == essence(home)
-    assert import_home(remembering(gone, home)).home.plan.by_did[LAMP].spec.service_index
+    assert hash_home_setup(gone) != hash_home_setup(home) and hash_home_setup(
+        merge_earlier_listing(gone, home)
+    ) == hash_home_setup(home)
+    assert import_home(merge_earlier_listing(gone, home)).home.plan.devices_by_did[LAMP].spec.service_index
 
 
 def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
@@ -213,8 +215,8 @@ def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
         return home
 
     other.renewed = renewed  # type: ignore[method-assign]
-    agent, journal = Says(*messages), Journal(tmp_path / "agent.jsonl")
-    house = House("act", "smh", "en", settle=0.05)
+    agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
+    house = CaretakerSettings("act", "smh", "en", settle=0.05)
     return Served(Caretaker(before, lambda: agent, other, journal, house, "script"), other, journal)
 
 
@@ -256,22 +258,22 @@ def test_a_consent_is_asked_again_under_the_new_name_and_refused_where_it_is_gon
 def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_path):
     group = Row("light.all", "All", members=("light.hall", "lock.door"))
     away = Row("light.all", "All", state="unavailable")
-    guard = Guard().knowing(at(tmp_path, LIGHT, group))
-    assert "light.all" in guard.held and "light.all" in guard.knowing(at(tmp_path, LIGHT, away)).held
-    freed = guard.knowing(at(tmp_path, LIGHT, Row("light.all", "All", members=("light.hall",))))
+    guard = Guard().with_known_home(at(tmp_path, LIGHT, group))
+    assert "light.all" in guard.held and "light.all" in guard.with_known_home(at(tmp_path, LIGHT, away)).held
+    freed = guard.with_known_home(at(tmp_path, LIGHT, Row("light.all", "All", members=("light.hall",))))
     assert "light.all" not in freed.held and "light.hall" not in freed.held
 
 
 @pytest.mark.parametrize("left", [(), (LAMP,)], ids=["everything", "one"])
 def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
     """No event tells of an entity that is not registered: the next sentence but one knows it."""
-    home, shown = HomeAssistant(server.url, SecretStr(TOKEN), server.listing), server.listing
-    twin, house = import_home(server.listing).home, House("act", "assist", "en", settle=0.05)
-    caretaker = Caretaker(twin, lambda: Says("Hm."), home, Journal(tmp_path / "a.jsonl"), house, "script")
+    home, shown = HomeAssistantHome(server.url, SecretStr(TOKEN), server.listing), server.listing
+    twin, house = import_home(server.listing).home, CaretakerSettings("act", "assist", "en", settle=0.05)
+    caretaker = Caretaker(twin, lambda: Says("Hm."), home, AgentJournal(tmp_path / "a.jsonl"), house, "script")
 
     def heard() -> set[str]:
-        asyncio.run(caretaker.answer([{"role": "user", "content": "hello"}]))
-        return set(caretaker.home.plan.by_did)
+        asyncio.run(caretaker.answer_dialogue([{"role": "user", "content": "hello"}]))
+        return set(caretaker.home.plan.devices_by_did)
 
     assert heard() == {LAMP, SWITCH}
     server.listing = exposing(listing(), *left)
@@ -295,7 +297,7 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     twin, home = _homes(file, url, "HA_TOKEN", "confirm")
     agent = Says(call_of(SWITCH, "turn_off"), "Off.")
     matching = _matching("hassil", lambda: agent, lambda: home.spoken or "en")
-    house, journal = House("confirm", "smh", "en", settle=0.05), Journal(tmp_path / "a.jsonl")
+    house, journal = CaretakerSettings("confirm", "smh", "en", settle=0.05), AgentJournal(tmp_path / "a.jsonl")
     served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
     home._doubt.set()  # as whoever follows it finds
     assert "Home Assistant did not do it" in served.say("aus") and matching().language == "en"

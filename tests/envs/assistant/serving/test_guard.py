@@ -8,10 +8,10 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.listing.translation import refresh
-from homerl.envs.assistant.naming import names
+from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.naming import is_device_named
 from homerl.envs.assistant.serving.guard import Guard, is_guarded
-from homerl.envs.assistant.serving.live import Made
+from homerl.envs.assistant.serving.live import TwinCall
 from homerl.envs.homeenv.sim.home import Home
 
 AREAS = {"garage": "Garage", "hall": "Hall", "kitchen": "Kitchen", "bedroom": "Bedroom"}
@@ -98,7 +98,7 @@ def test_what_is_known_to_be_harmless_is_not(row: Row, tmp_path: Path) -> None:
 
 def test_what_a_call_changes_elsewhere_needs_consent_too(tmp_path: Path) -> None:
     home = written_home(tmp_path, Row("light.hall", "Lamp"), Row("lock.front_door", "Front Door", state="locked"))
-    lamp = [Made("light.hall", "turn_on", {})]
+    lamp = [TwinCall("light.hall", "turn_on", {})]
     assert not Guard().needs_consent(home, lamp, "light please")
     assert Guard().needs_consent(home, lamp, "light please", ["lock.front_door"]) == {"lock.front_door": "guarded"}
 
@@ -147,7 +147,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     ],
 )
 def test_a_whole_name_names_a_device(home: Home, said: str, did: str) -> None:
-    assert names(said, home, home.plan.by_did[did])
+    assert is_device_named(said, home, home.plan.devices_by_did[did])
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_whole_name_names_a_device(home: Home, said: str, did: str) -> None:
 )
 def test_words_that_are_shared_name_nothing(home: Home, said: str) -> None:
     doors = [one for one in home.plan.devices if one.spec.category in ("lock", "cover")]
-    named = [one.did for one in doors if names(said, home, one)]
+    named = [one.did for one in doors if is_device_named(said, home, one)]
     assert not named
 
 
@@ -184,6 +184,6 @@ def test_a_group_that_was_not_there_at_the_import_is_guarded_for_good(serve, tmp
     home = written_home(tmp_path, Row("switch.all", "All", state="unavailable"), Row("light.hall", "Lamp"))
     served = serve("act", call_of("switch.all", "turn_on"), "Here.", call_of("light.hall", "turn_on"), "There.", of=home)
     shown = [{"entity_id": "switch.all", "state": "off", "attributes": {"entity_id": ["switch.garage_door"]}}]
-    served.real.home = refresh(home, shown)
+    served.real.home = refresh_home(home, shown)
     assert "consent" in served.say("all of it please") and not served.real.made
     assert served.say("the lamp please") == "There."

@@ -11,13 +11,13 @@ from written_home import Row, written_home
 
 from homerl.envs.assistant.importing import import_home
 from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import refresh
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.hiding import masked, password_fields, secrets_in, secrets_said
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.page import journal_page
+from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.hiding import find_password_fields, mask_secrets, secrets_in_data, secrets_in_reply
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.page import render_journal_page
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.situation import Reply
@@ -39,7 +39,7 @@ def rows(mode: str | None = "password") -> list[dict]:
 def texts(tmp_path: Path) -> Home:
     """A home with password fields, and a note that is none. An automation writes into a field once the lamp has been on."""
     (tmp_path / "states.json").write_text(json.dumps(rows()))
-    listing = load(tmp_path)
+    listing = load_listing(tmp_path)
     write = {"action": "input_text.set_value", "target": {"entity_id": "input_text.wifi"}, "data": {"value": "tulip9"}}
     text = {"alias": "x", "triggers": [WRITE_ON], "actions": [write]}
     sources = listing.sources | {AUTOMATIONS: {"automation.x": text}}
@@ -51,7 +51,7 @@ class Forgetful(OtherHome):
 
     async def refreshed(self, twin: Home) -> Home:
         told = ((one.did, self.home.state_of(one.did)) for one in twin.plan.devices)
-        return refresh(twin, [{"entity_id": did, "state": state["state"], "attributes": state} for did, state in told])
+        return refresh_home(twin, [{"entity_id": did, "state": state["state"], "attributes": state} for did, state in told])
 
 
 def forgetful(served: Served) -> Served:
@@ -61,9 +61,9 @@ def forgetful(served: Served) -> Served:
 
 def all_told(served: Served) -> str:
     """Everything that can be read afterwards."""
-    log = served.journal.log()
+    log = served.journal.read_contents()
     said = (one["content"] for one in served.dialogue)
-    return "\n".join([served.journal.path.read_text(), journal_page(log.entries), *said])
+    return "\n".join([served.journal.path.read_text(), render_journal_page(log.entries), *said])
 
 
 @pytest.mark.parametrize("did", FIELDS)
@@ -73,8 +73,8 @@ def test_what_is_written_into_a_password_field_is_told_nowhere(serve, texts, did
     served = forgetful(serve("confirm", call, f"It is '{value}' now.", of=texts))
     asked, done = served.say("set the word"), served.say("yes")
     assert "state from *** to ***" in asked and "(value ***)" in asked and done == "Done."
-    assert served.real.home.get(did, "state") == value, "the real home got it"
-    entry = served.journal.entries()[-1]
+    assert served.real.home.read_value(did, "state") == value, "the real home got it"
+    entry = served.journal.read_entries()[-1]
     (change,) = entry.changes
     assert (change.before, change.after, change.settled) == ("***", "***", "***")
     assert change.actual is None and not change.compared and not change.differs
@@ -111,9 +111,9 @@ def test_what_a_call_that_fails_was_to_write_is_not_told(serve, texts):
 
 
 def test_a_text_that_does_not_say_its_mode_may_be_a_password(texts):
-    assert password_fields(texts) == set(FIELDS)
-    assert password_fields(refresh(texts, rows(mode=None))) == set(FIELDS), "as while it is unavailable"
-    assert password_fields(refresh(texts, rows(mode="text"))) == set()
+    assert find_password_fields(texts) == set(FIELDS)
+    assert find_password_fields(refresh_home(texts, rows(mode=None))) == set(FIELDS), "as while it is unavailable"
+    assert find_password_fields(refresh_home(texts, rows(mode="text"))) == set()
 
 
 LONG = ["12-34, 56" * 9, "(1)'2\"3\\4}5]" * 9, "päss wörd " * 9, ["47-11, 12" * 9], {"a": "47-11, 12" * 9}]
@@ -133,11 +133,11 @@ def test_a_code_that_is_given_by_position_is_not_told(house, tmp_path):
     """As in the Python of `homeflow`, where the call has no names."""
     snippet = 'device("lock.front_door").unlock("12-34, " + "56" * 20)'
     agent = Says(call_message(tool_call("pyexec", {"code": snippet})), f"It did not take 12-34, {'56' * 20}.")
-    journal = Journal(tmp_path / "agent.jsonl")
-    caretaker = Caretaker(house, lambda: agent, None, journal, House("shadow", "homeflow", "en"), "script")
+    journal = AgentJournal(tmp_path / "agent.jsonl")
+    caretaker = Caretaker(house, lambda: agent, None, journal, CaretakerSettings("shadow", "homeflow", "en"), "script")
     served = Served(caretaker, OtherHome(house), journal)
     assert served.say("open the door") == "It did not take ***."
-    assert journal.entries()[0].outcome == "refused" and "5656" not in all_told(served)
+    assert journal.read_entries()[0].outcome == "refused" and "5656" not in all_told(served)
 
 
 def test_words_of_a_question_are_not_hidden_by_a_code_that_is_like_them(serve, house):
@@ -152,16 +152,16 @@ def test_secrets_are_read_from_calls_however_they_are_written():
     broken = {"function": {"name": "f", "arguments": '{"code": "4711", '}}
     nested = tool_call("f", {"actions": [{"did": "text.wifi", "arguments": {"value": ["hunter2"]}}]})
     for call, secret in ((escaped, "päss, 1"), (within, "47, 11"), (broken, "4711"), (nested, "hunter2")):
-        assert secret in secrets_said(Reply(call_message(call)), frozenset(FIELDS))
+        assert secret in secrets_in_reply(Reply(call_message(call)), frozenset(FIELDS))
     answer = text_message('{"mode": "execute", "actions": [{"did": "lock.a", "arguments": {"code": "47, 11"}}]}')
-    assert "47, 11" in secrets_said(Reply(answer), frozenset())
-    assert "4711" in secrets_said(Reply(text_message('<tool_call>{"code": "4711"'), "it is cut"), frozenset())
-    assert not secrets_said(Reply(text_message("The washer shows this error code: E24.")), frozenset())
+    assert "47, 11" in secrets_in_reply(Reply(answer), frozenset())
+    assert "4711" in secrets_in_reply(Reply(text_message('<tool_call>{"code": "4711"'), "it is cut"), frozenset())
+    assert not secrets_in_reply(Reply(text_message("The washer shows this error code: E24.")), frozenset())
 
 
 def test_conditions_and_what_is_nothing_are_no_secrets():
     said = {"conditions": ['device("lock.a").code == "4711"'], "code": None, "pin": "", "password": [], "value": "hall"}
-    assert secrets_in(said, frozenset(FIELDS)) == {"4711"}
+    assert secrets_in_data(said, frozenset(FIELDS)) == {"4711"}
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_conditions_and_what_is_nothing_are_no_secrets():
     ],
 )
 def test_a_secret_is_masked_in_each_form_and_a_short_one_where_it_is_clear(text, secret, told):
-    assert masked(text, {secret}) == told
+    assert mask_secrets(text, {secret}) == told
 
 
 def test_what_a_tool_only_tried_is_not_done(serve, tmp_path):
@@ -191,9 +191,9 @@ def test_what_a_tool_only_tried_is_not_done(serve, tmp_path):
     states = json.loads((tmp_path / "states.json").read_text())
     states[0]["attributes"] |= {"min_humidity": 0, "max_humidity": 100, "humidity": 40, "available_modes": ["home"]}
     (tmp_path / "states.json").write_text(json.dumps(states))
-    home = import_home(load(tmp_path), everything=True).home
+    home = import_home(load_listing(tmp_path), everything=True).home
     wet = call_message(tool_call("humidifier__HassHumidifierSetpoint", {"name": "Humidifier", "humidity": 50}))
     served = serve("act", wet, "It is wetter.", of=home)
-    served.caretaker.house = House("act", "assist", "en", settle=0.05)
+    served.caretaker.house = CaretakerSettings("act", "assist", "en", settle=0.05)
     assert served.say("more water") == "It is wetter."
     assert [one.service for one in served.real.made] == ["turn_on", "set_humidity"]

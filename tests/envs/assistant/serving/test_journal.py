@@ -9,53 +9,53 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.assistant.commands.view_agent import view_agent
-from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, Entry, Journal, read_log
-from homerl.envs.assistant.serving.page import days, journal_page, lines
+from homerl.envs.assistant.serving.journal import AgentJournal, CallRecord, ChangeRecord, JournalEntry, read_journal
+from homerl.envs.assistant.serving.page import device_lines, journal_days, render_journal_page
 from homerl.envs.core.documents import InputError
 
 
-def entry(number: int, **fields) -> Entry:
+def entry(number: int, **fields) -> JournalEntry:
     time = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(hours=10 * number)
     said = {"said": f"sentence {number}", "reply": "ok", "outcome": "done"}
-    return Entry(time=time, mode="act", agent="tiny", **said | fields)
+    return JournalEntry(time=time, mode="act", agent="tiny", **said | fields)
 
 
 def test_entries_are_read_back_in_order(tmp_path):
-    journal = Journal(tmp_path / "logs" / "agent.jsonl")
+    journal = AgentJournal(tmp_path / "logs" / "agent.jsonl")
     written = [entry(number) for number in range(3)]
     for one in written:
-        journal.append(one)
-    assert Journal(journal.path).entries() == written
+        journal.append_entry(one)
+    assert AgentJournal(journal.path).read_entries() == written
 
 
 def test_a_line_that_a_crash_cut_costs_nothing_else(tmp_path):
-    journal = Journal(tmp_path / "agent.jsonl")
-    journal.append(entry(0))
+    journal = AgentJournal(tmp_path / "agent.jsonl")
+    journal.append_entry(entry(0))
     with journal.path.open("a") as file:
         file.write('{"time": "2026-')
-    again = Journal(journal.path)
-    again.append(entry(1))
-    assert again.entries() == [entry(0), entry(1)]
+    again = AgentJournal(journal.path)
+    again.append_entry(entry(1))
+    assert again.read_entries() == [entry(0), entry(1)]
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85", "\x0b", "\r\n", "\x1e"])
 def test_a_sign_that_ends_a_line_elsewhere_hides_nothing(tmp_path, sign):
     """A name, a title or a sentence may hold one."""
-    journal = Journal(tmp_path / "agent.jsonl")
+    journal = AgentJournal(tmp_path / "agent.jsonl")
     written = [entry(0, said=f"light{sign}please"), entry(1, reply=f"It{sign}is on."), entry(2)]
     for one in written:
-        journal.append(one)
-    assert journal.entries() == written and not journal.log().damaged
+        journal.append_entry(one)
+    assert journal.read_entries() == written and not journal.read_contents().damaged
 
 
 @pytest.mark.parametrize("damage", ['{"time": "2026-', '{"a": 1}', "开"], ids=["cut", "of another shape", "no JSON"])
 def test_a_damaged_line_is_shown_and_costs_no_other(tmp_path, damage):
     path = tmp_path / "agent.jsonl"
-    Journal(path).append(entry(0))
+    AgentJournal(path).append_entry(entry(0))
     with path.open("ab") as file:
         file.write(f"{damage}\n".encode())
-    Journal(path).append(entry(1))
-    log = read_log(path)
+    AgentJournal(path).append_entry(entry(1))
+    log = read_journal(path)
     assert log.entries == (entry(0), entry(1))
     ((number, text),) = [(one.line, one.text) for one in log.damaged]
     assert (number, text) == (2, damage)
@@ -65,20 +65,20 @@ def test_a_damaged_line_is_shown_and_costs_no_other(tmp_path, damage):
 
 
 def test_a_line_that_was_cut_inside_of_a_character_costs_no_other(tmp_path):
-    journal = Journal(tmp_path / "agent.jsonl")
-    journal.append(entry(0))
+    journal = AgentJournal(tmp_path / "agent.jsonl")
+    journal.append_entry(entry(0))
     with journal.path.open("ab") as file:
         file.write('{"said": "开'.encode()[:-1])
-    assert journal.entries() == [entry(0)] and not journal.log().damaged, "it may just be being written"
-    journal.append(entry(1, said="开灯"))
-    assert journal.entries() == [entry(0), entry(1, said="开灯")]
-    assert "Line 2 of the log is damaged" in journal_page(journal.entries(), journal.log().damaged)
+    assert journal.read_entries() == [entry(0)] and not journal.read_contents().damaged, "it may just be being written"
+    journal.append_entry(entry(1, said="开灯"))
+    assert journal.read_entries() == [entry(0), entry(1, said="开灯")]
+    assert "Line 2 of the log is damaged" in render_journal_page(journal.read_entries(), journal.read_contents().damaged)
 
 
 def test_half_a_character_does_not_keep_an_exchange_out_of_the_log(tmp_path):
-    journal = Journal(tmp_path / "agent.jsonl")
-    journal.append(Entry.model_construct(**dict(entry(0)) | {"said": "light \ud800"}))
-    assert journal.entries()[0].said == "light ?"
+    journal = AgentJournal(tmp_path / "agent.jsonl")
+    journal.append_entry(JournalEntry.model_construct(**dict(entry(0)) | {"said": "light \ud800"}))
+    assert journal.read_entries()[0].said == "light ?"
 
 
 def test_only_its_owner_reads_a_log_and_its_page(tmp_path):
@@ -86,17 +86,17 @@ def test_only_its_owner_reads_a_log_and_its_page(tmp_path):
     old.write_text("")
     old.chmod(0o644)
     for path in (old, tmp_path / "new.jsonl"):
-        Journal(path).append(entry(0))
+        AgentJournal(path).append_entry(entry(0))
         view_agent(path)
         assert [one.stat().st_mode & 0o777 for one in (path, path.with_suffix(".html"))] == [0o600, 0o600]
 
 
 def test_codes_are_not_in_the_log(tmp_path):
-    journal = Journal(tmp_path / "agent.jsonl")
+    journal = AgentJournal(tmp_path / "agent.jsonl")
     arguments = {"code": "4711", "more": [{"pin": 4711}], "area": "hall"}
-    journal.append(entry(0, calls=(CallRecord(did="lock.door", service="unlock", arguments=arguments),)))
+    journal.append_entry(entry(0, calls=(CallRecord(did="lock.door", service="unlock", arguments=arguments),)))
     assert "4711" not in journal.path.read_text()
-    assert journal.entries()[0].calls[0].arguments == {"code": "***", "more": [{"pin": "***"}], "area": "hall"}
+    assert journal.read_entries()[0].calls[0].arguments == {"code": "***", "more": [{"pin": "***"}], "area": "hall"}
 
 
 def test_another_file_is_refused_by_line(tmp_path):
@@ -110,15 +110,15 @@ def test_another_file_is_refused_by_line(tmp_path):
 
 def test_a_log_that_cannot_be_written_is_told_at_the_start(tmp_path):
     with pytest.raises(InputError, match="--log"):
-        Journal(tmp_path)
+        AgentJournal(tmp_path)
 
 
 def test_the_page_goes_day_by_day_latest_first():
     entries = [entry(number) for number in range(5)]
-    assert [day.date for day in days(entries)] == sorted({day.date for day in days(entries)}, reverse=True)
-    page = journal_page(entries)
+    assert [day.date for day in journal_days(entries)] == sorted({day.date for day in journal_days(entries)}, reverse=True)
+    page = render_journal_page(entries)
     assert page.index("sentence 4") < page.index("sentence 0")
-    assert "Nobody has spoken" in journal_page([])
+    assert "Nobody has spoken" in render_journal_page([])
 
 
 def test_a_log_that_is_no_file_keeps_its_mode(tmp_path):
@@ -127,10 +127,10 @@ def test_a_log_that_is_no_file_keeps_its_mode(tmp_path):
     os.mkfifo(pipe, 0o644)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     before = pipe.stat().st_mode
-    Journal(pipe)
+    AgentJournal(pipe)
     os.close(reader)
     assert pipe.stat().st_mode == before
-    Journal(Path(os.devnull)).append(entry(0))
+    AgentJournal(Path(os.devnull)).append_entry(entry(0))
 
 
 def change(did: str, path: str, before, after, **fields) -> ChangeRecord:
@@ -144,10 +144,10 @@ def test_a_device_has_one_line_and_the_rest_is_counted():
         change("lamp", "brightness", None, 128),
         change("lamp", "color_mode", None, "hs"),
     ]
-    line, other = lines([lamp[0], change("fan", "speed", 1, 2), *lamp[1:]], calls)
+    line, other = device_lines([lamp[0], change("fan", "speed", 1, 2), *lamp[1:]], calls)
     assert [one.path for one in line.told] == ["state", "brightness"] and line.more == 1
     assert [one.path for one in other.told] == ["speed"] and other.more == 0, "what has no state tells what it has"
-    page = journal_page([entry(0, outcome="shadowed", changes=tuple(lamp), calls=calls)])
+    page = render_journal_page([entry(0, outcome="shadowed", changes=tuple(lamp), calls=calls)])
     assert page.count("<b>Lamp</b>") == 1 and "<table" not in page and "</span> 128" in page
 
 
@@ -159,8 +159,8 @@ def test_counts_are_of_exchanges_and_what_would_change_nothing_is_told_apart():
         entry(1, outcome="shadowed", said="again"),
         entry(2, outcome="done", changes=(differs, change("lamp", "speed", 1, 2, differs=True, actual=3))),
     ]
-    (day,) = days([one.model_copy(update={"time": at}) for one in told])
-    counts = {key: number for key, _, number in day.counts}
+    (day,) = journal_days([one.model_copy(update={"time": at}) for one in told])
+    counts = {key: number for key, _, number in day.badge_counts}
     assert counts == {"shadowed": 1, "nothing": 1, "done": 1, "unexpected": 1}
-    page = journal_page(told)
+    page = render_journal_page(told)
     assert "would change nothing 1" in page and "not as expected 1" in page and "really off" in page

@@ -8,8 +8,8 @@ import pytest
 from serving import OtherHome, Says, Served
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.journal import AgentJournal
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.home import Home
@@ -31,7 +31,7 @@ def large(entities: int) -> Home:
     rooms = {room.id: small.state_of(room.id) for room in small.plan.rooms}
     outdoors = {"outdoors": small.state_of("outdoors")}
     origin = Origin(system="homeassistant", version="2026.11.0")
-    return Home.build(small.plan.rooms, devices, outdoors | rooms | values, small.clock, origin=origin)
+    return Home.build_home(small.plan.rooms, devices, outdoors | rooms | values, small.clock, origin=origin)
 
 
 @pytest.mark.parametrize("entities", [300, pytest.param(1000, marks=pytest.mark.long)])
@@ -42,13 +42,13 @@ def test_the_prompt_stays_while_the_home_changes(entities: int, tmp_path):
     on, off = (call_message(tool_call(f"intent__HassTurn{way}", name)) for way in ("On", "Off"))
     reads = call_message(tool_call("homeassistant__GetLiveContext", {"domain": "light", "area": lamp.room.name}))
     agent = Says(on, "On.", off, "Off.", reads, "It is off.")
-    journal, real = Journal(tmp_path / "a.jsonl"), OtherHome(home.fork())
-    house = House("act", "assist", "en", settle=0.0)
+    journal, real = AgentJournal(tmp_path / "a.jsonl"), OtherHome(home.fork())
+    house = CaretakerSettings("act", "assist", "en", settle=0.0)
     served = Served(Caretaker(home, lambda: agent, real, journal, house, "script"), real, journal)
     assert [served.say(text) for text in ("on", "off", "is it on?")] == ["On.", "Off.", "It is off."]
     assert len(real.made) == 2
-    assert [entry.kept for entry in journal.entries()] == [None, 1.0, 1.0]
+    assert [entry.kept for entry in journal.read_entries()] == [None, 1.0, 1.0]
     result: Any = agent.heard[-1].messages[-1]["content"]
     assert lamp.name in result and len(result) < 20_000, "the filter leaves a part of the home"
     prompt = len(agent.heard[0].messages[0]["content"])
-    print(f"{entities} entities: a prompt of {prompt} characters, {[entry.seconds for entry in journal.entries()]} s")
+    print(f"{entities} entities: a prompt of {prompt} characters, {[entry.seconds for entry in journal.read_entries()]} s")

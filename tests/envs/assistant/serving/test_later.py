@@ -10,10 +10,10 @@ from serving import call_of
 from written_home import Row, written_home
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, SCRIPTS
-from homerl.envs.assistant.serving.changes import FORESIGHT_SECONDS, later_of
-from homerl.envs.assistant.serving.live import LiveSituation, Visit
+from homerl.envs.assistant.serving.changes import FORESIGHT_SECONDS, foresee_later_effects
+from homerl.envs.assistant.serving.live import LiveBlueprint, LiveSituation
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 
@@ -47,7 +47,7 @@ def automated(tmp_path):
         for state in states:
             state["attributes"] |= SHOWN.get(state["entity_id"], {})
         (tmp_path / "states.json").write_text(json.dumps(states))
-        listing = load(tmp_path)
+        listing = load_listing(tmp_path)
         triggers = trigger if isinstance(trigger, list) else [trigger]
         text = {"alias": "x", "triggers": triggers, "actions": list(actions or (UNLOCK,))}
         texts = {AUTOMATIONS: {"automation.x": text}, SCRIPTS: SEQUENCES}
@@ -113,7 +113,10 @@ def test_looking_ahead_changes_no_home(automated):
     twin = home.fork()
     twin.call("light.hall", "turn_on")
     keys = home.state_key(), twin.state_key()
-    assert later_of(home, twin).dids == ["lock.front_door"] and (home.state_key(), twin.state_key()) == keys
+    assert (
+        foresee_later_effects(home, twin).affected_dids == ["lock.front_door"]
+        and (home.state_key(), twin.state_key()) == keys
+    )
 
 
 LAMP = ("light.hall", "turn_on")
@@ -155,7 +158,7 @@ def test_nobody_hears_of_an_automation_that_was_not_made(serve, automated, mode)
 
 
 def test_one_answer_changes_no_automation_either(automated):
-    situation = LiveSituation.visit(automated(LAMP_ON), Visit("direct", "en"))
+    situation = LiveSituation.begin_visit(automated(LAMP_ON), LiveBlueprint("direct", "en"))
     text, info = situation.take({"name": "answer", "mode": "execute", "automations": [EACH_DAY]})
     assert "no automations" in text and info["blocked"] and len(situation.home.rules) == 1
 
@@ -165,7 +168,7 @@ def test_looking_ahead_follows_the_automations_of_the_real_home(automated):
     twin = home.fork()
     twin.rules = ()
     twin.call(*LAMP)
-    assert later_of(home, twin).dids == ["lock.front_door"]
+    assert foresee_later_effects(home, twin).affected_dids == ["lock.front_door"]
 
 
 def waiting(delay: str) -> dict[str, Any]:
@@ -243,7 +246,7 @@ def test_a_run_that_still_waits_tells_nothing_of_another_trigger(serve, automate
     home = automated(triggers, choice)
     twin = home.fork()
     twin.call(*LAMP)
-    assert later_of(home, twin).dids == ["light.porch"]
+    assert foresee_later_effects(home, twin).affected_dids == ["light.porch"]
 
 
 HALL_LIT = PORCH_LIT | {"entity_id": "light.hall"}

@@ -13,11 +13,11 @@ from serving import OtherHome, Served
 from written_home import Row, written_home
 
 from homerl.envs.assistant.serving.care import Mode
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.page import journal_page
-from homerl.envs.assistant.serving.words import Words, joined
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.page import render_journal_page
+from homerl.envs.assistant.serving.words import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import RULES
 from homerl.models.endpoint.agent import LLMAgent
@@ -55,8 +55,8 @@ def talk(flat: Home, tmp_path: Path, monkeypatch) -> Iterator[Talk]:
         waiting = [{"content": one} if isinstance(one, str) else one for one in messages]
         server = ScriptedServer(answer=lambda request: waiting.pop(0) if len(waiting) > 1 else waiting[0])
         servers.append(server.__enter__() or server)
-        journal, real = Journal(tmp_path / "agent.jsonl"), OtherHome(flat.fork())
-        house = House(mode, toolset, language, guard=Guard(frozenset()), settle=0.05, steps=steps)  # type: ignore[arg-type]
+        journal, real = AgentJournal(tmp_path / "agent.jsonl"), OtherHome(flat.fork())
+        house = CaretakerSettings(mode, toolset, language, guard=Guard(frozenset()), settle=0.05, steps=steps)  # type: ignore[arg-type]
         agents = lambda: LLMAgent(Endpoint([server.url], MODEL))  # noqa: E731
         return Served(Caretaker(flat, agents, real, journal, house, "llm"), real, journal)
 
@@ -110,7 +110,7 @@ def test_a_claim_that_nothing_bears_out_is_not_heard(talk, mode, call, said, tol
     assert told in reply and "Done" not in reply and not served.real.made
     (entry,) = served.journal.entries()
     assert entry.outcome == "refused" and not entry.calls and not set("{}[]_") & set(reply)
-    assert "could not" in journal_page([entry])
+    assert "could not" in render_journal_page([entry])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ def test_one_of_two_is_told_in_each_mode(talk):
     left = "I could not do this: Sauna: turn on, because I found no device that fits."
     acted = talk("act", calls(KITCHEN, SAUNA), "Done.")
     assert acted.say("kitchen light and sauna on") == f"I did only this: Kitchen Light: turn on. {left}"
-    assert acted.journal.entries()[-1].outcome == "partly" and "acted in part" in journal_page(acted.journal.entries())
+    assert acted.journal.entries()[-1].outcome == "partly" and "acted in part" in render_journal_page(
+        acted.journal.entries()
+    )
     watched = talk("shadow", calls(KITCHEN, SAUNA), "Done.").say("kitchen light and sauna on")
     assert watched.startswith("I only watch") and watched.endswith(left)
     asking = talk("confirm", calls(KITCHEN, SAUNA), "Done.")
@@ -314,8 +316,8 @@ def test_what_is_left_out_with_a_loop_is_told(talk):
 )
 def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, words, claims):
     served = talk(mode, words, language=language)
-    idle = Words(language).say("idle")
-    assert served.say(said) == (joined(words, idle) if claims else words)
+    idle = ReplyPhrases(language).fill_phrase("idle")
+    assert served.say(said) == (join_sentences(words, idle) if claims else words)
     assert served.journal.entries()[-1].outcome == "said"
 
 
@@ -328,21 +330,23 @@ def test_it_is_told_in_the_language_of_the_house(talk):
 
 def test_sentences_of_two_scripts_are_joined_as_each_is():
     assert (
-        joined("Done.", "", "And?") == "Done. And?"
-        and joined("好了", "灯开了。", "（没有）", "门") == "好了 灯开了。（没有）门"
+        join_sentences("Done.", "", "And?") == "Done. And?"
+        and join_sentences("好了", "灯开了。", "（没有）", "门") == "好了 灯开了。（没有）门"
     )
 
 
 def test_a_home_is_answered_in_its_own_language_as_far_as_there_are_words():
-    told = [Words(*languages).say("done") for languages in (("en", "de-CH"), ("en", "fr"), ("zh", "de"), ("en",))]
+    told = [
+        ReplyPhrases(*languages).fill_phrase("done") for languages in (("en", "de-CH"), ("en", "fr"), ("zh", "de"), ("en",))
+    ]
     assert told == ["Erledigt.", "Done.", "好了。", "Done."]
 
 
 @pytest.mark.parametrize("language", ["en", "de", "zh"])
 def test_each_rule_has_words(language):
-    words = Words(language)
-    assert all(words.why(rule) != words.why("other") for rule in [*RULES, "error", "left_out"])
-    assert words.why("a rule of a plug-in") == words.why("other")
+    words = ReplyPhrases(language)
+    assert all(words.explain_rule(rule) != words.explain_rule("other") for rule in [*RULES, "error", "left_out"])
+    assert words.explain_rule("a rule of a plug-in") == words.explain_rule("other")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from serving import OtherHome, Says, call_of
 
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.journal import Journal
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.journal import AgentJournal
 from homerl.envs.homeenv.sim.home import Home
 
 DOOR, TV = "lock.front_door", "media_player.tv"
@@ -37,8 +37,8 @@ def keeper(house: Home, tmp_path):
 
     def made(mode: str, *agents: Any) -> tuple[Caretaker, OtherHome]:
         queue = list(agents)
-        settings = House(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
-        return Caretaker(house, lambda: queue.pop(0), real, Journal(tmp_path / "a.jsonl"), settings, "script"), real
+        settings = CaretakerSettings(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
+        return Caretaker(house, lambda: queue.pop(0), real, AgentJournal(tmp_path / "a.jsonl"), settings, "script"), real
 
     return made
 

@@ -9,9 +9,9 @@ from serving import call_of
 from written_home import Row, written_home
 
 from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import refresh
+from homerl.envs.assistant.listing.translation import refresh_home
 from homerl.envs.homeenv.sim.home import Home
 
 PRESSED = {
@@ -24,7 +24,7 @@ STATES = ("unknown", "2026-11-27T10:12:13+00:00")
 
 
 def at(home: Home, did: str, state: str) -> Home:
-    return refresh(home, [{"entity_id": did, "state": state, "attributes": {}}])
+    return refresh_home(home, [{"entity_id": did, "state": state, "attributes": {}}])
 
 
 @pytest.mark.parametrize("before", STATES)
@@ -52,7 +52,7 @@ def test_a_press_by_an_automation_is_told_as_one(serve, tmp_path: Path) -> None:
         "triggers": [{"trigger": "state", "entity_id": "light.hall", "to": "on", "for": 5}],
         "actions": [{"action": "scene.turn_on", "target": {"entity_id": "scene.film"}}],
     }
-    listing = load(tmp_path)
+    listing = load_listing(tmp_path)
     sources = listing.sources | {AUTOMATIONS: {"automation.x": text}}
     home = import_home(listing.model_copy(update={"sources": sources}), everything=True).home
     reply = serve("act", call_of("light.hall", "turn_on"), "Here.", of=home).say("light")

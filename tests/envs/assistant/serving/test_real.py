@@ -22,8 +22,8 @@ import httpx
 import pytest
 from scripted_server import ScriptedServer
 
-from homerl.envs.assistant.listing.client import connect, token_from
-from homerl.envs.assistant.serving.journal import Entry, read_log
+from homerl.envs.assistant.listing.client import connect_client, read_token
+from homerl.envs.assistant.serving.journal import JournalEntry, read_journal
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.train.named import SMOLLM2
 from tests.envs.assistant.listing.twelve import TWELVE
@@ -57,8 +57,8 @@ def states() -> dict[str, Any]:
     """The state and the attributes of every entity that does not move by itself."""
 
     async def asked() -> list[dict[str, Any]]:
-        async with connect(URL, token_from("HA_TOKEN")) as client:
-            return await client.states()
+        async with connect_client(URL, read_token("HA_TOKEN")) as client:
+            return await client.read_states()
 
     rows = asyncio.run(asked())
     return {row["entity_id"]: (row["state"], row["attributes"]) for row in rows if not row["entity_id"].startswith(MOVING)}
@@ -131,9 +131,9 @@ def converse(agent: str, sentence: str, **more: Any) -> tuple[str, str]:
     return answer["response"]["speech"]["plain"]["speech"], answer["conversation_id"]
 
 
-def entries(log: Path) -> list[Entry]:
+def entries(log: Path) -> list[JournalEntry]:
     """The exchanges but those by which Home Assistant tried the endpoint."""
-    return [entry for entry in read_log(log).entries if entry.calls or entry.outcome != "said"]
+    return [entry for entry in read_journal(log).entries if entry.calls or entry.outcome != "said"]
 
 
 def off(entity: str) -> None:
@@ -213,7 +213,7 @@ def test_a_model_that_was_trained_for_this_home_changes_the_lamp(tmp_path):
     assert entries(log)[-1].outcome == "done"
 
 
-@pytest.mark.skipif(not SMOLLM2.folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
+@pytest.mark.skipif(not SMOLLM2.base_folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
 def test_the_shipped_model_is_heard_where_the_matcher_leaves_a_sentence(tmp_path):
     more = ("--cpu", "--first", "hassil", "--patience", "600")
     with exposed(*TWELVE):
@@ -221,7 +221,7 @@ def test_the_shipped_model_is_heard_where_the_matcher_leaves_a_sentence(tmp_path
         with served(tmp_path, "act", "smollm2-home", *more) as (agent, log):
             assert converse(agent, "turn on the bed light")[0] == "Done." and states()[LAMP][0] == "on"
             said = converse(agent, "make it cosy with the Bed Light at 20 percent")[0]
-    matched, left = [entry for entry in read_log(log).entries if entry.outcome != "acting"][-2:]
+    matched, left = [entry for entry in read_journal(log).entries if entry.outcome != "acting"][-2:]
     assert [call.did for call in matched.calls] == [LAMP]
     assert left.outcome in ("done", "said", "refused") and left.error is None and left.reply == said
 
@@ -232,13 +232,13 @@ def exposed(*entities: str) -> Iterator[None]:
     expose = "homeassistant/expose_entity"
 
     async def set_to(wanted: set[str]) -> set[str]:
-        async with connect(URL, token_from("HA_TOKEN")) as client:
-            known = (await client.call(f"{expose}/list"))["exposed_entities"]
+        async with connect_client(URL, read_token("HA_TOKEN")) as client:
+            known = (await client.call_command(f"{expose}/list"))["exposed_entities"]
             before = {entity for entity, to in known.items() if to.get("conversation")}
             for change, those in ((True, wanted - before), (False, before - wanted)):
                 if those:
                     told = {"assistants": ["conversation"], "entity_ids": sorted(those), "should_expose": change}
-                    await client.call(expose, **told)
+                    await client.call_command(expose, **told)
             return before
 
     before = asyncio.run(set_to(set(entities)))

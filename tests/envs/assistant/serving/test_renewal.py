@@ -11,9 +11,9 @@ import pytest
 from serving import OtherHome, Says, call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.caretaker import Caretaker, House
-from homerl.envs.assistant.serving.journal import Journal
-from homerl.envs.assistant.serving.withdrawing import without
+from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.journal import AgentJournal
+from homerl.envs.assistant.serving.withdrawing import remove_devices
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
@@ -30,8 +30,8 @@ class Changing(OtherHome):
         return fresh
 
     async def refreshed(self, twin: Home) -> Home:
-        gone = twin.plan.by_did.keys() - self.home.plan.by_did.keys()
-        return without(twin, gone)
+        gone = twin.plan.devices_by_did.keys() - self.home.plan.devices_by_did.keys()
+        return remove_devices(twin, gone)
 
 
 class Slow(Says):
@@ -54,8 +54,12 @@ def renewing(tmp_path: Path, *agents: Any) -> tuple[Caretaker, Changing, Home]:
     before = written_home(tmp_path, light, Row("light.attic", "Attic Light"), Row("switch.relay", "Fan"))
     after = written_home(tmp_path, light, Row("switch.relay", "Garage Door"), Row("lock.new", "Gate"))
     queue, real = [*agents], Changing(before.fork())
-    house = House("act", "smh", "en", settle=0.05)
-    return Caretaker(before, lambda: queue.pop(0), real, Journal(tmp_path / "agent.jsonl"), house, "script"), real, after
+    house = CaretakerSettings("act", "smh", "en", settle=0.05)
+    return (
+        Caretaker(before, lambda: queue.pop(0), real, AgentJournal(tmp_path / "agent.jsonl"), house, "script"),
+        real,
+        after,
+    )
 
 
 def sentence(text: str) -> list[dict[str, str]]:
@@ -75,16 +79,16 @@ def test_who_began_in_the_home_before_acts_in_the_new_one_and_does_not_bring_it_
     caretaker, real, after = renewing(tmp_path, slow, Says("Fine."), Says(call_of("switch.relay", "turn_on"), "Fanned."))
 
     async def talk() -> list[str]:
-        first = asyncio.create_task(caretaker.answer(sentence("on")))
+        first = asyncio.create_task(caretaker.answer_dialogue(sentence("on")))
         await slow.thinks.wait()
         real.fresh = after
-        await caretaker.answer(sentence("how is it?"))
+        await caretaker.answer_dialogue(sentence("how is it?"))
         slow.go.set()
-        return [await first, await caretaker.answer(sentence("relay on"))]
+        return [await first, await caretaker.answer_dialogue(sentence("relay on"))]
 
     first, last = asyncio.run(talk())
     assert first.startswith(says) and len(real.made) == made
-    assert set(caretaker.home.plan.by_did) == set(after.plan.by_did), "the new home stays"
+    assert set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did), "the new home stays"
     assert "needs your consent: Garage Door" in last and len(real.made) == made
 
 
@@ -103,15 +107,15 @@ def test_who_is_busy_in_the_home_before_does_not_bring_it_back(tmp_path, busy):
     setattr(real, busy, slowly)
 
     async def talk() -> None:
-        first = asyncio.create_task(caretaker.answer(sentence("on")))
+        first = asyncio.create_task(caretaker.answer_dialogue(sentence("on")))
         await begun.wait()
         real.fresh = after
-        await caretaker.answer(sentence("how is it?"))
+        await caretaker.answer_dialogue(sentence("how is it?"))
         go.set()
         await first
 
     asyncio.run(talk())
-    assert real.made and set(caretaker.home.plan.by_did) == set(after.plan.by_did)
+    assert real.made and set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did)
 
 
 def test_a_new_home_is_not_lost_with_who_hangs_up_when_it_comes(tmp_path):
@@ -123,5 +127,5 @@ def test_a_new_home_is_not_lost_with_who_hangs_up_when_it_comes(tmp_path):
         await asyncio.sleep(0.01)
         return answers.pop(0)
 
-    asyncio.run(caretaker.answer(sentence("hello"), gone=gone))
-    assert not answers and real.fresh is None and set(caretaker.home.plan.by_did) == set(after.plan.by_did)
+    asyncio.run(caretaker.answer_dialogue(sentence("hello"), gone=gone))
+    assert not answers and real.fresh is None and set(caretaker.home.plan.devices_by_did) == set(after.plan.devices_by_did)

@@ -18,9 +18,9 @@ import pytest
 from running import running as running_at
 from serving import Says, call_of, device_of
 
-from homerl.envs.assistant.serving.server import Endpoint, dialogue_of
+from homerl.envs.assistant.serving.server import AgentEndpoint, parse_dialogue
 from homerl.envs.core.documents import InputError
-from homerl.host.web.address import Address
+from homerl.host.web.address import ServerAddress
 from homerl.play.situation import Reply
 
 
@@ -29,7 +29,7 @@ def running(serve, home) -> Iterator[tuple]:
     lamp = device_of(home, "light")
     home.call(lamp.did, "turn_off")
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.", "Anything else?", "Bye.")
-    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         yield served, lamp, port
 
 
@@ -106,7 +106,7 @@ def test_no_request_however_odd_is_a_fault_of_the_server(serve, caplog):
     served = serve("shadow")
     served.caretaker.agents = lambda: Says("Hello.")
     good = {"model": "x", "stream": False, "temperature": 1, "messages": [{"role": "user", "content": "hi"}]}
-    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         for odd in ODD:
             said = [
                 {"role": odd, "content": "hi"},
@@ -126,9 +126,9 @@ def test_no_request_however_odd_is_a_fault_of_the_server(serve, caplog):
 
 def test_a_key_is_needed_outside_of_this_machine(serve):
     with pytest.raises(InputError, match="--key-env"):
-        Address("0.0.0.0")
+        ServerAddress("0.0.0.0")
     served = serve("act", "Hello.", "Hello.")
-    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret")).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress("0.0.0.0", key="secret")).build_agent_app()) as port:
         with pytest.raises(openai.AuthenticationError):
             client(port, "wrong").models.list()
         assert client(port, "secret").models.list().data[0].id == "script"
@@ -143,7 +143,7 @@ def test_a_request_without_a_host_is_refused(running):
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8124", "127.0.0.1", "[::1]:8124", "127.0.0.2:8124"])
 def test_this_machine_is_let_in_by_any_of_its_names(serve, host):
-    with running_at(Endpoint(serve("act").caretaker, Address("127.0.0.2")).app()) as port:
+    with running_at(AgentEndpoint(serve("act").caretaker, ServerAddress("127.0.0.2")).build_agent_app()) as port:
         assert get(port, "/v1/models", Host=host).status == 200
         refusal = get(port, "/v1/models", Host="evil.example").read().decode()
     assert "evil.example" in refusal and "127.0.0.2" in refusal and "--key-env" in refusal
@@ -151,7 +151,7 @@ def test_this_machine_is_let_in_by_any_of_its_names(serve, host):
 
 def test_a_browser_opens_the_page_with_the_key_as_password(serve):
     served = serve("act")
-    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="a:key")).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress("0.0.0.0", key="a:key")).build_agent_app()) as port:
         asked = get(port, "/")
         assert asked.status == 401 and asked.getheader("WWW-Authenticate", "").startswith("Basic ")
         given = {"Authorization": "Basic " + base64.b64encode(b"anybody:a:key").decode()}
@@ -165,7 +165,9 @@ def test_a_browser_opens_the_page_with_the_key_as_password(serve):
 @pytest.mark.parametrize(("ingress", "page"), [("127.0.0.1", 200), ("172.30.32.2", 401)])
 def test_the_ingress_needs_no_key_for_the_page_alone_and_nobody_pretends_to_be_it(serve, ingress, page):
     served = serve("act")
-    with running_at(Endpoint(served.caretaker, Address("0.0.0.0", key="secret", ingress=ingress)).app()) as port:
+    with running_at(
+        AgentEndpoint(served.caretaker, ServerAddress("0.0.0.0", key="secret", ingress=ingress)).build_agent_app()
+    ) as port:
         pretended = {"X-Forwarded-For": "172.30.32.2", "X-Forwarded-Proto": "http"}
         assert get(port, "/", **pretended).status == page
         assert get(port, "/v1/models", **pretended).status == 401
@@ -175,7 +177,7 @@ def test_the_ingress_needs_no_key_for_the_page_alone_and_nobody_pretends_to_be_i
 @pytest.mark.parametrize("key", ["schlüssel", "钥匙", "two words"])
 def test_a_key_that_no_header_carries_is_refused_at_the_start(key):
     with pytest.raises(InputError, match="--key-env") as raised:
-        Address("0.0.0.0", key=key)
+        ServerAddress("0.0.0.0", key=key)
     assert key not in str(raised.value)
 
 
@@ -203,7 +205,7 @@ def slow(serve, home) -> Iterator[tuple]:
     home.call(lamp.did, "turn_off")
     served, agent = serve("act", steps=1), Slow(lamp.did)
     served.caretaker.agents = lambda: agent
-    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         yield served, agent, port
 
 
@@ -237,7 +239,7 @@ def test_a_long_dialogue_can_still_consent(serve, home):
     lamp = device_of(home, "light")
     home.call(lamp.did, "turn_off")
     served = serve("confirm", *["I see."] * 25, call_of(lamp.did, "turn_on"), "On.")
-    with running_at(Endpoint(served.caretaker, Address()).app()) as port:
+    with running_at(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         told: list[dict[str, str]] = []
         for said in [f"sentence {number}" for number in range(25)] + ["light please", "yes"]:
             told.append({"role": "user", "content": said})
@@ -258,7 +260,7 @@ def test_parts_of_a_message_are_joined_and_others_left_out():
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "user", "content": "now"},
     ]
-    assert [one["content"] for one in dialogue_of({"messages": told})] == ["light on", "now"]
+    assert [one["content"] for one in parse_dialogue({"messages": told})] == ["light on", "now"]
 
 
 def test_the_page_is_served_and_escapes(running):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from agent_served import Agent
 
-from homerl.envs.assistant.serving.journal import read_log
+from homerl.envs.assistant.serving.journal import read_journal
 from homerl.train.named import SMOLLM2
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 
@@ -21,7 +21,7 @@ WAIT = 1200  # seconds for a sentence, on a machine that does much else
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * WAIT)
-@pytest.mark.skipif(not SMOLLM2.folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
+@pytest.mark.skipif(not SMOLLM2.base_folder.is_dir(), reason="its base is not here: scripts/base_model makes it")
 def test_the_shipped_model_answers_what_the_matcher_leaves(tmp_path: Path):
     """No option says how the model was trained. What it says depends on its weights, so it is only to be heard."""
     more = ("--cpu", "--first", "hassil", "--patience", str(WAIT))
@@ -30,6 +30,6 @@ def test_the_shipped_model_answers_what_the_matcher_leaves(tmp_path: Path):
         Agent(tmp_path, home.url, "smollm2-home", env=os.environ | {"HA_TOKEN": TOKEN}, more=more, seconds=WAIT) as agent,
     ):
         said = [agent.say(text, WAIT) for text in ("turn on the bed light", "make it cosy with the Bed Light at 20 percent")]
-    matched, left = read_log(tmp_path / "agent.jsonl").entries
+    matched, left = read_journal(tmp_path / "agent.jsonl").entries
     assert (matched.outcome, [call.did for call in matched.calls]) == ("shadowed", ["light.bed_light"]), said
     assert left.outcome in ("shadowed", "said", "refused") and left.error is None and left.reply, said

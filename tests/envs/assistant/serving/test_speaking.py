@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.envs.assistant.serving.server import Endpoint
-from homerl.envs.assistant.serving.speaking import Speaking
+from homerl.envs.assistant.serving.server import AgentEndpoint
+from homerl.envs.assistant.serving.speaking import SentenceSpeaker
 from homerl.envs.homeenv.sim.home import Home
-from homerl.host.web.address import Address
+from homerl.host.web.address import ServerAddress
 from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint as Model
 from homerl.models.endpoint.endpoint import Patience
@@ -73,7 +73,7 @@ def event(part: dict[str, Any], end: str | None = None) -> str:
 
 def parts_of(served: Served, writer: Writer, *said: str, speaker: str = "Ann") -> list[str]:
     """The parts in which the client hears the reply. The model goes on once two of them were heard, or at the end."""
-    with running(writer.app()) as model, running(Endpoint(served.caretaker, Address()).app()) as port:
+    with running(writer.app()) as model, running(AgentEndpoint(served.caretaker, ServerAddress()).build_agent_app()) as port:
         endpoint = Model([f"http://127.0.0.1:{model}/v1"], "m", Patience(timeout=10, deadline=10))
         served.caretaker.agents = lambda: LLMAgent(endpoint)
         client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", max_retries=0, timeout=20)
@@ -152,9 +152,9 @@ def test_a_server_that_does_not_stream_is_asked_for_the_whole(talk):
 )
 def test_sentences_are_whole(parts: Sequence[str], spoken: list[str]):
     heard: list[str] = []
-    speaking = Speaking(heard.append, lambda text: True)
+    speaking = SentenceSpeaker(heard.append, lambda text: True)
     for part in parts:
-        speaking.hear(part)
+        speaking.hear_text(part)
     assert heard == spoken and "".join(parts).startswith("".join(heard))
 
 

@@ -9,9 +9,9 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 from serving import state
 
-from homerl.app.served.agents import agents_of
-from homerl.envs.assistant.serving.telling import reason
-from homerl.play.messages import read_reply
+from homerl.app.served.agents import make_model_agents
+from homerl.envs.assistant.serving.telling import spoken_error
+from homerl.play.messages import parse_observed_reply
 from homerl.play.situation import Reply
 
 
@@ -25,7 +25,7 @@ class Writes:
 
     async def propose(self, observation, n=1):
         self.seen.append(observation.messages[-1])
-        return [Reply(*read_reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], observation))]
+        return [Reply(*parse_observed_reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], observation))]
 
 
 def written(device, locator="turn_on", **arguments) -> str:
@@ -87,13 +87,13 @@ HEARD = {
 
 @pytest.mark.parametrize("error", HEARD)
 def test_an_error_is_heard_without_addresses(error: str) -> None:
-    assert reason(error) == HEARD[error]
+    assert spoken_error(error) == HEARD[error]
 
 
 def test_a_server_that_answers_with_a_page_is_not_asked_for_a_minute(serve) -> None:
     with ScriptedServer(faults=Faults(garbage=1.0), garbage=["<html>Sign in</html>"]) as server:
         served = serve("act")
-        _, served.caretaker.agents = agents_of(server.url, seconds=60)
+        _, served.caretaker.agents = make_model_agents(server.url, seconds=60)
         begun = time.monotonic()
         assert served.say("light please") == "I have no answer: scripted did not answer."
         assert time.monotonic() - begun < 50 and len(server.requests) == 2

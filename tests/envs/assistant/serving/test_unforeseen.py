@@ -9,12 +9,12 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import Imported, import_home
-from homerl.envs.assistant.listing.fixtures import load
+from homerl.envs.assistant.importing import ImportedHome, import_home
+from homerl.envs.assistant.listing.fixtures import load_listing
 from homerl.envs.assistant.listing.listing import AUTOMATIONS, EXPOSED
-from homerl.envs.assistant.listing.report import report
-from homerl.envs.assistant.listing.translation import refresh
-from homerl.envs.assistant.serving.live import LiveSituation, Visit
+from homerl.envs.assistant.listing.report import build_import_report
+from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.serving.live import LiveBlueprint, LiveSituation
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
@@ -44,9 +44,9 @@ def on(*entities: str, **more: Any) -> dict[str, Any]:
 def brought(tmp_path):
     """A home with automations, each a trigger and an action. Without `exposed` all is imported."""
 
-    def made(*automations: tuple[dict[str, Any], dict[str, Any]], exposed: tuple[str, ...] = ()) -> Imported:
+    def made(*automations: tuple[dict[str, Any], dict[str, Any]], exposed: tuple[str, ...] = ()) -> ImportedHome:
         written_home(tmp_path, *ROWS)
-        listing = load(tmp_path)
+        listing = load_listing(tmp_path)
         texts = {
             f"automation.{letter}": {"alias": f"Secret {letter}", "triggers": [trigger], "actions": [action]}
             for letter, (trigger, action) in zip("xy", automations, strict=False)
@@ -126,7 +126,7 @@ def test_it_is_followed_while_it_is_on(serve, brought):
     home = brought((on("light.hall"), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
     served = serve("act", call_of("light.hall", "turn_on"), "Here.", of=home)
     caretaker = served.caretaker
-    caretaker.home = refresh(caretaker.home, [{"entity_id": "automation.x", "state": "off", "attributes": {}}])
+    caretaker.home = refresh_home(caretaker.home, [{"entity_id": "automation.x", "state": "off", "attributes": {}}])
     assert served.say("please") == "Here." and served.real.made
 
 
@@ -135,7 +135,7 @@ def test_no_agent_is_told_of_it(serve, brought):
     served = serve("act", call_message(tool_call("list_automations", {})), "None.", of=home)
     served.say("which automations are there?")
     heard = str(served.caretaker.agents().heard[-1].messages)
-    shown = str(LiveSituation.visit(served.caretaker.home, Visit("direct", "en")).opening())
+    shown = str(LiveSituation.begin_visit(served.caretaker.home, LiveBlueprint("direct", "en")).opening())
     assert not any(word in heard + shown for word in ("automation.x", "Secret"))
 
 
@@ -216,7 +216,7 @@ def test_the_home_file_keeps_it(serve, brought):
     again = home_from_json(json.loads(json.dumps(home_to_json(home))))
     assert again.state_key() == home.state_key() and again.plan.origin == home.plan.origin
     assert asks(serve, again, "light.hall") and asks(serve, again, "switch.x")
-    assert report(hidden)["automations_for_the_guard_alone"] == 1
+    assert build_import_report(hidden)["automations_for_the_guard_alone"] == 1
     saved = import_home(hidden.listing, everything=True)
     assert home_to_json(saved.home) == home_to_json(home) and saved.listing == hidden.listing
 

@@ -13,19 +13,19 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.app.runs.bench import episodes_of
-from homerl.app.runs.checks.rehearsal import rehearse
+from homerl.app.runs.bench import suite_episodes
+from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import load_recipe
 from homerl.app.studies.suite import BenchRun, run_benchmark
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.suites import suite_of_homes, write_suite
+from homerl.bench.suites import make_suite_of_homes, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.bench import own_home
 from homerl.envs.homeenv.bench.own_home import OWN_HOME
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.play.trajectory import read_rows
 
 ROOT = Path(__file__).parents[4]
@@ -61,13 +61,13 @@ def renamed(file: str, folder: Path, rooms: str | None = None, devices: str | No
 def test_every_toolset_plays_in_a_home_of_a_file(file, toolset, tmp_path):
     keys = {"recipe": {"toolset": toolset, "home": {"files": [file]}}}
     (tmp_path / "synth.yaml").write_text(yaml.safe_dump({"homerl": 1, "run": "synth", "synth": keys}))
-    *_, line = rehearse(load_recipe(tmp_path / "synth.yaml"))
+    *_, line = rehearse_recipe(load_recipe(tmp_path / "synth.yaml"))
     assert "success" in line and "synth.recipe" in line
 
 
 def test_the_splits_share_the_home_and_no_sentence(file):
     recipe = BlueprintRecipe(home=HomeRecipe(files=(file,)), families=FAMILIES)
-    train, heldout = ([make_blueprint(recipe, split, seed) for seed in range(12)] for split in ("train", "heldout"))
+    train, heldout = ([make_home_blueprint(recipe, split, seed) for seed in range(12)] for split in ("train", "heldout"))
     said = [{query.lower() for b in made for intent in b.intents for query in intent.queries} for made in (train, heldout)]
     assert not said[0] & said[1]
     assert {b.home["clock"] for b in train}.isdisjoint(b.home["clock"] for b in heldout)
@@ -78,7 +78,7 @@ def test_devices_are_called_as_in_the_file(file, tmp_path):
     path = renamed(file, tmp_path, rooms="Büro (Nord) <{}>", devices="HUE [a|b] {}", category="thing_of_mine")
     recipe = BlueprintRecipe(home=HomeRecipe(files=(path,)), families={"atomic/clear": 1.0}, intents=(1, 1), phrasings=1)
     for seed in range(12):
-        made = make_blueprint(recipe, "train", seed)
+        made = make_home_blueprint(recipe, "train", seed)
         (intent,), devices = made.intents, {d["did"]: d for d in made.home["devices"]}
         device = devices[intent.devices[0]]
         room = next(room["name"] for room in made.home["rooms"] if room["id"] == device["room"])
@@ -91,7 +91,7 @@ def test_a_name_that_two_things_share_is_never_said(file, tmp_path):
     names = Counter(device["name"] for device in data["devices"])
     recipe = BlueprintRecipe(home=HomeRecipe(files=(path,)), families={"atomic": 1.0}, intents=(1, 1))
     for seed in range(25):
-        made = make_blueprint(recipe, "train", seed)
+        made = make_home_blueprint(recipe, "train", seed)
         meant = {device["did"]: device["name"] for device in made.home["devices"]}
         assert all(names[meant[did]] == 1 for intent in made.intents for did in intent.devices)
 
@@ -99,7 +99,7 @@ def test_a_name_that_two_things_share_is_never_said(file, tmp_path):
 def test_a_home_in_which_all_names_are_shared_is_refused_with_the_reason(file, tmp_path):
     path = renamed(file, tmp_path, rooms="Room", devices="Lamp")
     with pytest.raises(InputError, match="two things share a name") as refused:
-        make_blueprint(BlueprintRecipe(home=HomeRecipe(files=(path,)), families={"atomic": 1.0}), "train", 0)
+        make_home_blueprint(BlueprintRecipe(home=HomeRecipe(files=(path,)), families={"atomic": 1.0}), "train", 0)
     assert "a name of its own" in refused.value.remedy
 
 
@@ -113,7 +113,7 @@ def built(tmp_path_factory) -> Path:
     save_home(make_home(3, HomeRecipe(devices=(10, 10))), home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_home, "EACH", 1)
-        suite = suite_of_homes("own-home", [str(home)])
+        suite = make_suite_of_homes("own-home", [str(home)])
         _, instances = suite.build(7, "en", Counter(), lambda done, total: None)
         made = list(instances)
         again = suite.build(7, "en", Counter(), lambda done, total: None)[1]
@@ -144,7 +144,7 @@ def test_no_sentence_of_a_built_suite_occurs_twice(built):
 
 
 def test_a_recipe_plays_a_built_file(built):
-    episodes = episodes_of(SuiteSettings(name="mine", benchmark=str(built), count=5, setting="eia"), None)
+    episodes = suite_episodes(SuiteSettings(name="mine", benchmark=str(built), count=5, setting="eia"), None)
     assert len(episodes) == 5 and episodes[0].blueprint.id.startswith("own-home-")
     with pytest.raises(ValueError, match="no benchmark and no file"):
         SuiteSettings(benchmark=str(built) + "x")
@@ -160,22 +160,22 @@ def test_a_toolset_without_automations_has_no_tasks_with_them():
 
 def test_what_a_suite_cannot_be_built_of_is_said(file):
     with pytest.raises(InputError, match="--home: smh-bench has tasks of its own\n.*own-home"):
-        suite_of_homes("smh-bench", [file])
+        make_suite_of_homes("smh-bench", [file])
     with pytest.raises(InputError, match="--toolset, --prompt: smarthome-bench has tasks of its own"):
-        suite_of_homes("smarthome-bench", [], "smh", "brief")
+        make_suite_of_homes("smarthome-bench", [], "smh", "brief")
     with pytest.raises(InputError, match="no toolset 'none'"):
-        suite_of_homes("own-home", [file], "none")
+        make_suite_of_homes("own-home", [file], "none")
     with pytest.raises(InputError, match="no prompt 'short'\none of brief, full"):
-        suite_of_homes("own-home", [file], prompt="short")
+        make_suite_of_homes("own-home", [file], prompt="short")
     with pytest.raises(InputError, match="--home home.json"):
-        suite_of_homes("own-home", []).build(0, "en", Counter(), lambda done, total: None)
+        make_suite_of_homes("own-home", []).build(0, "en", Counter(), lambda done, total: None)
 
 
 @pytest.mark.parametrize(("prompt", "lists"), [("full", True), ("brief", False)])
 def test_agents_get_the_prompt_that_a_suite_was_built_with(file, prompt, lists, monkeypatch, tmp_path):
     monkeypatch.setattr(own_home.OwnHome, "query_types", lambda suite: [("atomic", "clear")])
     monkeypatch.setattr(own_home, "EACH", 1)
-    _, instances = suite_of_homes("own-home", [file], prompt=prompt).build(0, "en", Counter(), lambda done, total: None)
+    _, instances = make_suite_of_homes("own-home", [file], prompt=prompt).build(0, "en", Counter(), lambda done, total: None)
     write_suite(instances, tmp_path / "own-home.jsonl")
     briefings = {}
     for setting in ("eia", "dr"):

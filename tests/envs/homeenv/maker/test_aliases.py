@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.core.documents import InputError, read_yaml, validate
+from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.homeenv.maker.lexicon import NAMES, Lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.assist.entities import areas, entities
+from homerl.envs.homeenv.sim.assist.entities import areas_of_plan, entities_of_plan
 from homerl.envs.homeenv.sim.assist.live import OWN_TOOLS, static_context
-from homerl.envs.homeenv.sim.assist.match import Wanted, match
+from homerl.envs.homeenv.sim.assist.match import EntityConstraints, match_entities
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 
 RECIPES = st.builds(
@@ -27,15 +27,15 @@ RECIPES = st.builds(
 @given(st.integers(0, 10_000), RECIPES)
 def test_an_alias_is_the_name_of_one_thing(seed, recipe):
     home = make_home(seed, recipe)
-    rooms = [name.lower() for area in areas(home.plan) for name in area.names]
-    devices = [(name, entity) for entity in entities(home.plan) for name in entity.names[1:]]
+    rooms = [name.lower() for area in areas_of_plan(home.plan) for name in area.names]
+    devices = [(name, entity) for entity in entities_of_plan(home.plan) for name in entity.names[1:]]
     called = [name.lower() for name, _ in devices]
     own = [device.name.lower() for device in home.plan.devices]
     assert len(set(rooms)) == len(rooms) and len(set(called)) == len(called)
     assert not set(called) & {*rooms, *own, *(f"{one.room.name} {one.name}".lower() for one in home.plan.devices)}
     assert not set(rooms) & set(own)
     for name, entity in devices:
-        assert match(home, Wanted(name.upper())).entities == (entity,)
+        assert match_entities(home, EntityConstraints(name.upper())).entities == (entity,)
 
 
 @settings(max_examples=25)
@@ -45,7 +45,7 @@ def test_a_document_keeps_the_aliases_and_agents_read_them(seed, language):
     again = home_from_json(home_to_json(home), "home")
     listed = static_context(again)
     assert listed == static_context(home)
-    for entity in entities(home.plan):
+    for entity in entities_of_plan(home.plan):
         assert entity.domain in OWN_TOOLS or f"names: {', '.join(entity.names)}" in listed.replace("'", "")
         assert entity.area is None or f"areas: {', '.join(entity.area.names)}" in listed.replace("'", "")
 
@@ -67,13 +67,13 @@ def test_some_outlets_are_called_by_what_hangs_on_them():
 
 
 def _share(homes):
-    named = [area for home in homes for area in areas(home.plan)]
-    main = [entity for home in homes for entity in entities(home.plan) if not entity.shape.suffix]
+    named = [area for home in homes for area in areas_of_plan(home.plan)]
+    main = [entity for home in homes for entity in entities_of_plan(home.plan) if not entity.shape.suffix]
     return tuple(sum(len(one.names) > 1 for one in things) / len(things) for things in (named, main))
 
 
 def test_an_alias_of_the_other_half_is_refused(tmp_path):
-    text = NAMES.path("en").read_text()
+    text = NAMES.find_path("en").read_text()
     (tmp_path / "names.yaml").write_text(text.replace("[family room, sitting room,", "[lounge, sitting room,"))
     with pytest.raises(InputError, match="the half train has the alias 'lounge', which is of the half heldout"):
-        validate(Lexicon, read_yaml(tmp_path / "names.yaml"))
+        validate_document(Lexicon, read_yaml(tmp_path / "names.yaml"))

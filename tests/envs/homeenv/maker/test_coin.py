@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from homerl.envs.homeenv.maker.coin import coin_word
-from homerl.envs.homeenv.maker.lexicon import NAME, lexicon_of
+from homerl.envs.homeenv.maker.lexicon import NAME, load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 
 COINED = HomeRecipe(devices=(4, 9), ids="slug", coined=1.0)
@@ -17,7 +17,7 @@ COINED = HomeRecipe(devices=(4, 9), ids="slug", coined=1.0)
 
 @given(st.integers(0, 10_000))
 def test_every_name_is_new_and_none_twice(seed):
-    home, words = make_home(seed, COINED), lexicon_of("en").words
+    home, words = make_home(seed, COINED), load_lexicon("en").all_words
     rooms = {device.room.name for device in home.plan.devices}
     assert all(any(word not in words for word in name.replace("-", " ").split()) for name in rooms)
     names = [(device.room.name, device.name) for device in home.plan.devices]
@@ -41,7 +41,7 @@ def test_some_words_begin_like_those_of_the_home_and_go_on_in_another_way():
 
 
 def test_coined_words_stand_before_and_after_known_ones():
-    words = lexicon_of("en").words
+    words = load_lexicon("en").all_words
     names = {device.name for seed in range(60) for device in make_home(seed, COINED).plan.devices}
     pairs = {tuple(word in words for word in name.split()) for name in names if "-" not in name}
     assert {(False,), (False, True), (True, False), (False, False)} <= pairs
@@ -49,7 +49,7 @@ def test_coined_words_stand_before_and_after_known_ones():
 
 
 def test_no_word_of_the_held_out_half_is_blended():
-    halves = lexicon_of("en")
+    halves = load_lexicon("en")
     trained = {
         w for names in (*halves.rooms.values(), *halves.devices.values()) for name in names.train for w in name.split()
     }

@@ -22,10 +22,19 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker import furnish
 from homerl.envs.homeenv.maker.climate import DARK, RUNNING, room_air
 from homerl.envs.homeenv.maker.layout import ROOM_VARIANTS, draw_layout
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
-from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, as_entities, make_home, slugged
-from homerl.envs.homeenv.maker.weather import BUNDLE, HOURS, STORED, Sky, Weather, mirrored, pvlib_years, write_bundle
-from homerl.envs.homeenv.sim.assist.entities import entities, shapes
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home, with_entity_ids, with_slug_ids
+from homerl.envs.homeenv.maker.weather import (
+    BUNDLE,
+    HOURS,
+    STORED,
+    Sky,
+    TypicalWeather,
+    mirror_year,
+    pvlib_years,
+    write_bundle,
+)
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan, entity_shapes
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.physics import SHELLS, THERMAL
 from homerl.envs.homeenv.sim.devices.rooms import Room, RoomType
@@ -34,7 +43,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 
 ROOT = Path(__file__).parents[4]
-SPEC = {spec.name: spec for spec in Catalogue.shipped().values()}
+SPEC = {spec.name: spec for spec in Catalogue.load_shipped().values()}
 PRIORS = furnish.shipped_priors().categories
 TYPES = {shape.type for shape in ROOM_VARIANTS.values()}
 
@@ -151,7 +160,7 @@ def test_people_speak_to_something_at_the_entrance():
         if home.plan.entrance is None:
             assert not found & (voices | doors)
         else:
-            category = home.plan.by_did[home.plan.entrance].spec.category
+            category = home.plan.devices_by_did[home.plan.entrance].spec.category
             assert category in (voices if found & voices else doors)
             seen.add(category)
         again = home_from_json(home_to_json(home))
@@ -159,12 +168,12 @@ def test_people_speak_to_something_at_the_entrance():
     assert seen == voices | doors
     for seed in range(60):
         plan = make_home(seed, HomeRecipe(devices=(1, 3), entrance=True)).plan
-        assert plan.by_did[plan.entrance].spec.category in voices
+        assert plan.devices_by_did[plan.entrance].spec.category in voices
     alone = make_home(1, HomeRecipe(devices=(2, 2), entrance=True, categories=("oven", "light"))).plan
     assert alone.entrance is None, "what a recipe leaves out is not there to speak to"
     for form in ("slug", "entity"):
         plan = make_home(2, HomeRecipe(scale="medium", ids=form)).plan
-        assert plan.entrance in plan.by_did
+        assert plan.entrance in plan.devices_by_did
 
 
 @given(seed=st.integers(0, 10_000), titled=st.sampled_from((0.0, 1.0)))
@@ -172,22 +181,22 @@ def test_ids_are_those_of_the_entities(seed, titled):
     recipe = HomeRecipe(devices=(4, 14), titled=titled, coined=0.3, catalogue=("homeassistant",))
     home, same = (make_home(seed, recipe.model_copy(update={"ids": form})) for form in ("entity", "number"))
     assert [device.name for device in home.plan.devices] == [device.name for device in same.plan.devices]
-    known = {entity.id: entity.device for entity in entities(home.plan)}
-    for did, device in home.plan.by_did.items():
+    known = {entity.id: entity.device for entity in entities_of_plan(home.plan)}
+    for did, device in home.plan.devices_by_did.items():
         assert re.fullmatch(r"[a-z_]+\.\w+", did)
         assert known.get(did, device) == device
-        if any(not shape.suffix for shape in shapes(device.spec)):  # a strip of sockets is nothing but its parts
+        if any(not shape.suffix for shape in entity_shapes(device.spec)):  # a strip of sockets is nothing but its parts
             assert did in known, "Home Assistant's tools name the device by the same id"
 
 
 def test_a_numbered_id_is_not_that_of_a_name():
     kitchen, bath = Room("kitchen", "kitchen", "kitchen"), Room("bath", "bathroom", "bath")
-    light = Catalogue.shipped()["100001"]
+    light = Catalogue.load_shipped()["100001"]
     lamps = [Device("1", "lamp", kitchen, light), Device("2", "lamp 2", kitchen, light), Device("3", "lamp", bath, light)]
-    assert [device.did for device in as_entities(lamps)] == ["light.lamp", "light.lamp_2", "light.lamp_3"]
-    alike = slugged([replace(device, room=kitchen) for device in lamps])
+    assert [device.did for device in with_entity_ids(lamps)] == ["light.lamp", "light.lamp_2", "light.lamp_3"]
+    alike = with_slug_ids([replace(device, room=kitchen) for device in lamps])
     assert [device.did for device in alike] == ["kitchen_lamp", "kitchen_lamp_2", "kitchen_lamp_3"]
-    nameless = as_entities([Device("1", "!?", kitchen, light), Device("2", "灯", kitchen, light)])
+    nameless = with_entity_ids([Device("1", "!?", kitchen, light), Device("2", "灯", kitchen, light)])
     assert [device.did for device in nameless] == ["light.light", "light.light_2"]
 
 
@@ -208,7 +217,7 @@ def test_rooms_nest_on_one_floor():
         for room in home.plan.rooms:
             if room.parent is not None:
                 nested += 1
-                parent = home.plan.by_room[room.parent]
+                parent = home.plan.rooms_by_id[room.parent]
                 assert parent.floor == room.floor and room.type in ("bathroom", "closet", "pantry", "balcony")
     assert nested > 50
     assert {room.floor for room in homes()[-1].plan.rooms} == {0, 1, 2}
@@ -227,7 +236,7 @@ def test_names_are_unique_and_ids_tell_nothing():
 def test_every_home_can_be_controlled():
     for seed in range(300):
         home = make_home(seed, HomeRecipe(devices=(1, 1)))
-        assert any("sensor" not in device.spec.userdata.tags for device in home.plan.devices) and home.plan.services
+        assert any("sensor" not in device.spec.userdata.tags for device in home.plan.devices) and home.plan.compiled_services
     sensors = make_home(1, HomeRecipe(devices=(2, 2), categories=("motion_sensor",)))
     assert len(sensors.plan.devices) == 2
 
@@ -244,7 +253,7 @@ def test_categories_limit_a_world():
 
 
 def test_the_halves_of_the_lexicon_share_no_name():
-    lexicon = lexicon_of()
+    lexicon = load_lexicon()
     names = {half: set() for half in ("train", "heldout")}
     for half, said in names.items():
         for group in (*lexicon.rooms.values(), *lexicon.devices.values()):
@@ -263,7 +272,7 @@ def said_in(home: Home) -> set[str]:
 
 
 def test_layouts_are_unbounded():
-    rooms = draw_layout(80, lexicon_of(), "heldout", random.Random(0))
+    rooms = draw_layout(80, load_lexicon(), "heldout", random.Random(0))
     assert len({room.name for room in rooms}) == 80
 
 
@@ -353,7 +362,7 @@ def test_homes_obey_the_climate():
                 (dark_curtains if dark else day_curtains).extend(covers)
         for room in home.plan.rooms:
             for aim in ("temperature", "humidity"):
-                assert sum(works_on(aim, home, device) for device in home.devices(room.id)) <= 1
+                assert sum(works_on(aim, home, device) for device in home.find_devices(room.id)) <= 1
     assert fmean(dark_lights) > fmean(day_lights) + 0.1
     assert fmean(dark_curtains) < 40 < 60 < fmean(day_curtains)
 
@@ -361,7 +370,7 @@ def test_homes_obey_the_climate():
 def works_on(aim: str, home: Home, device: Device) -> int:
     """How many parts of a device heat or cool, or moisten or dry."""
     state = home.state_of(device.did)
-    on = [(prefix, kind) for prefix, kind in device.spec.kinds if state.get(prefix + "state") == "on"]
+    on = [(prefix, kind) for prefix, kind in device.spec.part_kinds if state.get(prefix + "state") == "on"]
     if aim == "temperature":
         return sum(kind in THERMAL for _, kind in on)
     return sum(prefix + "target_humidity" in state for prefix, _ in on)
@@ -373,7 +382,7 @@ def test_no_device_does_what_it_could_not_have_begun():
     for home in homes():
         for device in home.plan.devices:
             state = home.state_of(device.did)
-            for prefix, _ in device.spec.kinds:
+            for prefix, _ in device.spec.part_kinds:
                 state_of_part = {name: state.get(prefix + name) for name in ("state", "position", *RUNNING)}
                 if state_of_part["state"] == "off":
                     assert not any(state_of_part[name] for name in RUNNING)
@@ -424,7 +433,7 @@ def test_every_kind_of_room_has_a_shell_or_the_common_one():
 
 
 def test_bundled_years_are_real_and_dark_at_night():
-    weather = Weather.load()
+    weather = TypicalWeather.load_years()
     assert [year.place.split(",")[0] for year in weather.years[:3]] == [
         "SAND POINT",
         "GREENSBORO PIEDMONT TRIAD INT",
@@ -433,16 +442,16 @@ def test_bundled_years_are_real_and_dark_at_night():
     cold, mild, warm = (year.temperature.mean() for year in weather.years[:3])
     assert 0 < cold < 10 < mild < 20 < warm < 30
     rng = random.Random(0)
-    for sky in (weather.sample(rng) for _ in range(2000)):
+    for sky in (weather.sample_sky(rng) for _ in range(2000)):
         assert sky.when.second == 0 and 0 <= sky.humidity <= 100 and 0 <= sky.illuminance <= 120_000
         if abs(sky.latitude) < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
             assert sky.illuminance == 0
-    noons = [warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].at((day * 24 + 12) * 60))]
+    noons = [warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].sky_at((day * 24 + 12) * 60))]
     assert min(noons) > 0 and max(noons) > 80_000
 
 
 def test_the_bundle_is_what_pvlib_reads(tmp_path):
-    for made, stored in zip(pvlib_years(), Weather.load(hemisphere="north").years, strict=True):
+    for made, stored in zip(pvlib_years(), TypicalWeather.load_years(hemisphere="north").years, strict=True):
         assert (made.place, made.latitude, made.longitude) == (stored.place, stored.latitude, stored.longitude)
         for name in STORED:
             np.testing.assert_array_equal(getattr(made, name), getattr(stored, name))
@@ -453,16 +462,18 @@ def test_the_bundle_is_what_pvlib_reads(tmp_path):
 
 
 def test_southern_years_have_their_summer_in_january():
-    north, south = (Weather.load(hemisphere=half).years for half in ("north", "south"))
-    assert Weather.load().years == north + south
+    north, south = (TypicalWeather.load_years(hemisphere=half).years for half in ("north", "south"))
+    assert TypicalWeather.load_years().years == north + south
     for here, there in zip(north, south):
         january, july = slice(0, 31 * 24), slice(181 * 24, 212 * 24)
         assert here.temperature[january].mean() < here.temperature[july].mean()
         assert there.temperature[january].mean() > there.temperature[july].mean()
         assert there.latitude == -here.latitude and sorted(there.daylight) == sorted(here.daylight)
-        assert mirrored(here).at(12 * 60).illuminance == here.at((183 * 24 + 12) * 60).illuminance, "noon stays noon"
+        assert mirror_year(here).sky_at(12 * 60).illuminance == here.sky_at((183 * 24 + 12) * 60).illuminance, (
+            "noon stays noon"
+        )
     for half, sign in (("north", 1), ("south", -1)):
-        skies = [Weather.load(hemisphere=half).sample(random.Random(seed)) for seed in range(20)]
+        skies = [TypicalWeather.load_years(hemisphere=half).sample_sky(random.Random(seed)) for seed in range(20)]
         assert all(sky.latitude * sign > 0 for sky in skies)
         assert make_home(1, HomeRecipe(hemisphere=half)).state_key() == make_home(1, HomeRecipe(hemisphere=half)).state_key()
 
@@ -473,7 +484,7 @@ def test_clock_is_the_local_time_of_the_sky():
         when = datetime.fromtimestamp(home.clock, UTC)
         assert when.year == 2025 and when.second == 0
         if 11 <= when.hour <= 13:
-            assert home.get("outdoors", "brightness") > 0
+            assert home.read_value("outdoors", "brightness") > 0
 
 
 def epw(hours: int = HOURS, leap: bool = False) -> list[str]:
@@ -500,7 +511,7 @@ def test_an_epw_file_can_be_named(tmp_path):
     lines = epw(leap=True, hours=HOURS + 24)
     lines[8 + 30] = lines[8 + 30].replace(",1.7,5.0,60,", ",99.9,5.0,999,")  # a gap, as EPW marks it
     path = write(tmp_path / "zurich.epw", lines)
-    (year,) = Weather.load((path,)).years
+    (year,) = TypicalWeather.load_years((path,)).years
     assert year.place == "Zürich, CHE" and len(year.temperature) == HOURS and year.temperature.max() < 20
     home = make_home(1, HomeRecipe(weather=(path,)))
     assert home.state_key() == make_home(1, HomeRecipe(weather=(path,))).state_key() != make_home(1).state_key()
@@ -532,7 +543,7 @@ def test_a_folder_of_epw_files_can_be_named(tmp_path):
     for name in ("b.epw", "a.EPW"):
         write(tmp_path / name, epw())
     (tmp_path / "readme.txt").write_text("not weather")
-    assert len(Weather.load((str(tmp_path),)).years) == 2
+    assert len(TypicalWeather.load_years((str(tmp_path),)).years) == 2
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no EPW file"):
         make_home(0, HomeRecipe(weather=(str(tmp_path / "empty"),)))
@@ -615,7 +626,7 @@ def test_a_user_says_where_a_product_stands(tmp_path):
 
 def test_the_test_home_is_the_papers():
     home = HomeSampler.sample_test()
-    assert home.plan.by_did["1001"].spec.spid == "100001" and home.get("1001", "state") == "on"
+    assert home.plan.devices_by_did["1001"].spec.spid == "100001" and home.read_value("1001", "state") == "on"
     home.call("1001", "set_brightness", [80])
-    assert home.get("1001", "brightness") == 80
+    assert home.read_value("1001", "brightness") == 80
     assert HomeSampler.sample(3, devices=(4, 4)).state_key() == make_home(3, HomeRecipe(devices=(4, 4))).state_key()

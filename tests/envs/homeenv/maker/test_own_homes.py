@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.climate import NEEDS, RUNNING
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.own import drawn_paths, own_homes
+from homerl.envs.homeenv.maker.own import drawn_paths, load_own_homes
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
@@ -54,11 +54,11 @@ def test_rooms_devices_and_names_never_change(file: str, seed: int, keep: str) -
 @given(seed=st.integers(0, 10**6))
 def test_only_what_services_write_is_drawn_and_the_rest_follows(file: str, seed: int) -> None:
     before, drawn = load_home(file), of(file, "nothing", seed)
-    assert drawn.plan.wiring.bias(drawn.values) == drawn.plan.bias, "the air is a state that lasts"
-    for reading in drawn.plan.wiring.readings:
-        assert reading.shows(drawn.values[drawn.plan.wiring.rooms[reading.room].slot + reading.quantity]) == pytest.approx(
-            drawn.values[reading.slot], abs=1
-        )
+    assert drawn.plan.time_wiring.compute_air_bias(drawn.values) == drawn.plan.bias, "the air is a state that lasts"
+    for reading in drawn.plan.time_wiring.readings:
+        assert reading.value_of_quantity(
+            drawn.values[drawn.plan.time_wiring.rooms[reading.room].slot + reading.quantity]
+        ) == pytest.approx(drawn.values[reading.slot], abs=1)
     for device in drawn.plan.devices:
         now, then = drawn.state_of(device.did), before.state_of(device.did)
         free = drawn_paths(device.spec) | set(device.spec.counter_index)
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_used_is_named_with_its_key(tmp_path: Path, change
 def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
     for path, what in ((tmp_path, "no home file"), (tmp_path / "home.json", "no such file")):
         with pytest.raises(InputError, match=what) as refused:
-            own_homes((str(path),))
+            load_own_homes((str(path),))
         assert refused.value.where == str(path)
 
 

@@ -13,16 +13,16 @@ import pytest
 from command import homerl
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.pages.episode import make_page, moments, render_page
+from homerl.envs.homeenv.pages.episode import make_home_episode_page, render_home_episode, replay_moments
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
-from homerl.play.trajectory import Outcome, Trajectory, from_row, read_rows, to_row, write_rows
+from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
 from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig, WorldAdapter
-from homerl.worlds.registry import begin, worlds
+from homerl.worlds.registry import begin_episode, known_worlds
 
 NASTY = """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 FAMILIES = {"automation": 1, "query": 1, "atomic": 1}
@@ -36,7 +36,7 @@ def played(trajectories, tmp_path_factory) -> list[Trajectory]:
     expert = ExpertConfig(mistakes=0.4, styles={"stepwise": 1})
     config = SynthesisConfig(blueprints=6, recipe=BlueprintRecipe.model_validate(RULES), expert=expert)
     make_shard(config, range(6), folder)
-    return trajectories[:20] + [from_row(row) for row in read_rows(folder / "0000000.jsonl")]
+    return trajectories[:20] + [trajectory_from_row(row) for row in read_rows(folder / "0000000.jsonl")]
 
 
 class Page(HTMLParser):
@@ -73,20 +73,25 @@ def changed_by_steps(page) -> Iterator[tuple[set[str], set[str]]]:
 
 def test_each_step_shows_what_it_changed_the_goals_after_it_and_its_rewards(played):
     for trajectory in played:
-        page = make_page(trajectory)
-        assert [step.number for step in page.steps] == [*range(1, len(trajectory.steps) + 1)]
+        page = make_home_episode_page(trajectory)
+        assert [step.number for step in page.all_steps] == [*range(1, len(trajectory.steps) + 1)]
         assert all(shown == stored for shown, stored in changed_by_steps(page))
-        for step, stored in zip(page.steps, trajectory.steps):
+        for step, stored in zip(page.all_steps, trajectory.steps):
             assert tuple(goal for goal, met in enumerate(step.met) if met) == stored.facts.met
-        assert page.steps[-1].met == page.met and all(page.met) == (trajectory.progress == 1)
-        assert page.reward == pytest.approx(sum(sum(rewards.values()) for rewards in trajectory.rewards))
-    assert any(change.whose == "automation" for t in played for step in make_page(t).steps for change in step.changes)
+        assert page.all_steps[-1].met == page.met and all(page.met) == (trajectory.progress == 1)
+        assert page.total_reward == pytest.approx(sum(sum(rewards.values()) for rewards in trajectory.rewards))
+    assert any(
+        change.whose == "automation"
+        for t in played
+        for step in make_home_episode_page(t).all_steps
+        for change in step.changes
+    )
 
 
 def test_a_goal_that_is_met_or_lost_at_a_step_is_marked_there(played):
-    for page in map(make_page, played):
+    for page in map(make_home_episode_page, played):
         met = page.begun
-        for step in page.steps:
+        for step in page.all_steps:
             assert {i for i in range(len(met)) if step.met[i] and not met[i]} == step.newly
             assert {i for i in range(len(met)) if met[i] and not step.met[i]} == step.lost
             met = step.met
@@ -94,21 +99,21 @@ def test_a_goal_that_is_met_or_lost_at_a_step_is_marked_there(played):
 
 def test_the_home_is_drawn_once_for_each_of_its_states(played):
     for trajectory in played:
-        page = make_page(trajectory)
+        page = make_home_episode_page(trajectory)
         keys = [state.view.home.state_key() for state in page.states]
         assert all(a != b for a, b in zip(keys, keys[1:]))
-        for step, (home, _) in zip(page.steps, moments(trajectory, "")[1:]):
+        for step, (home, _) in zip(page.all_steps, replay_moments(trajectory, "")[1:]):
             state = page.states[step.state]
             assert not state.view.home.diff(home) and state.view.home.clock == home.clock
-            tiles = (tile for tiles in state.view.tiles.values() for tile in tiles)
+            tiles = (tile for tiles in state.view.room_tiles.values() for tile in tiles)
             marked = {tile.device.did for tile in tiles if tile.anchor in state.marked}
-            assert {change.exact.partition(".")[0] for change in step.set if change.whose != "automation"} <= marked
+            assert {change.exact.partition(".")[0] for change in step.made_changes if change.whose != "automation"} <= marked
 
 
 def test_the_page_is_one_file_of_closed_elements_without_scripts(played):
     for trajectory in played[::5]:
-        text = render_page(trajectory)
-        assert "script" not in Page(text).tags and text == render_page(trajectory) and "http" not in text
+        text = render_home_episode(trajectory)
+        assert "script" not in Page(text).tags and text == render_home_episode(trajectory) and "http" not in text
         assert all(f"step-{number}" in text for number in range(1, len(trajectory.steps) + 1))
 
 
@@ -116,21 +121,21 @@ def test_an_episode_that_ended_before_its_first_step_is_drawn(played):
     spoken = played[0].messages[: len(played[0].opening) + 1]
     fault = Fault(Boundary.SERVER, "no answer")
     ended = replace(played[0], messages=spoken, steps=(), rewards=(), outcome=Outcome.INFRA_ERROR, fault=fault, progress=0.0)
-    page, text = make_page(ended), render_page(ended)
-    assert not page.steps and page.begun == page.met and "no answer" in text and "infra error" in text and Page(text)
+    page, text = make_home_episode_page(ended), render_home_episode(ended)
+    assert not page.all_steps and page.begun == page.met and "no answer" in text and "infra error" in text and Page(text)
 
 
 def test_every_text_is_escaped(played):
     first = played[0]
     messages = tuple({**said, "content": NASTY} if said["role"] == "user" else said for said in first.messages)
-    text = render_page(replace(first, messages=messages, agent=NASTY, blueprint={**first.blueprint, "scene": NASTY}))
+    text = render_home_episode(replace(first, messages=messages, agent=NASTY, blueprint={**first.blueprint, "scene": NASTY}))
     assert NASTY not in text and escape("<script>") in text and Page(text).tags.isdisjoint({"script", "img"})
 
 
 def test_a_replay_that_differs_from_the_record_is_refused_by_its_step(played):
     last = replace(played[0].steps[0], observations=("something else",))
     with pytest.raises(InputError, match="step 1 comes out otherwise") as error:
-        render_page(replace(played[0], steps=(last, *played[0].steps[1:])), "file:7")
+        render_home_episode(replace(played[0], steps=(last, *played[0].steps[1:])), "file:7")
     assert "file:7" in str(error.value)
 
 
@@ -142,7 +147,7 @@ def test_a_record_whose_messages_and_steps_do_not_belong_together_is_refused(pla
     kept = played[0].messages[: max(i for i, said in enumerate(played[0].messages) if said["role"] == "assistant") + 1]
     short = replace(played[0], messages=kept[messages], steps=played[0].steps[steps])
     with pytest.raises(InputError, match=why) as error:
-        render_page(short, "file:7")
+        render_home_episode(short, "file:7")
     assert "file:7" in str(error.value)
 
 
@@ -156,7 +161,7 @@ def test_an_episode_is_found_by_number_or_id_in_a_file_or_a_run(dialogues, traje
         for wanted in ("3", ids[2]):
             done = homerl("view", "episode", source, "--episode", wanted, "--out", out)
             assert done.code == 0 and ids[ids.index(ids[2])] in done.out
-            assert out.read_text("utf-8") == render_page(trajectories[ids.index(ids[2])])
+            assert out.read_text("utf-8") == render_home_episode(trajectories[ids.index(ids[2])])
     done = homerl("view", "episode", dialogues, "--episode", "1000")
     assert done.code == 2 and "there is no episode 1000" in done.err
     assert "most like it" in homerl("view", "episode", dialogues, "--episode", f"{ids[0]}x").err
@@ -164,16 +169,16 @@ def test_an_episode_is_found_by_number_or_id_in_a_file_or_a_run(dialogues, traje
 
 @pytest.mark.parametrize(("name", "shows"), [("simuhome", "minutes of virtual time"), ("personalhome", "memories")])
 def test_other_worlds_draw_theirs_through_the_same_command(tmp_path, name, shows):
-    world = worlds()[name]
+    world = known_worlds()[name]
     blueprint = world.make_blueprint(world.recipe.model_validate({"world": name}), "train", 1)
-    trajectory = asyncio.run(play(begin(blueprint), world.expert(ExpertConfig(mistakes=0.0), 0), ScriptedUser()))
-    write_rows(tmp_path / "trajectories.jsonl", [to_row(trajectory)])
+    trajectory = asyncio.run(play(begin_episode(blueprint), world.expert(ExpertConfig(mistakes=0.0), 0), ScriptedUser()))
+    write_rows(tmp_path / "trajectories.jsonl", [trajectory_to_row(trajectory)])
     done = homerl("view", "episode", tmp_path)
     assert done.code == 0 and shows in (tmp_path / "episode.html").read_text("utf-8"), done.err
 
 
 def test_a_world_that_draws_no_episodes_is_named(dialogues, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(worlds()["homeenv"]), "episode_page", WorldAdapter.episode_page)
+    monkeypatch.setattr(type(known_worlds()["homeenv"]), "episode_page", WorldAdapter.episode_page)
     done = homerl("view", "episode", dialogues, "--out", tmp_path / "page.html")
     assert done.code == 2 and "'homeenv' draws no episodes" in done.err and not (tmp_path / "page.html").exists()
 
@@ -184,13 +189,13 @@ def test_a_world_that_draws_no_episodes_is_named(dialogues, tmp_path, monkeypatc
 def test_steps_choose_the_home_in_a_real_browser(played, browser, tmp_path: Path, width, scheme):
     """Nothing is wider than the screen, nothing is asked for, and a step shows the home after it."""
     trajectory = max(played, key=lambda one: len(one.steps))
-    (tmp_path / "page.html").write_text(render_page(trajectory), "utf-8")
+    (tmp_path / "page.html").write_text(render_home_episode(trajectory), "utf-8")
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, asked = context.new_page(), []
     page.on("request", lambda request: asked.append(request.url))
     page.goto((tmp_path / "page.html").as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= width and len(asked) <= 2
-    for step in make_page(trajectory).steps:
+    for step in make_home_episode_page(trajectory).all_steps:
         page.click(f"#step-{step.number} label")
         assert page.locator(".state:visible").evaluate_all("all => all.map(e => e.dataset.state)") == [str(step.state)]
     context.close()

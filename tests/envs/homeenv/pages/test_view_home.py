@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
-from homerl.envs.homeenv.pages.device_words import device_summary, say
-from homerl.envs.homeenv.pages.floor import Block, floor_plan
+from homerl.envs.homeenv.pages.device_words import device_summary, value_with_unit
+from homerl.envs.homeenv.pages.floor import PlanBlock, floor_plan
 from homerl.envs.homeenv.pages.home import ICONS, HomeView, render_homes
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
@@ -90,10 +90,10 @@ def own_device(**over) -> DeviceSpec:
 
 
 def home_with(spec: DeviceSpec, room: str = "lab", name: str = "gadget", did: str = "7", **values) -> Home:
-    air = {path: kind.sample(random.Random(0)) for path, kind in ROOM_STATE.items()}
-    drawn = {path: kind.sample(random.Random(0)) for path, (_, kind) in spec.attribute_index.items()}
+    air = {path: kind.sample_value(random.Random(0)) for path, kind in ROOM_STATE.items()}
+    drawn = {path: kind.sample_value(random.Random(0)) for path, (_, kind) in spec.attribute_index.items()}
     lab = Room(room, "lab", room)
-    return Home.build([lab], [Device(did, name, lab, spec)], {OUTDOORS: air, room: air, did: drawn | values})
+    return Home.build_home([lab], [Device(did, name, lab, spec)], {OUTDOORS: air, room: air, did: drawn | values})
 
 
 # The page
@@ -125,10 +125,13 @@ def test_details_say_every_attribute_and_service_with_its_types():
     text = page_of(home).text
     for device in home.plan.devices:
         for path, (_, kind) in device.spec.attribute_index.items():
-            assert f"{path} {say(kind, home.get(device.did, path))}".replace("\N{NO-BREAK SPACE}", " ") in text
-            assert kind.describe() in text
+            assert (
+                f"{path} {value_with_unit(kind, home.read_value(device.did, path))}".replace("\N{NO-BREAK SPACE}", " ")
+                in text
+            )
+            assert kind.describe_type() in text
         for compiled in device.spec.service_index.values():
-            assert compiled.service.signature() in text
+            assert compiled.service.signature_text() in text
     assert "Sunday, 1 June 2025, dusk" in text and "20:30" in text and "27.5 °C" in text
 
 
@@ -147,39 +150,39 @@ def test_everything_of_a_home_is_escaped():
 
 def test_homes_without_devices_or_rooms_at_the_end_of_time():
     air = dict.fromkeys(ROOM_STATE, 0.0)
-    assert page_of(Home.build([], [], {OUTDOORS: air})).rooms == []
-    page = page_of(Home.build([Room("cave", "cave", "cave", floor=-1)], [], {OUTDOORS: air, "cave": air}, clock=LATEST))
+    assert page_of(Home.build_home([], [], {OUTDOORS: air})).rooms == []
+    page = page_of(Home.build_home([Room("cave", "cave", "cave", floor=-1)], [], {OUTDOORS: air, "cave": air}, clock=LATEST))
     assert page.rooms == [("cave", None)]
     assert "Basement 1" in page.text and "no devices" in page.text and "31 December 9999" in page.text
 
 
 def test_a_device_of_ones_own_has_the_general_icon_and_says_what_it_does():
     home = home_with(own_device(), state=True, charge=3.5)
-    (tile,) = HomeView("h1", "x", home).tiles["lab"]
-    assert tile.icon == "generic" and tile.summary.tone == "on"
-    assert tile.summary.words.replace("\N{NO-BREAK SPACE}", " ") == "on · charge 3.5 joule"
+    (tile,) = HomeView("h1", "x", home).room_tiles["lab"]
+    assert tile.icon_name == "generic" and tile.tile_summary.tone == "on"
+    assert tile.tile_summary.words.replace("\N{NO-BREAK SPACE}", " ") == "on · charge 3.5 joule"
 
 
 def test_a_tile_shows_the_kind_of_a_device_unless_its_name_does():
     for name, kind in (("ceiling light", "desk lamp"), ("my desk lamp", "")):
         view = HomeView("h1", "x", home_with(own_device(name="desk_lamp"), name=name))
-        (tile,) = view.tiles["lab"]
-        assert tile.product == kind and ("<small>desk lamp</small>" in render_homes([view])) == bool(kind)
+        (tile,) = view.room_tiles["lab"]
+        assert tile.product_words == kind and ("<small>desk lamp</small>" in render_homes([view])) == bool(kind)
 
 
 def test_every_shipped_category_has_an_icon():
-    assert {spec.category for spec in Catalogue.shipped().values()} <= ICONS
+    assert {spec.category for spec in Catalogue.load_shipped().values()} <= ICONS
 
 
 # What devices say
 
 
-@pytest.mark.parametrize("spid", Catalogue.shipped())
+@pytest.mark.parametrize("spid", Catalogue.load_shipped())
 def test_every_shipped_device_says_something_whatever_its_state(spid):
-    spec = Catalogue.shipped()[spid]
+    spec = Catalogue.load_shipped()[spid]
     for seed in range(30):
         rng = random.Random(seed)
-        shown = device_summary(spec, {path: kind.sample(rng) for path, (_, kind) in spec.attribute_index.items()})
+        shown = device_summary(spec, {path: kind.sample_value(rng) for path, (_, kind) in spec.attribute_index.items()})
         assert shown.words and "None" not in shown.words and "_" not in shown.words
         assert shown.level is None or 0 <= shown.level <= 100
         assert shown.tint is None or shown.tone == "on"
@@ -214,7 +217,7 @@ def test_every_shipped_device_says_something_whatever_its_state(spid):
     ],
 )
 def test_what_devices_say(spid, values, tone, words):
-    shown = device_summary(Catalogue.shipped()[spid], values)
+    shown = device_summary(Catalogue.load_shipped()[spid], values)
     assert (shown.tone, shown.words.replace("\N{NO-BREAK SPACE}", " ")) == (tone, words)
 
 
@@ -235,7 +238,7 @@ def test_what_devices_of_ones_own_say(attribute, value, words):
 
 def test_a_coloured_lamp_shows_its_colour_but_not_in_white_mode():
     values = {"state": "on", "mode": "color", "brightness": 50, "color_temperature": 2700, "color": "#0000ff"}
-    lamp = Catalogue.shipped()["100007"]
+    lamp = Catalogue.load_shipped()["100007"]
     assert device_summary(lamp, values).tint == "hsl(240 100% 68%)"
     assert device_summary(lamp, values | {"mode": "white"}).tint == "rgb(255 190 110)"
 
@@ -260,7 +263,7 @@ def test_plans_hold_every_room_once_in_its_parent_and_widths_add_up(drawn):
     seen: list[tuple[str, str | None]] = []
     tiles: list[str] = []
 
-    def walk(shape: Block, within: str | None) -> None:
+    def walk(shape: PlanBlock, within: str | None) -> None:
         if shape.kind == "row":
             assert sum(part.columns for part in shape.parts) == shape.columns
         else:
@@ -280,19 +283,19 @@ def test_plans_hold_every_room_once_in_its_parent_and_widths_add_up(drawn):
 
 
 def home_of(*rooms: Room) -> Home:
-    air = {path: kind.sample(random.Random(0)) for path, kind in ROOM_STATE.items()}
-    return Home.build(rooms, [], dict.fromkeys((OUTDOORS, *(room.id for room in rooms)), air))
+    air = {path: kind.sample_value(random.Random(0)) for path, kind in ROOM_STATE.items()}
+    return Home.build_home(rooms, [], dict.fromkeys((OUTDOORS, *(room.id for room in rooms)), air))
 
 
 def test_an_attic_is_above_all_floors_and_a_basement_below():
     """HomeMaker gives homes of one storey both, with floor 0."""
     names = {"attic": "attic", "bath": "bathroom", "cellar": "old basement", "hall": "upstairs hall", "loft": "lofty hall"}
     rooms = [Room(id, "storage", name) for id, name in names.items()]
-    floors = HomeView("h", "home", home_of(*rooms, Room("nook", "closet", "closet", parent="attic"))).floors()
+    floors = HomeView("h", "home", home_of(*rooms, Room("nook", "closet", "closet", parent="attic"))).floor_views()
     assert [(floor.name, floor.rooms) for floor in floors] == [
         ("Basement", 1), ("Ground floor", 2), ("Floor 1", 1), ("Attic", 2),
     ]  # fmt: skip
-    (floor,) = HomeView("h", "home", home_of(Room("attic", "storage", "阁楼", floor=2))).floors()
+    (floor,) = HomeView("h", "home", home_of(Room("attic", "storage", "阁楼", floor=2))).floor_views()
     assert floor.name == "Floor 2"  # as the home says
 
 

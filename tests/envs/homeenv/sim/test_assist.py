@@ -10,24 +10,24 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.core.world import as_action, check_world
+from homerl.envs.core.world import check_world, tool_call_to_action
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.sim.assist.entities import entities, shapes, storeys, unreachable
-from homerl.envs.homeenv.sim.assist.live import prompt
-from homerl.envs.homeenv.sim.assist.table import colours, table
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan, entity_shapes, floors_of_plan, is_out_of_reach
+from homerl.envs.homeenv.sim.assist.live import assist_prompt
+from homerl.envs.homeenv.sim.assist.table import colour_codes, translation_table
 from homerl.envs.homeenv.sim.assist.tools import PLAYED, TOOLS
-from homerl.envs.homeenv.sim.assist.values import SHARES, taken
-from homerl.envs.homeenv.sim.assist.values import given as given_value
+from homerl.envs.homeenv.sim.assist.values import SHARES, to_service_value
+from homerl.envs.homeenv.sim.assist.values import to_slot_value as given_value
 from homerl.envs.homeenv.sim.assist.writer import AssistWriter
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import Plan
+from homerl.envs.homeenv.sim.plan.plan import FixedPlan
 from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.toolset import arguments_of
+from homerl.envs.homeenv.sim.toolset import parse_turn_tool_calls
 
 RECORDED = Path(__file__).parents[2] / "assistant/listing/recorded"
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}
@@ -64,10 +64,10 @@ ROOMS = {
 def demo() -> Home:
     """The recorded home, as far as our catalogue has its devices."""
     rooms = {id: Room(id, "storage", name, floor) for id, (name, floor) in ROOMS.items()}
-    specs = Catalogue.shipped()
+    specs = Catalogue.load_shipped()
     devices = [Device(id, name, rooms[room], specs[spid]) for id, (spid, name, room, _) in DEMO.items()]
     state = {id: values for id, (*_, values) in DEMO.items()}
-    return Home.build(list(rooms.values()), devices, {OUTDOORS: AIR, **dict.fromkeys(rooms, AIR), **state}, 0)
+    return Home.build_home(list(rooms.values()), devices, {OUTDOORS: AIR, **dict.fromkeys(rooms, AIR), **state}, 0)
 
 
 def recorded(name: str):
@@ -75,16 +75,16 @@ def recorded(name: str):
 
 
 def call(env: HomeEnv, tool: str, **arguments):
-    text, _, _, _, info = env.step(as_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
     return text, info
 
 
 def test_the_tools_are_those_of_the_real_one():
     real = {tool["name"]: tool for tool in recorded("tools")["tools"]}
-    assert latest().tools.keys() == real.keys()
+    assert latest_recorded_api().tools.keys() == real.keys()
     assert {tool.name for tool in TOOLS} == PLAYED & real.keys()
     for tool in TOOLS:
-        shown = tool.schema()["function"]
+        shown = tool.function_schema()["function"]
         assert shown["description"] == real[tool.name]["description"]
         assert sorted_words(shown["parameters"]) == sorted_words(real[tool.name]["inputSchema"])
 
@@ -98,9 +98,9 @@ def sorted_words(schema):
 
 def test_the_prompt_is_composed_as_the_real_one():
     real = recorded("tools")["prompts"][0]["messages"][0]["content"]["text"]
-    ours = prompt(demo())
-    assert ours.startswith(latest().before) and ours.endswith(latest().after)
-    assert real.startswith(latest().before) and real.endswith(latest().after)
+    ours = assist_prompt(demo())
+    assert ours.startswith(latest_recorded_api().before) and ours.endswith(latest_recorded_api().after)
+    assert real.startswith(latest_recorded_api().before) and real.endswith(latest_recorded_api().after)
     for id, (_, name, room, _) in DEMO.items():
         domain = id.partition(".")[0]
         assert f"- names: {name}\n  domain: {domain}\n  areas: {ROOMS[room][0]}" in ours
@@ -111,11 +111,11 @@ def test_the_prompt_is_composed_as_the_real_one():
 def test_the_prompt_names_the_area_of_the_device_that_is_spoken_to(seed, storeys_are):
     home = make_home(seed, HomeRecipe(scale="complex" if storeys_are > 1 else "simple", entrance=True))
     assert len({room.floor for room in home.plan.rooms}) >= storeys_are
-    room = home.plan.by_did[home.plan.entrance].room
-    floors = [floor.name for floor in storeys(home.plan) if room.id in floor.rooms]
+    room = home.plan.devices_by_did[home.plan.entrance].room
+    floors = [floor.name for floor in floors_of_plan(home.plan) if room.id in floor.rooms]
     where = f"{room.name} (floor {floors[0]})" if floors else room.name
-    assert f"\nYou are in area {where} and all generic commands" in prompt(home)
-    assert "Living Room" not in prompt(home)
+    assert f"\nYou are in area {where} and all generic commands" in assist_prompt(home)
+    assert "Living Room" not in assist_prompt(home)
 
 
 COMPARABLE = [
@@ -165,7 +165,7 @@ def test_names_match_without_case(area):
     env = HomeEnv(demo(), (), "assist")
     text, _ = call(env, "intent__HassTurnOff", area=area, domain=["light"])
     assert [one["name"] for one in json.loads(text)["data"]["success"]] == ["Kitchen", "Kitchen Lights"]
-    assert env.engine.home.get("light.kitchen_lights", "state") == "off"
+    assert env.engine.home.read_value("light.kitchen_lights", "state") == "off"
 
 
 ERRORS = [  # each as a real one said it
@@ -204,17 +204,17 @@ def test_errors_are_those_of_the_real_one_and_change_nothing(tool, arguments, sa
 def test_arguments_are_read_as_freely_as_the_real_one_reads_them():
     env = HomeEnv(demo(), (), "assist")
     _, info = call(env, "light__HassLightSet", name="Bed Light", domain="light", brightness="40", nonsense=3)
-    assert not info["blocked"] and env.engine.home.get("light.bed_light", "brightness") == 40
+    assert not info["blocked"] and env.engine.home.read_value("light.bed_light", "brightness") == 40
     call(env, "light__HassLightSet", name="Bed Light", brightness=0)
-    assert env.engine.home.get("light.bed_light", "state") == "off"
+    assert env.engine.home.read_value("light.bed_light", "state") == "off"
     call(env, "light__HassLightSet", name="Bed Light", color="Light Blue")
-    assert env.engine.home.get("light.bed_light", "state") == "on"
-    assert env.engine.home.get("light.bed_light", "hs_color") == (194.737, 24.783)
+    assert env.engine.home.read_value("light.bed_light", "state") == "on"
+    assert env.engine.home.read_value("light.bed_light", "hs_color") == (194.737, 24.783)
 
 
 def test_a_tool_is_offered_if_the_home_has_its_domain():
     lock = [device for device in demo().plan.devices if device.did == "lock.kitchen_door"]
-    home = Home.build([lock[0].room], lock, {OUTDOORS: AIR, "kitchen": AIR, lock[0].did: DEMO[lock[0].did][3]}, 0)
+    home = Home.build_home([lock[0].room], lock, {OUTDOORS: AIR, "kitchen": AIR, lock[0].did: DEMO[lock[0].did][3]}, 0)
     assert [tool["function"]["name"].rpartition("__")[2] for tool in HomeEnv(home, (), "assist").tools] == [
         "HassBroadcast",
         "GetLiveContext",
@@ -226,8 +226,8 @@ def test_a_tool_is_offered_if_the_home_has_its_domain():
 
 
 def test_each_category_of_the_catalogue_is_in_the_table_or_only_measures():
-    kinds = {kind for spec in Catalogue.shipped().values() for _, kind in spec.kinds if spec.service_index}
-    unnamed = {kind for kind in kinds if kind not in table().kinds}
+    kinds = {kind for spec in Catalogue.load_shipped().values() for _, kind in spec.part_kinds if spec.service_index}
+    unnamed = {kind for kind in kinds if kind not in translation_table().kinds}
     assert unnamed == {
         "contact_sensor",
         "doorbell",
@@ -237,43 +237,43 @@ def test_each_category_of_the_catalogue_is_in_the_table_or_only_measures():
         "smoke_sensor",
         "temperature_humidity_sensor",
     }
-    lost = {spec.name for spec in Catalogue.shipped().values() if unreachable(spec)}
+    lost = {spec.name for spec in Catalogue.load_shipped().values() if is_out_of_reach(spec)}
     assert lost == {"alarm_panel", "named_contact_sensor", "human_sensor", "pet_feeder", "climate_sensor"}
 
 
 def test_an_attribute_belongs_to_one_entity_and_ids_are_unique():
     for seed in range(5):
-        found = entities(make_home(seed, HomeRecipe(scale="complex")).plan)
+        found = entities_of_plan(make_home(seed, HomeRecipe(scale="complex")).plan)
         assert len({entity.id for entity in found}) == len(found)
-    for spec in Catalogue.shipped().values():
-        paths = [path for shape in shapes(spec) for path in {shape.state, shape.mode, *shape.shows.values()} if path]
+    for spec in Catalogue.load_shipped().values():
+        paths = [path for shape in entity_shapes(spec) for path in {shape.state, shape.mode, *shape.shows.values()} if path]
         assert len(paths) == len(set(paths)), spec.name
 
 
 def test_ids_are_unique_where_a_name_has_a_number_and_what_is_in_no_room_is_on_no_floor():
     rooms = [Room(f"r{i}", "bedroom", f"room {i}", floor=1) for i in range(2)] + [Room(HOME, HOME, HOME)]
     names = [(0, "lamp"), (1, "lamp"), (1, "lamp 2"), (0, "lamp 2"), (2, "lamp")]
-    spec = Catalogue.shipped()["100001"]
+    spec = Catalogue.load_shipped()["100001"]
     devices = [Device(str(i), name, rooms[at], spec) for i, (at, name) in enumerate(names)]
-    plan = Plan(tuple(rooms), tuple(devices))
-    ids = [entity.id for entity in entities(plan)]
+    plan = FixedPlan(tuple(rooms), tuple(devices))
+    ids = [entity.id for entity in entities_of_plan(plan)]
     assert ids[:2] == ["light.lamp", "light.lamp_2"] and len(set(ids)) == len(ids) == 5
-    assert storeys(plan) == ()
+    assert floors_of_plan(plan) == ()
 
 
 def test_a_value_goes_to_a_service_and_back():
-    for spec in Catalogue.shipped().values():
-        for shape in shapes(spec):
+    for spec in Catalogue.load_shipped().values():
+        for shape in entity_shapes(spec):
             for what, setting in shape.sets.items():
-                tried = range(101) if what in SHARES else sorted(colours()) if what == "color" else []
+                tried = range(101) if what in SHARES else sorted(colour_codes()) if what == "color" else []
                 for value in tried:
                     try:
-                        ours = taken(what, value, setting.kind)
+                        ours = to_service_value(what, value, setting.kind)
                     except Exception as refused:
                         assert type(refused).__name__ == "Refused"
                         continue
                     back = given_value(what, ours, setting.kind)
-                    assert back is not None and taken(what, back, setting.kind) == ours, (spec.name, what, value)
+                    assert back is not None and to_service_value(what, back, setting.kind) == ours, (spec.name, what, value)
 
 
 ANYTHING = st.recursive(
@@ -299,7 +299,7 @@ NAMES = st.sampled_from([*(name for _, name, *_ in DEMO.values()), "Kitchen", "a
 )
 def test_no_call_breaks_anything_and_a_refused_one_changes_nothing(tool, name, slots):
     env = HomeEnv(demo(), (), "assist")
-    check_world(env, [as_action(tool, {"name": name} | slots, takes_name=True)])
+    check_world(env, [tool_call_to_action(tool, {"name": name} | slots, takes_name=True)])
 
 
 class Made(NamedTuple):
@@ -321,7 +321,7 @@ def drawn_call(home: Home, rng: random.Random) -> Made:
     device = rng.choice([device for device in home.plan.devices if device.spec.service_index][:4])
     path, compiled = rng.choice(list(device.spec.service_index.items()))
     wanted = (argument for argument in compiled.service.arguments if argument.required)
-    return Made(device.did, path, tuple(argument.sample(rng) for argument in wanted))
+    return Made(device.did, path, tuple(argument.sample_value(rng) for argument in wanted))
 
 
 @settings(deadline=None, max_examples=300)
@@ -333,6 +333,6 @@ def test_a_plan_has_its_effect_as_it_is_written_also_where_calls_are_joined(rng,
     wanted, played, tools = home.fork(), home.fork(), {tool.name: tool for tool in TOOLS}
     for one in calls:
         wanted.call(one.did, one.service, one.args)
-    message = writer.act(calls) if way is None else writer.act_on_all(calls, way)
-    refused = [tools[name].run(played, slots, Limits()).refusal for name, slots in arguments_of([message])]
+    message = writer.write_calls(calls) if way is None else writer.write_calls_on_all(calls, way)
+    refused = [tools[name].run(played, slots, Limits()).refusal for name, slots in parse_turn_tool_calls([message])]
     assert not any(refused) and played.state_key() == wanted.state_key(), (calls, message)

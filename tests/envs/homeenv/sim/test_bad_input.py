@@ -67,15 +67,15 @@ def test_a_device_file_that_is_none(tmp_path):
     (tmp_path / "empty.yaml").write_text("")
     assert "a list of devices" in refused(Entity.load, tmp_path / "empty.yaml").what
     assert "did you mean" in refused(Entity.load, tmp_path / "empti.yaml").remedy
-    assert "no such folder" in refused(Catalogue.load, tmp_path / "nowhere").what
+    assert "no such folder" in refused(Catalogue.load_folders, tmp_path / "nowhere").what
     (tmp_path / "bare").mkdir()
-    assert "no device files" in refused(Catalogue.load, tmp_path / "bare").what
+    assert "no device files" in refused(Catalogue.load_folders, tmp_path / "bare").what
 
 
 def test_two_products_of_one_spid(tmp_path):
     (tmp_path / "a.yaml").write_text(SPEC)
     (tmp_path / "b.yaml").write_text(SPEC.replace("name: lamp", "name: candle"))
-    error = refused(Catalogue.load, tmp_path)
+    error = refused(Catalogue.load_folders, tmp_path)
     assert "900100 is used by lamp and candle" in error.what and error.where.endswith("b.yaml:2")
 
 

@@ -12,7 +12,7 @@ from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.audit import Refused
 
-SPECS = list(Catalogue.shipped().values())
+SPECS = list(Catalogue.load_shipped().values())
 NAMES = [spec.name for spec in SPECS]
 ILLEGAL = {
     "int": (1.5, "3", True, None, 10**9),
@@ -47,9 +47,9 @@ STUDY = Room("study", "study", "study")
 
 
 def home_of(spec: DeviceSpec, rng: random.Random) -> Home:
-    air = {path: kind.sample(rng) for path, kind in ROOM_STATE.items()}
-    values = {path: attribute.sample(rng) for path, (_, attribute) in spec.attribute_index.items()}
-    return Home.build(
+    air = {path: kind.sample_value(rng) for path, kind in ROOM_STATE.items()}
+    values = {path: attribute.sample_value(rng) for path, (_, attribute) in spec.attribute_index.items()}
+    return Home.build_home(
         [STUDY],
         [Device("1", "it", STUDY, spec)],
         {OUTDOORS: air, "study": air, "1": values},
@@ -71,7 +71,7 @@ def ready(spec: DeviceSpec, path: str, rng: random.Random) -> Home:
 
 
 def sample(compiled: CompiledService, rng: random.Random) -> list:
-    return [argument.sample(rng) for argument in compiled.service.arguments]
+    return [argument.sample_value(rng) for argument in compiled.service.arguments]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=NAMES)
@@ -84,7 +84,7 @@ def test_every_service_takes_legal_arguments_and_does_what_its_name_says(spec):
             home.call("1", path, arguments)
             prefix, _, name = path.rpartition(".")
             if name.startswith("set_"):
-                assert home.get("1", f"{prefix}.{name[4:]}".lstrip(".")) == arguments[0]
+                assert home.read_value("1", f"{prefix}.{name[4:]}".lstrip(".")) == arguments[0]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=NAMES)
@@ -153,7 +153,7 @@ def test_a_settable_attribute_has_one_setter_of_its_own_type(spec):
 def test_functional_attributes_need_a_device_that_is_on():
     at_any_time = {"set_child_lock", "set_overload_protection", "set_night_light"}
     for spec in SPECS:
-        for _, part in spec.parts():
+        for _, part in spec.parts_by_prefix():
             if any(service.name == "turn_on" for service in part.services):
                 for service in part.services:
                     if service.name.startswith("set_") and service.name not in at_any_time:
@@ -164,7 +164,7 @@ def test_what_is_read_only_is_what_no_service_writes():
     for spec in SPECS:
         offset = 0
         written = {at for compiled in spec.service_index.values() for at, *_ in compiled.writes}
-        for _, part in spec.parts():
+        for _, part in spec.parts_by_prefix():
             for attribute in part.attributes:
                 assert attribute.read_only == (offset not in written), f"{spec.name}.{attribute.name}"
                 offset += 1
@@ -175,13 +175,13 @@ def test_the_catalogue_is_wide_enough():
     assert len(controllable) >= 35 and len({spec.category for spec in SPECS}) >= 40
     assert sum(bool(spec.components) for spec in SPECS) >= 12 and sum(not spec.service_index for spec in SPECS) >= 6
     assert all(spec.spid.isdigit() and len(spec.spid) == 6 for spec in SPECS)
-    assert "light.brightness" in Catalogue.shipped()["100101"].attribute_index
+    assert "light.brightness" in Catalogue.load_shipped()["100101"].attribute_index
     variants = Counter(spec.category for spec in SPECS)
     common = ("light", "air_conditioner", "fan", "heater", "curtain", "lock", "vacuum", "speaker", "tv", "plug", "oven")
     assert all(variants[category] >= 3 for category in common)
     for category in common:
         of_it = [spec for spec in SPECS if spec.category == category]
-        abilities = {tuple((path, a.describe()) for path, (_, a) in spec.attribute_index.items()) for spec in of_it}
+        abilities = {tuple((path, a.describe_type()) for path, (_, a) in spec.attribute_index.items()) for spec in of_it}
         assert len(abilities) >= 3, f"{category}: variants differ in ranges, modes or functions"
         assert len({spec.userdata.brand for spec in of_it}) >= 2
 
@@ -196,9 +196,9 @@ def test_every_product_says_what_it_is():
 
 def device(spid: str, **state) -> Home:
     """A device in a state that is fully given or drawn."""
-    home = home_of(Catalogue.shipped()[spid], random.Random(0))
+    home = home_of(Catalogue.load_shipped()[spid], random.Random(0))
     for path, value in state.items():
-        home.set(home.plan.slot_of("1", path), value)
+        home.write_slot(home.plan.slot_of("1", path), value)
     return home
 
 
@@ -239,7 +239,7 @@ def test_what_agents_stumble_on_is_refused_in_words_that_help(spid, state, call,
 
 
 def test_light_100001_has_the_abilities_of_the_papers_listing():
-    light = Catalogue.shipped()["100001"]
+    light = Catalogue.load_shipped()["100001"]
     assert list(light.attribute_index) == ["state", "brightness", "hs_color"]
     assert list(light.service_index) == ["turn_on", "turn_off", "set_brightness", "set_hs_color"]
     device = light.rand(0)

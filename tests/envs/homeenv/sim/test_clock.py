@@ -11,13 +11,13 @@ from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import HUMIDITY_SECONDS, Inputs, Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import HUMIDITY_SECONDS, AirInputs, Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, load_specs
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.state.clock import advance, settle
+from homerl.envs.homeenv.sim.state.clock import advance_clock, settle_rules
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.cron import next_time
 
@@ -34,41 +34,41 @@ PRESENCE = """
 
 def test_air_follows_what_devices_do():
     home = HomeSampler.sample_test()
-    before = home.get("living_room", "temperature")
+    before = home.read_value("living_room", "temperature")
     home.advance(3600)
-    assert abs(home.get("living_room", "temperature") - before) <= 0.1, "nothing changes, so it stands"
+    assert abs(home.read_value("living_room", "temperature") - before) <= 0.1, "nothing changes, so it stands"
     home.call("1002", "set_target_temperature", (18,))
     home.advance(900)
-    soon = home.get("living_room", "temperature")
+    soon = home.read_value("living_room", "temperature")
     home.advance(4 * 3600)
-    later = home.get("living_room", "temperature")
+    later = home.read_value("living_room", "temperature")
     assert 18 < later < soon < before, "it is cooled, and takes its time"
     home.call("1002", "turn_off")
     home.advance(8 * 3600)
-    assert abs(home.get("living_room", "temperature") - before) <= 0.1, "what it was without any cooling"
+    assert abs(home.read_value("living_room", "temperature") - before) <= 0.1, "what it was without any cooling"
 
 
 def test_light_follows_at_once_and_sensors_say_what_rooms_say():
     home = HomeSampler.sample_test()
-    bright = home.get("living_room", "brightness")
+    bright = home.read_value("living_room", "brightness")
     home.call("1001", "turn_off")
     home.advance(1)
-    assert home.get("living_room", "brightness") < bright
-    home.plan = replace(home.plan, forecast=(Moment(home.clock + 600, Outdoors(-10.0, 30.0, 0.0)),))
+    assert home.read_value("living_room", "brightness") < bright
+    home.plan = replace(home.plan, forecast=(WeatherChange(home.clock + 600, Outdoors(-10.0, 30.0, 0.0)),))
     home.advance(6 * 3600)
-    assert home.get("1005", "temperature") == home.get("bathroom", "temperature") < 20
-    assert home.get("outdoors", "temperature") == -10.0
+    assert home.read_value("1005", "temperature") == home.read_value("bathroom", "temperature") < 20
+    assert home.read_value("outdoors", "temperature") == -10.0
 
 
 def test_humidity_halves_its_distance_in_its_time():
     home = HomeSampler.sample_test()
-    home.plan = replace(home.plan, forecast=(Moment(home.clock + 1, Outdoors(27.5, 20.0, 0.0)),))
+    home.plan = replace(home.plan, forecast=(WeatherChange(home.clock + 1, Outdoors(27.5, 20.0, 0.0)),))
     home.advance(1)
-    start = home.get("bathroom", "humidity")
+    start = home.read_value("bathroom", "humidity")
     goal = home.air[2].goal.humidity
     home.advance(round(HUMIDITY_SECONDS * 0.6931471805599453))
-    assert abs(home.get("bathroom", "humidity") - (start + goal) / 2) < 0.11
-    assert home.air[2].devices == Inputs(), "no device of this room touches its air"
+    assert abs(home.read_value("bathroom", "humidity") - (start + goal) / 2) < 0.11
+    assert home.air[2].devices == AirInputs(), "no device of this room touches its air"
 
 
 def rule(home: Home, conditions=(), did="1001", service="turn_off", **more):
@@ -80,16 +80,16 @@ def rule(home: Home, conditions=(), did="1001", service="turn_off", **more):
 def test_a_condition_acts_when_it_begins_to_hold_not_while_it_holds():
     home = HomeSampler.sample_test()
     rule(home, ['device("1003").state == "on"'])
-    assert settle(home) == [] and home.get("1001", "state") == "on"
+    assert settle_rules(home) == [] and home.read_value("1001", "state") == "on"
     home.call("1003", "turn_on")
-    (fired,) = settle(home)
-    assert (fired.rule, fired.clock, fired.refused) == ("1", home.clock, None) and home.get("1001", "state") == "off"
+    (fired,) = settle_rules(home)
+    assert (fired.rule, fired.clock, fired.refused) == ("1", home.clock, None) and home.read_value("1001", "state") == "off"
     home.call("1001", "turn_on")
     assert home.advance(DAY) == [], "it still holds: that is no beginning"
     home.call("1003", "turn_off")
-    settle(home)
+    settle_rules(home)
     home.call("1003", "turn_on")
-    assert len(settle(home)) == 1
+    assert len(settle_rules(home)) == 1
 
 
 def test_what_holds_when_the_rule_is_made_is_no_beginning():
@@ -114,18 +114,18 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
     (spec,) = load_specs(read_yaml(PRESENCE))
     room = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     states = {"outdoors": room, "kitchen": room, "1": {"motion": True, "no_move_duration": 0}}
-    home = Home.build([KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000)
+    home = Home.build_home([KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000)
     plan = home.plan
     seen = compile_condition("device(1).no_move_duration > 900", plan)
     home.advance(500)
-    assert home.get("1", "no_move_duration") == 0
-    home.set(plan.slot_of("1", "motion"), False)
+    assert home.read_value("1", "no_move_duration") == 0
+    home.write_slot(plan.slot_of("1", "motion"), False)
     home.rules = (replace(make_rule_of_nothing(home), when=seen.text, condition=seen),)
     twin = home.fork()
-    assert [f.clock for f in twin.advance(5000)] == [home.clock + 901] and twin.get("1", "no_move_duration") == 5000
+    assert [f.clock for f in twin.advance(5000)] == [home.clock + 901] and twin.read_value("1", "no_move_duration") == 5000
     home.advance(700)
-    home.set(plan.slot_of("1", "motion"), True)
-    assert home.advance(5000) == [] and home.get("1", "no_move_duration") == 0
+    home.write_slot(plan.slot_of("1", "motion"), True)
+    assert home.advance(5000) == [] and home.read_value("1", "no_move_duration") == 0
 
 
 def make_rule_of_nothing(home: Home):
@@ -208,8 +208,8 @@ def test_rules_see_what_rules_do_and_come_to_rest():
     rule(home, ['device("1001").state == "off"'], service="turn_on")
     rule(home, ['device("1001").state == "on"'], service="turn_off")
     home.call("1001", "turn_off")
-    assert [f.rule for f in settle(home)] == ["1", "2"], "each once a second, however they undo each other"
-    assert home.fork().advance(0) == [] == home.fork().advance(3600) and home.get("1001", "state") == "off"
+    assert [f.rule for f in settle_rules(home)] == ["1", "2"], "each once a second, however they undo each other"
+    assert home.fork().advance(0) == [] == home.fork().advance(3600) and home.read_value("1001", "state") == "off"
 
 
 def test_a_refused_action_is_told_and_ends_the_rule():
@@ -220,7 +220,7 @@ def test_a_refused_action_is_told_and_ends_the_rule():
     ]
     home.rules = (make_rule(home, [], actions, delay=5),)
     (fired,) = home.advance(10)
-    assert fired.refused.startswith("precondition:") and home.get("1001", "state") == "on" and home.rules == ()
+    assert fired.refused.startswith("precondition:") and home.read_value("1001", "state") == "on" and home.rules == ()
 
 
 @pytest.mark.parametrize(
@@ -269,20 +269,20 @@ def test_what_is_pending_is_part_of_the_state():
 @pytest.mark.parametrize("seconds", [-1, 0.5, 10**12])
 def test_time_goes_forward_and_not_for_ever(seconds):
     with pytest.raises(ValueError, match="seconds"):
-        advance(HomeSampler.sample_test(), seconds)
+        advance_clock(HomeSampler.sample_test(), seconds)
 
 
 def test_the_shipped_human_sensor_counts_how_long_nobody_moved():
     """SMH-Bench's own state-driven trigger, on a product of the catalogue."""
-    sensor = Device("5267", "human sensor", KITCHEN, Catalogue.shipped()["101802"])
+    sensor = Device("5267", "human sensor", KITCHEN, Catalogue.load_shipped()["101802"])
     air = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
     values = {"human_detected": "no", "no_move_duration": 30, "illuminance": 0.0, "battery_level": 50, "alias": ""}
-    lamp = Device("1", "lamp", KITCHEN, Catalogue.shipped()["100002"])
+    lamp = Device("1", "lamp", KITCHEN, Catalogue.load_shipped()["100002"])
     on = {"state": "on", "brightness": 50, "color_temperature": 3000}
     states = {"outdoors": air, "kitchen": air, "5267": values, "1": on}
-    home = Home.build([KITCHEN], [sensor, lamp], states, 1000)
+    home = Home.build_home([KITCHEN], [sensor, lamp], states, 1000)
     rule(home, ["device(5267).no_move_duration > 900"], did="1")
-    assert [f.clock for f in home.advance(3600)] == [1000 + 871] and home.get("1", "state") == "off"
+    assert [f.clock for f in home.advance(3600)] == [1000 + 871] and home.read_value("1", "state") == "off"
 
 
 def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
@@ -294,9 +294,9 @@ def test_what_the_agent_did_is_not_lost_on_the_air_when_a_rule_acts_elsewhere():
     for twin in (home, quiet):
         twin.call("1002", "set_target_temperature", (16,))
         twin.call("1001", "turn_off")
-    assert len(settle(home)) == 1 and home.get("1003", "state") == "on"
+    assert len(settle_rules(home)) == 1 and home.read_value("1003", "state") == "on"
     home.advance(7200), quiet.advance(7200)
-    assert home.get("living_room", "temperature") == quiet.get("living_room", "temperature") < 22
+    assert home.read_value("living_room", "temperature") == quiet.read_value("living_room", "temperature") < 22
 
 
 @pytest.mark.parametrize("leaps", [[100], [1] * 100, [7, 93]])
@@ -313,7 +313,7 @@ def test_a_lamp_is_seen_a_second_later_however_far_the_clock_leaps():
     home = HomeSampler.sample_test()
     home.call("1001", "turn_off")
     home.advance(60)
-    dark = home.get("living_room", "brightness")
+    dark = home.read_value("living_room", "brightness")
     rule(home, [f'room("living_room").brightness > {dark + 50}'], did="1003", service="turn_on")
     home.call("1001", "turn_on")
     home.call("1001", "set_brightness", (100,))
@@ -346,18 +346,18 @@ def test_a_counter_of_what_the_room_does_stops_at_its_second_however_far_the_clo
     (spec,) = load_specs(read_yaml(WARMTH))
     air = {"temperature": 21.0, "humidity": 50.0, "brightness": 0.0}
     states = {"outdoors": air, "kitchen": air, "1": {"temperature": 21.0, "warm_for": 0}}
-    home = Home.build(
-        [KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000, None, [Moment(4600, Outdoors(0, 50, 0))]
+    home = Home.build_home(
+        [KITCHEN], [Device("1", "sensor", KITCHEN, spec)], states, 1000, None, [WeatherChange(4600, Outdoors(0, 50, 0))]
     )
     ticking = home.fork()
     for _ in range(10_000):
         ticking.advance(1)
-        if ticking.get("1", "warm_for") > 0:
-            warm = ticking.get("1", "warm_for")
+        if ticking.read_value("1", "warm_for") > 0:
+            warm = ticking.read_value("1", "warm_for")
     home.advance(3600 + 600)
-    assert 3600 < warm < 10_000 and home.get("1", "warm_for") == 4200
+    assert 3600 < warm < 10_000 and home.read_value("1", "warm_for") == 4200
     home.advance(10_000 - 4200)
-    assert home.get("1", "warm_for") == 0 and home.state_key() == ticking.state_key()
+    assert home.read_value("1", "warm_for") == 0 and home.state_key() == ticking.state_key()
     with pytest.raises(InputError, match="must not count itself"):
         load_specs(read_yaml(WARMTH.replace("self.temperature > 19", "self.warm_for < 5")))
 

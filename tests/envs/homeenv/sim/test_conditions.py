@@ -14,7 +14,7 @@ LIGHT = 'device("1001")'  # on, brightness 40, hs_color (30, 20)
 
 
 def holds(text: str) -> bool:
-    return compile_condition(text, HOME.plan).holds(HOME)
+    return compile_condition(text, HOME.plan).holds_in(HOME)
 
 
 @pytest.mark.parametrize(
@@ -206,4 +206,4 @@ def test_slots_and_constants_are_told_for_the_filters():
 def test_a_condition_follows_the_home_that_it_is_asked_of():
     condition, other = compile_condition(f"{LIGHT}.brightness > 60", HOME.plan), HOME.fork()
     other.call("1001", "set_brightness", [80])
-    assert condition.holds(other) and not condition.holds(HOME)
+    assert condition.holds_in(other) and not condition.holds_in(HOME)

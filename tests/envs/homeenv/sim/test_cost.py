@@ -5,14 +5,14 @@ import textwrap
 import pytest
 
 from homerl.envs.homeenv.maker.make import make_home
-from homerl.envs.homeenv.sim.devices.cost import MOST_STEPS, bounds_of, steps_of_call
-from homerl.envs.homeenv.sim.devices.lint import check_folder
+from homerl.envs.homeenv.sim.devices.cost import MOST_STEPS, bounds_by_name, steps_of_call
+from homerl.envs.homeenv.sim.devices.lint import lint_device_files
 from homerl.envs.homeenv.sim.devices.parts import MOST_NAMES
 from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue
-from homerl.envs.homeenv.sim.devices.trials import MOST, Budget, dead_services
+from homerl.envs.homeenv.sim.devices.trials import MOST, TrialBudget, find_dead_services
 from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import DEEPEST, MOST_UNITS, ValueType, units
+from homerl.envs.homeenv.sim.values.types import DEEPEST, MOST_UNITS, ValueType, count_units
 
 DIGITS = "{type: int, range: [0, 9]}"
 NUMBER = f"name: z, {DIGITS[1:-1]}"
@@ -60,48 +60,50 @@ def device(*attributes: str, code: str = "self.z = self.z", services: int = 1) -
 )
 def test_what_would_cost_too_much_is_refused_with_its_line(tmp_path, text, line, says):
     (tmp_path / "dx.yaml").write_text(text)
-    errors = [found for found in check_folder(tmp_path).findings if not found.warning]
+    errors = [found for found in lint_device_files(tmp_path).findings if not found.warning]
     assert says in errors[-1].what and errors[-1].where == f"{tmp_path / 'dx.yaml'}:{line}"
 
 
 def test_code_below_the_limit_is_tried_less_and_the_check_says_so(tmp_path):
     (tmp_path / "dx.yaml").write_text(device(LIST, code=f"{GROWN}{replaced(45)}\n{NEVER}", services=20))
-    report = check_folder(tmp_path)
+    report = lint_device_files(tmp_path)
     said = [finding for finding in report.findings if "did not succeed in" in finding.what]
     assert report.specs and len(said) == 20 and "a call may take" in said[0].what and ":7" in said[0].where
 
 
 def test_the_trials_of_a_check_end_with_its_budget_and_plain_code_is_tried_as_often_as_ever():
-    budget = Budget()
+    budget = TrialBudget()
     for name, tried in (("dear", 0), ("cheap", MOST)):
         left = budget.left
-        made = sum(1 for _ in budget.trials(left if name == "dear" else 250))
+        made = sum(1 for _ in budget.spend_on_trials(left if name == "dear" else 250))
         assert made == tried and budget.left == left - 250 * tried
-    assert sum(1 for _ in Budget(left=1000).trials(250)) == 4
+    assert sum(1 for _ in TrialBudget(left=1000).spend_on_trials(250)) == 4
 
 
 @pytest.mark.parametrize("folder", [SHIPPED, *NAMED.values()])
 def test_shipped_services_stay_far_below_the_limit_and_their_trials_far_below_the_budget(folder):
-    budget = Budget()
-    for spec in Catalogue.load(folder).values():
-        for _, part in spec.parts():
-            assert not list(dead_services(part, budget))
+    budget = TrialBudget()
+    for spec in Catalogue.load_folders(folder).values():
+        for _, part in spec.parts_by_prefix():
+            assert not list(find_dead_services(part, budget))
             for service in part.services:
-                steps = steps_of_call(service, part.attributes, bounds_of(part.attributes), bounds_of(service.arguments))
+                steps = steps_of_call(
+                    service, part.attributes, bounds_by_name(part.attributes), bounds_by_name(service.arguments)
+                )
                 assert steps < MOST_STEPS / 10
-    assert budget.left > 0.9 * Budget.left
+    assert budget.left > 0.9 * TrialBudget.left
 
 
 def test_a_value_of_lists_in_lists_is_bounded_as_a_whole():
     row = ValueType(type="list", items=(ValueType(type="int"),))
     table = ValueType(type="list", items=(row,))
-    assert units(table.check([[1] * 1000] * 20)) <= MOST_UNITS
+    assert count_units(table.check_value([[1] * 1000] * 20)) <= MOST_UNITS
     with pytest.raises(Refused, match="holds too much"):
-        table.check([[1] * 10_000] * 10_000)
+        table.check_value([[1] * 10_000] * 10_000)
     endless: list[object] = []
     endless += [endless] * 9
     with pytest.raises(Refused, match="out_of_range"):
-        ValueType(type="list", items=(table,)).check(endless)
+        ValueType(type="list", items=(table,)).check_value(endless)
 
 
 def test_a_condition_that_compares_beyond_measure_is_refused():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.climate import PASSING, HabitContext, Values
-from homerl.envs.homeenv.maker.climate import settings as drawn_settings
+from homerl.envs.homeenv.maker.climate import draw_device_settings as drawn_settings
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.devices.spec import NAMED, Catalogue, DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.home import Home
@@ -83,11 +83,11 @@ def spec() -> DeviceSpec:
     return load_specs(read_yaml(io.StringIO(GADGET + MORE)))[0]
 
 
-def home(state: str = "on", count: int = 1, forecast: tuple[Moment, ...] = ()) -> Home:
+def home(state: str = "on", count: int = 1, forecast: tuple[WeatherChange, ...] = ()) -> Home:
     room = Room("kitchen", "kitchen", "kitchen")
     devices = [Device(str(i), f"gadget {i}", room, spec()) for i in range(count)]
     states = {"outdoors": AIR, "kitchen": AIR} | {d.did: {"state": state} for d in devices}
-    return Home.build([room], devices, states, 0, forecast=forecast)
+    return Home.build_home([room], devices, states, 0, forecast=forecast)
 
 
 def refused(act: Callable[[], object]) -> str:
@@ -98,18 +98,18 @@ def refused(act: Callable[[], object]) -> str:
 
 def test_null_is_a_value_like_others():
     lamp = home("off")
-    assert lamp.get("0", "level") is None and lamp.get("0", "note") is None
+    assert lamp.read_value("0", "level") is None and lamp.read_value("0", "note") is None
     key = lamp.state_key()
     lamp.call("0", "turn_on", (), {"note": "x"})
-    assert (lamp.get("0", "level"), lamp.get("0", "note")) == (7, "x") and lamp.state_key() != key
+    assert (lamp.read_value("0", "level"), lamp.read_value("0", "note")) == (7, "x") and lamp.state_key() != key
     lamp.call("0", "turn_on", (), {"note": None})
-    assert lamp.get("0", "note") is None
+    assert lamp.read_value("0", "note") is None
     assert [change.after for change in lamp.fork().diff(lamp)] == []
     for whole in (False, True):
         again = home_from_json(json.loads(json.dumps(home_to_json(lamp, whole))))
-        assert again.state_key() == lamp.state_key() and again.get("0", "note") is None
+        assert again.state_key() == lamp.state_key() and again.read_value("0", "note") is None
     assert refused(lambda: lamp.call("0", "brighten", (None,))) == "wrong_type"
-    assert ValueType(type="int", range=(0, 1), nullable=True).describe() == "int 0..1 or None"
+    assert ValueType(type="int", range=(0, 1), nullable=True).describe_type() == "int 0..1 or None"
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_null_is_a_value_like_others():
 def test_conditions_know_null(condition, off, on):
     for state, truth in (("off", off), ("on", on)):
         at = home(state)
-        assert compile_condition(condition, at.plan).holds(at) is truth
+        assert compile_condition(condition, at.plan).holds_in(at) is truth
 
 
 def test_agents_read_null_and_are_not_told_what_is_internal():
     at = home("off")
     run = run_code('print(device("0").level is None, device("0").items)\ndevice("0").turn_on(note=None, level=3)', at)
-    assert (run.refusal, run.error) == (None, None) and run.output.startswith("True") and at.get("0", "level") == 3
+    assert (run.refusal, run.error) == (None, None) and run.output.startswith("True") and at.read_value("0", "level") == 3
     tools = {name: {tool.name: tool for tool in TOOLSETS[name].tools} for name in ("homeflow", "smh")}
     texts = [
         tools["homeflow"]["query_status"].act(at, {"did": "0"}, None).output,
@@ -151,20 +151,20 @@ def test_what_cannot_be_reached_refuses_all_and_can_be_read():
     at = home("unavailable")
     before = at.state_key()
     assert {refused(lambda path=path: at.call("0", path)) for path in ("turn_off", "stop", "next_mode")} == {"unavailable"}
-    assert at.get("0", "state") == "unavailable" and at.state_key() == before
+    assert at.read_value("0", "state") == "unavailable" and at.state_key() == before
 
 
 def test_arguments_that_are_left_out_are_null_or_their_default():
     at = home("off")
     at.call("0", "turn_on", (), {"level": 200})
     at.call("0", "turn_on")
-    assert at.get("0", "level") == 200
+    assert at.read_value("0", "level") == 200
     at.call("0", "brighten", (100,))
     at.call("0", "brighten", (-20,))
     at.call("0", "halve")
-    assert at.get("0", "level") == 118
+    assert at.read_value("0", "level") == 118
     at.call("0", "turn_off")
-    assert at.get("0", "level") is None and refused(lambda: at.call("0", "louder_than_nothing")) == "precondition"
+    assert at.read_value("0", "level") is None and refused(lambda: at.call("0", "louder_than_nothing")) == "precondition"
 
 
 def test_lists_grow_and_shrink_within_bounds():
@@ -173,28 +173,28 @@ def test_lists_grow_and_shrink_within_bounds():
         at.call("0", "add", (item,))
     assert refused(lambda: at.call("0", "add", ("d",))) == "out_of_range"
     at.call("0", "drop", ("b",))
-    assert at.get("0", "items") == ("a", "c") and refused(lambda: at.call("0", "drop", ("b",))) == "precondition"
+    assert at.read_value("0", "items") == ("a", "c") and refused(lambda: at.call("0", "drop", ("b",))) == "precondition"
     assert {refused(lambda place=place: at.call("0", "pick", (place,))) for place in (2, -3, 10**9)} == {"out_of_range"}
     at.call("0", "pick", (-1,))
-    assert at.get("0", "items") == ("c",)
+    assert at.read_value("0", "items") == ("c",)
     for mode in ("mid", "high", "low"):
         at.call("0", "next_mode")
-        assert at.get("0", "mode") == mode
+        assert at.read_value("0", "mode") == mode
 
 
 def test_a_motion_takes_its_time_and_can_be_stopped():
     at = home()
     at.call("0", "move", (100,))
-    assert at.get("0", "going") == "up"
+    assert at.read_value("0", "going") == "up"
     at.advance(4)
-    assert at.get("0", "position") == 30
+    assert at.read_value("0", "position") == 30
     at.call("0", "stop")
-    assert at.get("0", "going") == "rests"
+    assert at.read_value("0", "going") == "rests"
     at.advance(60)
-    assert at.get("0", "position") == 30
+    assert at.read_value("0", "position") == 30
     at.call("0", "move", (50,))
     at.advance(100)
-    assert (at.get("0", "position"), at.get("0", "going")) == (50, "is half")
+    assert (at.read_value("0", "position"), at.read_value("0", "going")) == (50, "is half")
 
 
 def test_an_automation_sees_a_motion_cross_a_number_and_what_is_derived_from_it():
@@ -213,7 +213,7 @@ def test_an_automation_sees_a_motion_cross_a_number_and_what_is_derived_from_it(
 def restless(seed: int) -> Home:
     """Gadgets under weather that turns, with rules on all that moves, follows or measures."""
     rng = random.Random(seed)
-    skies = tuple(Moment(90 * i, Outdoors(round(rng.uniform(-10, 40), 1), 50.0, 0.0)) for i in range(1, 12))
+    skies = tuple(WeatherChange(90 * i, Outdoors(round(rng.uniform(-10, 40), 1), 50.0, 0.0)) for i in range(1, 12))
     at = home(rng.choice(("on", "off")), 3, skies)
     named = [f"device({i}).{path}" for i in range(3) for path in ("position", "slow", "warmth", "level")]
     services = [
@@ -237,7 +237,7 @@ def restless(seed: int) -> Home:
         does = {"did": str(rng.randrange(3)), "locator": path, "arguments": arguments}
         at.rules = (*at.rules, make_rule(at, conditions, [does], hold=rng.choice((0, 0, 3))))
     for i in range(3):
-        if at.get(str(i), "state") != "unavailable":
+        if at.read_value(str(i), "state") != "unavailable":
             at.call(str(i), "move", (rng.randrange(101),))
     return at
 
@@ -259,7 +259,7 @@ def test_one_long_leap_is_any_number_of_shorter_ones(seed, seconds):
 
 
 def test_fahrenheit_and_celsius_thermostats_do_the_same_to_a_room():
-    catalogue = Catalogue.load(NAMED["homeassistant"])
+    catalogue = Catalogue.load_folders(NAMED["homeassistant"])
     ends = []
     for spid, target in (("ha_climate_fahrenheit", 86), ("ha_climate_single", 30)):
         room = Room("study", "study", "study")
@@ -272,7 +272,7 @@ def test_fahrenheit_and_celsius_thermostats_do_the_same_to_a_room():
             "current_temperature": 50.0,
         }
         values = {path: value for path, value in values.items() if path in catalogue[spid].attribute_index}
-        at = Home.build([room], [device], {"outdoors": air, "study": air, "1": values}, 0)
+        at = Home.build_home([room], [device], {"outdoors": air, "study": air, "1": values}, 0)
         at.call("1", "set_temperature", (target, "heat"))
         at.rules = (
             make_rule(
@@ -284,27 +284,35 @@ def test_fahrenheit_and_celsius_thermostats_do_the_same_to_a_room():
         fired = at.fork().advance(4 * 3600)
         at.rules = ()
         at.advance(4 * 3600)
-        ends.append((at.get("study", "temperature"), len(fired)))
-        shown = at.get("study", "temperature") * 1.8 + 32 if target == 86 else at.get("study", "temperature")
-        assert at.get("1", "current_temperature") == pytest.approx(shown, abs=0.15)
+        ends.append((at.read_value("study", "temperature"), len(fired)))
+        shown = at.read_value("study", "temperature") * 1.8 + 32 if target == 86 else at.read_value("study", "temperature")
+        assert at.read_value("1", "current_temperature") == pytest.approx(shown, abs=0.15)
     assert ends[0] == ends[1] and ends[0][0] > 26 and ends[0][1] == 1
 
 
 def test_a_reading_that_is_null_is_measured_again_and_what_moves_stands_still_while_it_is_null():
-    catalogue, room = Catalogue.load(NAMED["homeassistant"]), Room("study", "study", "study")
+    catalogue, room = Catalogue.load_folders(NAMED["homeassistant"]), Room("study", "study", "study")
     sensor = Device("1", "sensor", room, catalogue["ha_sensor_temperature"])
     curtain = Device("2", "curtain", room, catalogue["ha_cover_position"])
     air = {"temperature": 21.0, "humidity": 50.0, "brightness": 0.0}
     state = {"outdoors": air, "study": air, "1": {"state": None}, "2": {"current_position": None, "state": "closed"}}
-    at = Home.build([room], [sensor, curtain], state, 0)
+    at = Home.build_home([room], [sensor, curtain], state, 0)
     at.rules = (make_rule(at, ["device(1).state > 5"], [{"did": "2", "locator": "open_cover"}]),)
-    assert (at.get("1", "state"), at.get("2", "state"), at.get("2", "current_position")) == (None, "closed", None)
+    assert (at.read_value("1", "state"), at.read_value("2", "state"), at.read_value("2", "current_position")) == (
+        None,
+        "closed",
+        None,
+    )
     assert [fired.clock for fired in at.advance(60)] == [1]
-    assert (at.get("1", "state"), at.get("2", "state"), at.get("2", "current_position")) == (21.0, "open", None)
+    assert (at.read_value("1", "state"), at.read_value("2", "state"), at.read_value("2", "current_position")) == (
+        21.0,
+        "open",
+        None,
+    )
 
 
 def test_no_home_begins_in_a_passing_state():
-    for spec in Catalogue.load(NAMED["homeassistant"]).values():
+    for spec in Catalogue.load_folders(NAMED["homeassistant"]).values():
         values = [settings_of(spec, seed).get("state") for seed in range(40)]
         assert not {value for value in values if isinstance(value, str)} & PASSING, spec.name
 
@@ -339,7 +347,7 @@ UNCERTAIN = """
 def test_what_cannot_be_computed_now_is_not_counted_is_no_target_and_keeps_what_is_derived(weight, then):
     kind, room = load_specs(read_yaml(io.StringIO(UNCERTAIN)))[0], Room("kitchen", "kitchen", "kitchen")
     given = {"weight": weight, "full": 7, "arm": 10, "left": 60}
-    at = Home.build([room], [Device("1", "scale", room, kind)], {"outdoors": AIR, "kitchen": AIR, "1": given})
+    at = Home.build_home([room], [Device("1", "scale", room, kind)], {"outdoors": AIR, "kitchen": AIR, "1": given})
     at.advance(10)
     assert at.state_of("1") == {"weight": weight} | then
     assert home_from_json(home_to_json(at)).state_key() == at.state_key()
@@ -352,9 +360,10 @@ def test_a_device_may_be_in_no_room():
     data["devices"][0]["room"] = None
     at = home_from_json(data)
     assert (
-        at.plan.by_did["0"].room == Room(HOME, HOME, HOME) and home_from_json(home_to_json(at)).state_key() == at.state_key()
+        at.plan.devices_by_did["0"].room == Room(HOME, HOME, HOME)
+        and home_from_json(home_to_json(at)).state_key() == at.state_key()
     )
-    assert compile_condition('room("home").temperature < 90', at.plan).holds(at)
+    assert compile_condition('room("home").temperature < 90', at.plan).holds_in(at)
     whole = json.loads(json.dumps(home_to_json(at, whole=True)))
     whole["devices"][0]["userdata"]["room"] = None
     assert home_from_json(whole).state_key() == at.state_key()

@@ -97,7 +97,7 @@ def test_the_home_that_was_given_is_not_touched():
     home = HomeSampler.sample_test()
     env = HomeEnv(home)
     env.step({"name": "pyexec", "code": "device('1001').turn_off()"})
-    assert home.get("1001", "state") == "on" and env.engine.home.get("1001", "state") == "off"
+    assert home.read_value("1001", "state") == "on" and env.engine.home.read_value("1001", "state") == "off"
 
 
 def test_progress_goes_back_when_what_was_done_is_undone():

@@ -141,7 +141,7 @@ def test_a_call_is_in_the_space_if_it_fits_the_schema():
 
 
 def test_samples_are_in_their_space_and_follow_the_seed():
-    toolsets = [[TOOL], *([tool.schema() for tool in toolset.tools] for toolset in TOOLSETS.values())]
+    toolsets = [[TOOL], *([tool.function_schema() for tool in toolset.tools] for toolset in TOOLSETS.values())]
     for space in (*map(ToolCalls, toolsets), AnyText()):
         space.seed(7)
         drawn = [space.sample() for _ in range(50)]

@@ -35,8 +35,8 @@ def test_the_key_covers_plan_and_clock():
     later = home.fork()
     later.clock += 1
     assert later.state_key() != home.state_key()
-    split = Home.build([Room("a|b", "c", "d")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
-    joined = Home.build([Room("a|b", "c|d", "")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
+    split = Home.build_home([Room("a|b", "c", "d")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
+    joined = Home.build_home([Room("a|b", "c|d", "")], [], {OUTDOORS: home.state_of(OUTDOORS), "a|b": home.state_of("hall")})
     assert split.state_key() != joined.state_key()
     with pytest.raises(ValueError, match="different plans"):
         split.diff(joined)
@@ -49,7 +49,7 @@ def test_a_file_keeps_homes_with_specifications_of_ones_own(tmp_path):
         assert back.state_key() == home.state_key() and back.plan.devices[0].spec == home.plan.devices[0].spec
         assert back.plan.devices[1].spec is home.plan.devices[1].spec, "a shipped product is known again"
     assert isinstance(home_to_json(home)["specs"]["100001"], str), "and stored by its digest where it is named"
-    assert back.get("1", "wake") == home.get("1", "wake")
+    assert back.read_value("1", "wake") == home.read_value("1", "wake")
 
 
 def test_a_home_file_has_the_fields_of_smh_bench(tmp_path):
@@ -70,7 +70,7 @@ def test_a_home_file_has_the_fields_of_smh_bench(tmp_path):
     }
     assert {"name", "description", "arguments", "code"} <= lamp["services"][2].keys()
     bare = home_from_json({"rooms": data["rooms"], "devices": data["devices"]})
-    assert bare.get("1001", "brightness") == 40 and bare.call("1001", "set_brightness", [7]) is None
+    assert bare.read_value("1001", "brightness") == 40 and bare.call("1001", "set_brightness", [7]) is None
     for device in data["devices"]:
         del device["userdata"]["product"]
     nameless = home_from_json({"rooms": data["rooms"], "devices": data["devices"]})
@@ -80,9 +80,9 @@ def test_a_home_file_has_the_fields_of_smh_bench(tmp_path):
 def test_service_code_runs_in_order_with_defaults_and_fails_as_a_refusal():
     home = own_home()
     home.call("1", "share", [5])
-    assert home.get("1", "volume") == 2
+    assert home.read_value("1", "volume") == 2
     home.call("1", "raise_volume", kwargs={"by": 8})
-    assert (home.get("1", "volume"), home.get("1", "peak")) == (10, 10), "the second line sees the first"
+    assert (home.read_value("1", "volume"), home.read_value("1", "peak")) == (10, 10), "the second line sees the first"
     key = home.state_key()
     for args, rule in (([], "out_of_range"), ([1, 2], "unknown_argument")):
         with pytest.raises(Refused) as refused:
@@ -92,7 +92,7 @@ def test_service_code_runs_in_order_with_defaults_and_fails_as_a_refusal():
         home.call("1", "share", [0])
     home.call("1", "raise_volume", [-10])
     home.call("1", "raise_volume")
-    assert home.get("1", "volume") == 2, "the default is two"
+    assert home.read_value("1", "volume") == 2, "the default is two"
 
 
 def test_each_wrong_call_has_its_rule():
@@ -118,7 +118,7 @@ def test_each_wrong_call_has_its_rule():
 
 def test_incoherent_homes_are_refused():
     home, air = own_home(), own_home().state_of(OUTDOORS)
-    light, own = Catalogue.shipped()["100001"], Entity.load(OWN.replace("900001", "100001"))[0]
+    light, own = Catalogue.load_shipped()["100001"], Entity.load(OWN.replace("900001", "100001"))[0]
     hall, attic = HALL, Room("attic", "storage", "attic")
     for rooms, devices, message in [
         ([hall, hall], [], "names two things"),
@@ -128,9 +128,9 @@ def test_incoherent_homes_are_refused():
         ([hall], [Device("1", "a", hall, light), Device("2", "b", hall, own)], "two specifications"),
     ]:
         with pytest.raises(ValueError, match=message):
-            Home.build(rooms, devices, {OUTDOORS: air, "hall": air, "x": air, "y": air})
+            Home.build_home(rooms, devices, {OUTDOORS: air, "hall": air, "x": air, "y": air})
     with pytest.raises(ValueError, match="gives no value for hall.temperature"):
-        Home.build([hall], [], {OUTDOORS: air, "hall": {}})
+        Home.build_home([hall], [], {OUTDOORS: air, "hall": {}})
     with pytest.raises(ValueError, match="slots got 0 values"):
         Home(home.plan, [])
 

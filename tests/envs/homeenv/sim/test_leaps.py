@@ -13,13 +13,13 @@ from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import Moment, Outdoors
+from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.devices.spec import load_specs
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.agenda import Fired
-from homerl.envs.homeenv.sim.state.clock import settle
+from homerl.envs.homeenv.sim.state.agenda import FiredRule
+from homerl.envs.homeenv.sim.state.clock import settle_rules
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.homeenv.sim.values.cron import next_time
 
@@ -56,8 +56,8 @@ def restless(seed: int, posts: int = 3, rules: int = 7) -> Home:
     rooms = [Room(kind, kind, kind) for kind in kinds]
     devices = [Device(str(i), "post", room, spec) for i, room in enumerate(rooms)]
     skies = [Outdoors(*(round(rng.uniform(*span), 1) for span in ((-5, 35), (20, 100), (0, 60000)))) for _ in range(30)]
-    moments = [Moment(60 * i + rng.randrange(60), sky) for i, sky in enumerate(skies, 1)]
-    home = Home.build(rooms, devices, states, 0, forecast=moments)
+    moments = [WeatherChange(60 * i + rng.randrange(60), sky) for i, sky in enumerate(skies, 1)]
+    home = Home.build_home(rooms, devices, states, 0, forecast=moments)
     named = [f'room("{kind}").{path}' for kind in kinds for path in ("temperature", "humidity", "brightness")]
     named += [f"device({i}).{path}" for i in range(posts) for path in list(state)[:4]]
     middle = {"temperature": 18, "humidity": 50, "brightness": 150, "illuminance": 150, "seconds_of_warmth": 40}
@@ -92,7 +92,7 @@ def test_whatever_moves_and_whoever_reads_it_the_leap_is_what_ticking_gives(seed
     assert fired == expected and not leap.diff(ticking) and ticking.state_key() == leap.state_key()
 
 
-def visit(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: int = 0) -> tuple[list[Fired], str]:
+def visit(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: int = 0) -> tuple[list[FiredRule], str]:
     """Minutes of calls and leaps; what rules did, and the last state. `between` is done after every call and leap."""
     home, rng, fired = between(restless(seed)), random.Random(seed), []
     for _ in range(6):
@@ -100,7 +100,7 @@ def visit(seed: int, between: Callable[[Home], Home] = lambda home: home, cut: i
             did, service = str(rng.randrange(3)), rng.choice(("turn_on", "turn_off", "note", "spoil", "warm_up"))
             with suppress(Refused):
                 home.call(did, service)
-            fired += settle(home) if rng.random() < 0.4 else []
+            fired += settle_rules(home) if rng.random() < 0.4 else []
             home = between(home)
         seconds = rng.randrange(1, 200)
         fired += home.advance(seconds) if not cut else [f for part in parts(seconds, cut) for f in home.advance(part)]

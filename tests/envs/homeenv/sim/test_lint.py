@@ -6,7 +6,7 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.furnish import shipped_priors
-from homerl.envs.homeenv.sim.devices.lint import LintReport, check_folder
+from homerl.envs.homeenv.sim.devices.lint import LintReport, lint_device_files
 from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue
 
 GOOD = """- name: lamp
@@ -28,16 +28,16 @@ GOOD = """- name: lamp
 def check(folder: Path, **files: str) -> LintReport:
     for name, text in files.items():
         (folder / f"{name}.yaml").write_text(text)
-    return check_folder(folder, shipped_priors().categories, Catalogue.shipped())
+    return lint_device_files(folder, shipped_priors().categories, Catalogue.load_shipped())
 
 
 def test_the_shipped_catalogue_is_clean():
-    report = check_folder(SHIPPED, shipped_priors().categories, Catalogue.beside(SHIPPED))
-    assert not report.findings and len(report.specs) == len(Catalogue.shipped())
+    report = lint_device_files(SHIPPED, shipped_priors().categories, Catalogue.products_beside(SHIPPED))
+    assert not report.findings and len(report.specs) == len(Catalogue.load_shipped())
 
 
 def test_the_catalogue_in_home_assistants_shape_is_clean():
-    report = check_folder(NAMED["homeassistant"], shipped_priors().categories, Catalogue.shipped())
+    report = lint_device_files(NAMED["homeassistant"], shipped_priors().categories, Catalogue.load_shipped())
     assert not report.findings and len(report.specs) > 50
 
 
@@ -88,7 +88,7 @@ def test_the_example_of_the_guide_is_clean(tmp_path):
     listed = {
         name for line in guide.splitlines() if line.startswith("| ") for name in line.split("|")[2].replace(",", " ").split()
     }
-    assert {spec.category for spec in Catalogue.shipped().values()} <= listed
+    assert {spec.category for spec in Catalogue.load_shipped().values()} <= listed
 
 
 def test_a_good_device_is_clean(tmp_path):
@@ -118,7 +118,7 @@ def test_slips_are_warned_of(tmp_path, find, put, line, says):
     assert find in GOOD
     report = check(tmp_path, lamp=GOOD.replace(find, put, 1))
     (finding,) = report.findings
-    assert finding.warning and not report.errors and len(report.specs) == 1
+    assert finding.warning and not report.error_count and len(report.specs) == 1
     assert says in finding.what and finding.where == f"{tmp_path}/lamp.yaml:{line}" and finding.remedy
 
 
@@ -154,7 +154,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path):
     ]
     assert [where for where, _ in found] == [where for where, _ in expected]
     assert all(says in what for (_, what), (_, says) in zip(found, expected, strict=True))
-    assert report.errors == len(expected) and all(finding.remedy for finding in report.findings)
+    assert report.error_count == len(expected) and all(finding.remedy for finding in report.findings)
 
 
 def test_a_folder_without_device_files_is_named(tmp_path):
@@ -173,5 +173,7 @@ def test_an_error_hides_no_warning_of_other_devices(tmp_path):
 
 def test_one_file_is_checked_alone(tmp_path):
     check(tmp_path, lamp=GOOD, other="name: x\n")
-    assert not check_folder(tmp_path / "lamp.yaml").findings
-    assert not check_folder(SHIPPED / "air_purifier.yaml", (), Catalogue.beside(SHIPPED / "air_purifier.yaml")).errors
+    assert not lint_device_files(tmp_path / "lamp.yaml").findings
+    assert not lint_device_files(
+        SHIPPED / "air_purifier.yaml", (), Catalogue.products_beside(SHIPPED / "air_purifier.yaml")
+    ).error_count

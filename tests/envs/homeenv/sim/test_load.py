@@ -14,7 +14,7 @@ import pytest
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim import sandbox
 from homerl.envs.homeenv.sim.sandbox import Limits, run_code
-from homerl.envs.homeenv.sim.sandbox.workers import Workers, make_pool
+from homerl.envs.homeenv.sim.sandbox.workers import SandboxWorkers, make_worker_pool
 
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.5)
@@ -48,7 +48,7 @@ def snippet(number: int) -> str | None:
     if number % 10:
         level = number % 100 + 1
         result = run_code(f"device('1001').set_brightness({level})\nprint(device('1001').brightness * 2)", home, LIMITS)
-        right = result == sandbox.RunResult(f"{2 * level}\n") and home.get("1001", "brightness") == level
+        right = result == sandbox.RunResult(f"{2 * level}\n") and home.read_value("1001", "brightness") == level
         return None if right else f"{number}: {result}"
     code, expected = list(HOSTILE.items())[number // 10 % len(HOSTILE)]
     result = run_code(code, home, LIMITS)
@@ -86,10 +86,10 @@ def play(numbers: range) -> list[str]:
 @pytest.mark.parametrize("snippets", [pytest.param(60, id="few"), pytest.param(10_000, id="many", marks=pytest.mark.long)])
 @pytest.mark.timeout(1500)
 def test_threads(monkeypatch, snippets):
-    with make_pool() as pool, pool.checkout() as session:
+    with make_worker_pool() as pool, pool.checkout() as session:
         session.feed_run("1")  # the first pool opens what all later ones share
     others, open_before = set(processes(os.getpid())), descriptors()
-    with make_pool() as pool:
+    with make_worker_pool() as pool:
         monkeypatch.setattr(sandbox, "_pool", lambda: pool)
         warm = max(20 * len(HOSTILE), snippets // 4)
         assert play(range(warm)) == [], "each attack twice at least: the allocator has had its fill"
@@ -161,9 +161,9 @@ def test_threads_that_start_together_share_one_pool(monkeypatch):
     def slowly():
         made["pools"] += 1
         time.sleep(0.1)
-        return make_pool()
+        return make_worker_pool()
 
-    workers = Workers(slowly)
-    monkeypatch.setattr(sandbox, "_pool", workers.pool)
+    workers = SandboxWorkers(slowly)
+    monkeypatch.setattr(sandbox, "_pool", workers.started_pool)
     assert play(range(1, 10)) == [] and made["pools"] == 1
-    workers.close()
+    workers.stop_pool()

@@ -32,7 +32,7 @@ from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_home, righ
 from homerl.envs.core.documents import Document, InputError, read_yaml, refuse_unwritable
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
-from homerl.envs.homeenv.sim.devices.lint import check_folder
+from homerl.envs.homeenv.sim.devices.lint import lint_device_files
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.devices.spec import DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.env import HomeEnv
@@ -116,11 +116,11 @@ def test_a_damaged_device_file_is_refused_or_works(folder, text, rng):
     devices = folder / "devices"
     devices.mkdir(exist_ok=True)
     (devices / "some.yaml").write_bytes(spoilt(text.encode(), rng))
-    found = check_folder(devices)
+    found = lint_device_files(devices)
     assert all(finding.where and finding.what and finding.remedy for finding in found.findings)
     with refusal_or_nothing():
         specs = load_specs(read_yaml(devices / "some.yaml"))
-        assert found.errors == 0 or len({spec.spid for spec in specs}) < len(specs)
+        assert found.error_count == 0 or len({spec.spid for spec in specs}) < len(specs)
         assert_executable([rng.choice(specs)], rng)
 
 

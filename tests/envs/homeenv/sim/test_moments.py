@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.moments import PATTERNS, Format, canonical
+from homerl.envs.homeenv.sim.values.moments import PATTERNS, Format, canonical_moment
 from homerl.envs.homeenv.sim.values.types import ValueType
 
 KINDS = st.sampled_from([*PATTERNS])
@@ -19,9 +19,9 @@ KINDS = st.sampled_from([*PATTERNS])
 @given(kind=KINDS, moment=st.datetimes() | st.datetimes(timezones=st.timezones()), seed=st.integers())
 def test_a_moment_is_written_in_one_way(kind: Format, moment: object, seed: int) -> None:
     type = ValueType(type="str", format=kind, zone="Europe/Berlin")
-    for text in (str(moment), type.sample(random.Random(seed))):
-        if (once := canonical(kind, text, "Europe/Berlin")) is not None:
-            assert type.check(once) == once == type.check(text)
+    for text in (str(moment), type.sample_value(random.Random(seed))):
+        if (once := canonical_moment(kind, text, "Europe/Berlin")) is not None:
+            assert type.check_value(once) == once == type.check_value(text)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_a_moment_is_as_states_show_it(kind: Format, text: str, shown: str | Non
     type = ValueType(type="str", format=kind, zone="Europe/Berlin")
     if shown is None:
         with pytest.raises(Refused) as refused:
-            type.check(text)
+            type.check_value(text)
         assert refused.value.rule == "out_of_range"
     else:
-        assert type.check(text) == shown
+        assert type.check_value(text) == shown
 
 
 def test_only_a_text_is_a_moment() -> None:

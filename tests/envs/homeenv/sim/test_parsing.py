@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.sim.values import expressions
-from homerl.envs.homeenv.sim.values.parsing import parse
+from homerl.envs.homeenv.sim.values.parsing import parse_python
 
 ODD = [
     'x = "\\d"', 'b"\\d"', 'x = "\\777"', "x = 1or 2", "x = 0xfor y", "1if x else 2", "0b1and 2", "0o7in x", "1jor 2",
@@ -25,21 +25,21 @@ def test_what_python_finds_odd_is_parsed_without_a_word(text):
         plain = ast.parse(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert ast.dump(parse(text)) == ast.dump(plain)
+        assert ast.dump(parse_python(text)) == ast.dump(plain)
 
 
 def test_the_filters_stay_as_they_are_and_most_texts_do_not_touch_them(monkeypatch):
     before = list(warnings.filters)
-    parse(ODD[0])
+    parse_python(ODD[0])
     assert warnings.filters == before
     monkeypatch.setattr(warnings, "catch_warnings", lambda: pytest.fail("touched for nothing"))
-    parse('print("done\\n", 21.5, "it\'s \\"on\\"")\nfor i in range(3):\n    device("1001").turn_on(level=0x1f)')
+    parse_python('print("done\\n", 21.5, "it\'s \\"on\\"")\nfor i in range(3):\n    device("1001").turn_on(level=0x1f)')
 
 
 def test_a_syntax_error_is_one():
     for text in ("(", 'x = "\\d', "1or", "5into", "f(60island)", "2andy"):
         with warnings.catch_warnings(record=True) as found, pytest.raises(SyntaxError):
-            parse(text)
+            parse_python(text)
         assert not found
 
 
@@ -49,7 +49,7 @@ def test_no_text_makes_the_parser_say_a_word(text):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         with suppress(SyntaxError, ValueError):
-            parse(text)
+            parse_python(text)
     assert not found
 
 

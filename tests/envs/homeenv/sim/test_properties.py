@@ -47,9 +47,9 @@ from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.state.agenda import Fired
+from homerl.envs.homeenv.sim.state.agenda import FiredRule
 from homerl.envs.homeenv.sim.values.audit import RULES, Refused
-from homerl.envs.homeenv.sim.world import changes
+from homerl.envs.homeenv.sim.world import name_state_changes
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.timeout(1800)
@@ -153,7 +153,7 @@ def ways_to(home: Home, rng: random.Random) -> list[Home]:
             continue
         looked_at.fork().advance(60), detour.state_key(), home_to_json(detour)
     for slot, value in enumerate(home.values):
-        detour.set(slot, value)
+        detour.write_slot(slot, value)
     return [home.fork(), *loaded, looked_at, detour]
 
 
@@ -190,7 +190,7 @@ def test_different_states_have_different_keys_and_one_state_one_key(home, rng):
 def slightly_other(home: Home, rng: random.Random) -> Iterator[Home]:
     """Homes that differ in one place: a slot, the clock, one field of a rule, of a room's air."""
     other = home.fork()
-    other.set(rng.randrange(len(home.values)), "another")
+    other.write_slot(rng.randrange(len(home.values)), "another")
     yield other
     other = home.fork()
     other.clock += 1
@@ -234,7 +234,11 @@ def test_saving_and_loading_is_identity(tmp_path_factory, home):
     save_home(home, path)
     stored = home_to_json(home)
     for back in (load_home(path), home_from_json(json.loads(json.dumps(stored)))):
-        assert back.plan.digest == home.plan.digest and whole(back) == whole(home) and back.state_key() == home.state_key()
+        assert (
+            back.plan.content_digest == home.plan.digest
+            and whole(back) == whole(home)
+            and back.state_key() == home.state_key()
+        )
         assert home_to_json(back) == stored and not back.diff(home) and back.plan.entrance == home.plan.entrance
 
 
@@ -271,9 +275,9 @@ class Recorder(Home):
         twin.air, twin.rules, twin.air_stale, twin.log = home.air, home.rules, home.air_stale, {}
         return twin
 
-    def set(self, slot: int, value: Any) -> None:
+    def write_slot(self, slot: int, value: Any) -> None:
         self.log[slot] = value
-        super().set(slot, value)
+        super().write_slot(slot, value)
 
 
 @few(40)
@@ -288,7 +292,7 @@ def test_a_diff_lists_exactly_what_was_done(home, rng):
     old, new = ({rule.id: rule for rule in each.rules} for each in (home, acting))
     told = [str(home.plan.slots[slot]) for slot in sorted(expected)]
     told += [f"automation.{id}" for id in sorted(old | new) if old.get(id) != new.get(id)]
-    assert changes(home, acting) == (*told, *(["clock"] if acting.clock > home.clock else []))
+    assert name_state_changes(home, acting) == (*told, *(["clock"] if acting.clock > home.clock else []))
 
 
 @few(40)
@@ -446,7 +450,7 @@ class Household(RuleBasedStateMachine):
 
     @rule(seconds=st.integers(0, 2 * DAY), seed=seeds)
     def wait(self, seconds, seed):
-        fired: list[Fired] = []
+        fired: list[FiredRule] = []
         for part in cut(seconds, random.Random(seed)):
             fired += self.twin.advance(part)
         assert self.home.advance(seconds) == fired

@@ -37,7 +37,9 @@ HALL_AIR = {"temperature": 20.0, "humidity": 50.0, "brightness": 0.0}
 
 def urn(level: float = 20.0) -> Home:
     device = Device("urn", "urn", HALL, Entity.load(URN)[0])
-    return Home.build([HALL], [device], {OUTDOORS: HALL_AIR, HALL.id: HALL_AIR, "urn": {"level": level, "taps": (1, 2)}})
+    return Home.build_home(
+        [HALL], [device], {OUTDOORS: HALL_AIR, HALL.id: HALL_AIR, "urn": {"level": level, "taps": (1, 2)}}
+    )
 
 
 def test_a_call_returns_what_its_service_says_after_its_writes():
@@ -45,7 +47,7 @@ def test_a_call_returns_what_its_service_says_after_its_writes():
     assert home.call("urn", "fill", [30]) == 50.0
     assert home.call("urn", "report") == {"level": 50.0, "per_cup": 12.5, "lasts": True, "taps": [1, 2]}
     assert home.call("urn", "report", kwargs={"cups": 5})["per_cup"] == 10.0
-    assert home.call("urn", "empty") is None and home.get("urn", "level") == 0.0
+    assert home.call("urn", "empty") is None and home.read_value("urn", "level") == 0.0
 
 
 def test_a_refused_call_returns_nothing_and_changes_nothing():
@@ -90,6 +92,6 @@ def test_a_wrong_answer_is_refused_with_file_and_line(tmp_path, find, put, line,
 def test_a_specification_keeps_its_answers_and_one_without_them_its_digest():
     spec = Entity.load(URN)[0]
     again = DeviceSpec.model_validate_json(spec.model_dump_json(exclude_defaults=True))
-    assert again.digest == spec.digest and again.services[1].returns == spec.services[1].returns
-    assert Catalogue.shipped()["100001"].digest == "66b165fc1d36c62c"
-    assert Entity.load(URN.replace("      returns: self.level\n", ""))[0].digest != spec.digest
+    assert again.content_digest == spec.content_digest and again.services[1].returns == spec.services[1].returns
+    assert Catalogue.load_shipped()["100001"].content_digest == "66b165fc1d36c62c"
+    assert Entity.load(URN.replace("      returns: self.level\n", ""))[0].content_digest != spec.content_digest

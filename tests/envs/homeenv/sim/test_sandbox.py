@@ -260,7 +260,7 @@ def test_services_of_components_take_values_by_name():
     did = home.plan.devices[0].did
     code = f"d = device('{did}')\nd.ac.turn_on()\nfor mode in ('cool', 'heat'):\n  d.ac.set_ac_mode(mode)\n"
     result = run_code(code + "print(d.ac.ac_mode, d.ac.state)", home)
-    assert result == RunResult("heat on\n") and home.get(did, "ac.ac_mode") == "heat"
+    assert result == RunResult("heat on\n") and home.read_value(did, "ac.ac_mode") == "heat"
     refused = run_code(code + "d.ac.set_ac_mode(mode + '!')", home)
     assert refused.refusal.rule == "out_of_range"
     assert run_code(code + "d.set_ac_mode(mode)", home).refusal.rule == "unknown_service"

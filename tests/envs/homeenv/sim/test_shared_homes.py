@@ -5,8 +5,8 @@ from collections import defaultdict
 import pytest
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.titles import title
-from homerl.envs.homeenv.sim.assist.entities import entities
+from homerl.envs.homeenv.maker.titles import title_case
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
 
 RECIPE = HomeRecipe(devices=(4, 9), different=5)
 
@@ -34,11 +34,11 @@ def test_names_in_title_case_are_the_same_names_and_often_begin_with_the_room():
     whole = 0
     for seed in range(30):
         one, other = make_home(seed, plain), make_home(seed, titled)
-        assert [title(device.name) for device in one.plan.devices] == [device.name for device in other.plan.devices]
-        told = [entity.name for entity in entities(other.plan) if entity.name.startswith(entity.device.room.name)]
+        assert [title_case(device.name) for device in one.plan.devices] == [device.name for device in other.plan.devices]
+        told = [entity.name for entity in entities_of_plan(other.plan) if entity.name.startswith(entity.device.room.name)]
         whole += bool(told)
     assert 8 <= whole <= 22, "in about half of the homes"
-    assert title("kids tv-stand ac") == "Kids TV-Stand AC"
+    assert title_case("kids tv-stand ac") == "Kids TV-Stand AC"
 
 
 def test_names_of_other_letters_have_no_title_case():

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from homerl.envs.homeenv.sim.devices.lint import check_folder
-from homerl.envs.homeenv.sim.devices.physics import inputs
+from homerl.envs.homeenv.sim.devices.lint import lint_device_files
+from homerl.envs.homeenv.sim.devices.physics import compute_air_inputs
 from homerl.envs.homeenv.sim.devices.spec import Entity
-from homerl.envs.homeenv.sim.values.spelling import means
+from homerl.envs.homeenv.sim.values.spelling import value_means_word
 
 LIGHT = """- name: lamp
   userdata: {category: light, spid: "900100", rooms: [study]}
@@ -44,22 +44,27 @@ def light(name: str, type: str) -> str:
 def test_a_light_lights_its_room_however_it_spells_on(tmp_path: Path, type: str, on: object, off: object) -> None:
     (tmp_path / "lamp.yaml").write_text(light("state", type))
     (spec,) = Entity.load(tmp_path / "lamp.yaml")
-    lux = [inputs([(spec, {"state": state, "brightness": 50})]).lux for state in (on, off, None)]
-    assert lux == [150, 0, 0] and means(on, "on") and means(off, "off") and not means(off, "on")
-    assert not [finding for finding in check_folder(tmp_path).findings if "lights" in finding.what]
+    lux = [compute_air_inputs([(spec, {"state": state, "brightness": 50})]).lux for state in (on, off, None)]
+    assert (
+        lux == [150, 0, 0]
+        and value_means_word(on, "on")
+        and value_means_word(off, "off")
+        and not value_means_word(off, "on")
+    )
+    assert not [finding for finding in lint_device_files(tmp_path).findings if "lights" in finding.what]
 
 
 @pytest.mark.parametrize(("name", "type"), [("state", "type: enum, options: [lit, dark]"), ("power", "type: bool")])
 def test_a_light_that_lights_nothing_is_warned_of_with_what_to_write(tmp_path: Path, name: str, type: str) -> None:
     (tmp_path / "lamp.yaml").write_text(light(name, type))
-    (finding,) = (found for found in check_folder(tmp_path).findings if "lights" in found.what)
+    (finding,) = (found for found in lint_device_files(tmp_path).findings if "lights" in found.what)
     air = finding.remedy.removeprefix("add ").replace(
         "self.NAME", "self.power" if name == "power" else 'self.state == "lit"'
     )
     (tmp_path / "lamp.yaml").write_text(light(name, type).replace("  services", f"  {air}\n  services"))
-    assert not [found for found in check_folder(tmp_path).findings if "lights" in found.what]
+    assert not [found for found in lint_device_files(tmp_path).findings if "lights" in found.what]
 
 
 def test_a_heater_is_proposed_for_what_heats(tmp_path: Path) -> None:
     (tmp_path / "heater.yaml").write_text(HEATER)
-    assert any("kind: heater" in finding.remedy for finding in check_folder(tmp_path).findings)
+    assert any("kind: heater" in finding.remedy for finding in lint_device_files(tmp_path).findings)

@@ -10,7 +10,7 @@ from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.clock import settle
+from homerl.envs.homeenv.sim.state.clock import settle_rules
 from homerl.envs.homeenv.sim.values.audit import Refused
 
 LIGHT, AC = "1001", "1002"
@@ -30,12 +30,12 @@ def home_with(steps: list[Any], conditions: tuple[str, ...] = (f'changed = devic
 
 
 def lit(home: Home) -> bool:
-    return bool(home.get(LIGHT, "state") == "on")
+    return bool(home.read_value(LIGHT, "state") == "on")
 
 
 def switch(home: Home, to: str) -> None:
     home.call(AC, f"turn_{to}")
-    settle(home)
+    settle_rules(home)
 
 
 def test_steps_wait_and_go_on_whatever_leaps_the_clock_makes() -> None:
@@ -127,7 +127,7 @@ def test_a_rule_switches_others_whose_runs_end() -> None:
     home = home_with([{"switch": ["late"], "to": False}])
     home.rules = (*home.rules, make_rule(home, [f"not ({LIT})"], [{"delay": 5}, ON], id="late"))
     home.call(LIGHT, "turn_off")
-    settle(home)
+    settle_rules(home)
     switch(home, "on")
     home.advance(10)
     assert not lit(home) and [rule.enabled for rule in home.rules] == [True, False]
@@ -151,11 +151,11 @@ def test_the_clock_is_told_in_what_is_given(given: str, acts: bool) -> None:
 
 
 def test_arguments_are_worked_out() -> None:
-    argument = HomeSampler.sample_test().plan.services[AC, "set_target_temperature"][0].service.arguments[0].name
+    argument = HomeSampler.sample_test().plan.compiled_services[AC, "set_target_temperature"][0].service.arguments[0].name
     told = {"did": AC, "locator": "set_target_temperature", "told": {argument: "round(22 + 0 * home.temperature)"}}
     home = home_with([{"did": AC, "locator": "turn_on"}, told], (f"not ({LIT})",))
     home.call(LIGHT, "turn_off")
-    settle(home)
+    settle_rules(home)
     assert 22 in home.state_of(AC).values()
 
 

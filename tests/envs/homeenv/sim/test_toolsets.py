@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.core.world import arguments_in, as_action, check_world
+from homerl.envs.core.world import action_arguments, check_world, tool_call_to_action
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.sim.toolsets.direct import serialise
+from homerl.envs.homeenv.sim.toolsets.direct import serialise_home
 
 
 def world(toolset: str = "smh", *conditions: str) -> HomeEnv:
@@ -157,7 +157,7 @@ def test_an_edit_does_not_let_a_rule_act_twice_in_a_second():
     ask(env, "edit_automation", id="1", title="again")
     for did, way in (("1001", "turn_on"), ("1003", "turn_off"), ("1003", "turn_on")):
         ask(env, "control_device", did=did, locator=way)
-    assert env.engine.home.get("1001", "state") == "on"
+    assert env.engine.home.read_value("1001", "state") == "on"
 
 
 def test_arguments_that_no_message_could_hold_are_refused():
@@ -214,22 +214,22 @@ def test_an_answer_may_hold_automations():
     env = world("direct")
     rule = {"delay_seconds": 60, "actions": [{"did": "1001", "locator": "turn_off"}]}
     assert ask(env, "answer", mode="execute", automations=[rule])[1]["changed"] == ("automation.1",)
-    assert len(env.engine.home.advance(60)) == 1 and env.engine.home.get("1001", "state") == "off"
+    assert len(env.engine.home.advance(60)) == 1 and env.engine.home.read_value("1001", "state") == "off"
 
 
 def test_the_whole_home_is_written_down_once():
     home = HomeSampler.sample_test()
-    told = json.loads(json.dumps(serialise(home)))
+    told = json.loads(json.dumps(serialise_home(home)))
     assert [d["did"] for d in told["devices"]] == [d.did for d in home.plan.devices]
     assert told["devices"][2]["state"] == home.state_of("1003") and set(told["products"]) == {
         d["spid"] for d in told["devices"]
     }
-    assert {room["id"] for room in told["rooms"]} == set(home.plan.by_room)
+    assert {room["id"] for room in told["rooms"]} == set(home.plan.rooms_by_id)
 
 
 def test_an_argument_called_name_reaches_its_tool_and_no_other():
     """An action's `name` is the tool's."""
     arguments = {"name": "desk lamp", "domain": ["light"]}
-    assert arguments_in(as_action("intent__HassTurnOn", arguments, takes_name=True)) == arguments
-    assert arguments_in(as_action("pyexec", arguments, takes_name=False)) == {"domain": ["light"]}
+    assert action_arguments(tool_call_to_action("intent__HassTurnOn", arguments, takes_name=True)) == arguments
+    assert action_arguments(tool_call_to_action("pyexec", arguments, takes_name=False)) == {"domain": ["light"]}
     assert not [name for name in TOOLSETS if name != "assist" for tool in TOOLSETS[name].tools if "name" in tool.parameters]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import SHOWN, ValueType, quoted
+from homerl.envs.homeenv.sim.values.types import SHOWN, ValueType, quote_value
 
 BOUNDS = st.tuples(st.integers(-50, 50), st.integers(1, 60)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 LEAVES = st.one_of(
@@ -98,10 +98,10 @@ def test_equal_values_look_alike(kind, one, other):
 
 def test_precision_rounds_and_units_are_told():
     half = ValueType(type="float", range=(16, 30), precision=0.5, unit="celsius")
-    assert half.check(21.3) == 21.5 and half.check(16) == 16.0
-    assert half.describe() == "float 16..30 celsius"
+    assert half.check_value(21.3) == 21.5 and half.check_value(16) == 16.0
+    assert half.describe_type() == "float 16..30 celsius"
     tens = ValueType(type="int", range=(0, 100), precision=10)
-    assert tens.check(47) == 50 and isinstance(tens.check(47), int)
+    assert tens.check_value(47) == 50 and isinstance(tens.check_value(47), int)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_nested_refusals_name_the_part():
         type="tuple", items=(ValueType(type="float", range=(0, 360)), ValueType(type="float", range=(0, 100)))
     )
     with pytest.raises(Refused, match=r"hs_color\[1\] = 200.0 is outside 0..100"):
-        colour.check((20, 200), "hs_color")
+        colour.check_value((20, 200), "hs_color")
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_incoherent_types_are_refused(wrong):
 
 @given(VALUES)
 def test_quoted_values_are_short_and_hold_nothing_of_the_host(value):
-    assert len(quoted(value)) <= SHOWN and " at 0x" not in quoted(value)
+    assert len(quote_value(value)) <= SHOWN and " at 0x" not in quote_value(value)
 
 
 def test_numbers_too_long_to_print_are_refused_all_the_same():
     with pytest.raises(Refused, match="too long to show is too large"):
-        ValueType(type="int").check(10**5000)
+        ValueType(type="int").check_value(10**5000)

@@ -10,17 +10,17 @@ from homerl.envs.homeenv.agents.writers import answer_message
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.actions import after
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.actions import home_after_calls
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.intents import Ask, Draft, families
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 TOOLSETS = ("homeflow", "smh", "direct")
 HOME = HomeRecipe(devices=(5, 14))
@@ -33,7 +33,7 @@ def recipe(family: str, subcategory: str, toolset: str = "homeflow") -> Blueprin
 
 @cache
 def blueprints(family: str, subcategory: str, toolset: str = "homeflow", count: int = 12) -> tuple[Blueprint, ...]:
-    return tuple(make_blueprint(recipe(family, subcategory, toolset), "train", seed) for seed in range(count))
+    return tuple(make_home_blueprint(recipe(family, subcategory, toolset), "train", seed) for seed in range(count))
 
 
 @cache
@@ -50,18 +50,18 @@ def made(seed: int) -> Home:
 def _drafts(family: str, subcategory: str, count: int) -> Iterator[tuple[Home, Draft]]:
     for seed in range(count):
         home = made(seed).fork()
-        if draft := families()[family][subcategory](home, random.Random(seed), Ask("clear")):
+        if draft := intent_families()[family][subcategory](home, random.Random(seed), Ask("clear")):
             yield home, draft
 
 
 def solves(home: Home, draft: Draft, calls: Sequence[Call]) -> bool:
     """Whether these calls meet the draft's conditions, given what was done before."""
-    end = after(home, (*draft.before, *calls))
-    return all(compile_condition(text, home.plan).holds(end) for text in draft.conditions)
+    end = home_after_calls(home, (*draft.before, *calls))
+    return all(compile_condition(text, home.plan).holds_in(end) for text in draft.conditions)
 
 
 def expert_plays(blueprint: Blueprint) -> Outcome:
-    return asyncio.run(play(begin(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
+    return asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(0), ScriptedUser(0))).outcome
 
 
 class Idle:
@@ -77,4 +77,4 @@ class Idle:
 
 
 def idle_plays(blueprint: Blueprint, text: str = "Done.") -> Outcome:
-    return asyncio.run(play(begin(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome
+    return asyncio.run(play(begin_episode(blueprint, PATIENT), Idle(text), ScriptedUser(0))).outcome

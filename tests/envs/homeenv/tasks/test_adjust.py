@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.bench.cases import cases
+from homerl.envs.homeenv.bench.cases import collect_home_cases
 from homerl.envs.homeenv.maker.make import make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import actions, after
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.intents import Ask, families
-from homerl.envs.homeenv.tasks.intents.adjust import Dial, dials
-from homerl.envs.homeenv.tasks.intents.colour import CODES, HUES, hue_holds
+from homerl.envs.homeenv.tasks.intents import Ask, intent_families
+from homerl.envs.homeenv.tasks.intents.adjust import Dial, find_dials
+from homerl.envs.homeenv.tasks.intents.colour import CODES, HUES, hue_condition
 from homerl.play.loop import play
 from homerl.play.observation import Observation
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.answers import read_answer
-from homerl.worlds.registry import begin
+from homerl.play.words.answers import judge_answer_by_rules
+from homerl.worlds.registry import begin_episode
 from tests.envs.homeenv.tasks.intents import HOME, PATIENT, TOOLSETS, Idle, drafts, expert_plays, idle_plays, solves
 
 ACTS = ("adjust/step", "adjust/amount", "adjust/limit", "colour/named")
@@ -39,7 +39,7 @@ QUESTIONS = ("survey/all", "survey/any", "moment/time", "moment/date", "moment/w
 def blueprints(name: str, toolset: str, language: str, count: int = 5) -> list[Blueprint]:
     home = HOME.model_copy(update={"language": language, "devices": (8, 16)})
     recipe = BlueprintRecipe(families={name: 1}, intents=(1, 1), home=home, toolset=toolset, prompt="full")
-    return [make_blueprint(recipe, "heldout" if seed % 2 else "train", seed) for seed in range(count)]
+    return [make_home_blueprint(recipe, "heldout" if seed % 2 else "train", seed) for seed in range(count)]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -58,14 +58,14 @@ class Meddler:
     name = "meddler"
 
     def __init__(self, blueprint: Blueprint) -> None:
-        self.episode = begin(blueprint, PATIENT)
+        self.episode = begin_episode(blueprint, PATIENT)
         home, (intent,) = self.episode.situation.home, blueprint.intents
         others = {action.device.did: action for action in actions(home, random.Random(0))}
         extra = [call for did, action in others.items() if did not in intent.devices for call in action.plan]
         self.calls = [*intent.plan, *extra]
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Reply]:
-        return [Reply(writer_of(self.episode).act(self.calls))]
+        return [Reply(writer_of(self.episode).write_calls(self.calls))]
 
 
 @pytest.mark.parametrize("name", ACTS)
@@ -89,7 +89,7 @@ def test_the_plan_solves_the_draft_and_the_state_before_does_not(name):
 
 def homes_with_dials(seed: int) -> list[tuple[Home, Dial]]:
     home = make_home(seed, HOME)
-    return [(home, dial) for dial in dials(home, random.Random(seed), frozenset())]
+    return [(home, dial) for dial in find_dials(home, random.Random(seed), frozenset())]
 
 
 def holds_at(home: Home, dial: Dial, text: str, value: float) -> bool:
@@ -99,14 +99,14 @@ def holds_at(home: Home, dial: Dial, text: str, value: float) -> bool:
         later.call(dial.device.did, dial.service, (value,))
     except Refused:
         return False
-    return compile_condition(text, home.plan).holds(later)
+    return compile_condition(text, home.plan).holds_in(later)
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 400), which=st.sampled_from(("amount", "limit")))
 def test_an_amount_and_a_limit_are_met_by_one_value_alone(seed, which):
     home = make_home(seed, HOME)
-    draft = families()["adjust"][which](home, random.Random(seed), Ask("clear"))
+    draft = intent_families()["adjust"][which](home, random.Random(seed), Ask("clear"))
     if draft is None:
         return
     dial, (low, high) = draft.meaning.dial, draft.meaning.dial.type.range
@@ -122,7 +122,7 @@ def test_an_amount_and_a_limit_are_met_by_one_value_alone(seed, which):
 @given(seed=st.integers(0, 400))
 def test_a_step_is_met_on_its_side_within_a_quarter_of_the_range(seed):
     home = make_home(seed, HOME)
-    draft = families()["adjust"]["step"](home, random.Random(seed), Ask("clear"))
+    draft = intent_families()["adjust"]["step"](home, random.Random(seed), Ask("clear"))
     if draft is None:
         return
     dial, sign = draft.meaning.dial, 1 if draft.meaning.way == "up" else -1
@@ -137,7 +137,7 @@ def values_of(dial: Dial) -> list[float]:
     low, high = dial.type.range
     grain = 1 if high - low <= 400 else 10
     grid = {*(low + grain * at for at in range(int((high - low) / grain) + 1)), high, dial.now}
-    grid |= {min(high, max(low, dial.now + sign * dial.step * by)) for sign in (1, -1) for by in range(1, 6)}
+    grid |= {min(high, max(low, dial.now + sign * dial.smallest_step * by)) for sign in (1, -1) for by in range(1, 6)}
     return sorted(int(value) if dial.type.type == "int" else float(value) for value in grid)
 
 
@@ -168,11 +168,11 @@ def test_the_codes_of_a_colour_lie_in_its_region_and_include_the_usual_ones():
 def test_a_pair_of_hue_and_saturation_is_in_a_region_as_its_numbers_say(colour, hue, saturation):
     made, did = coloured_home()
     home = made.fork()
-    text = hue_holds(colour, f'device("{did}").hs_color')
+    text = hue_condition(colour, f'device("{did}").hs_color')
     home.call(did, "turn_on", ())
     home.call(did, "set_hs_color", ((hue, saturation),))
     inside = any(low <= hue <= high for low, high in HUES[colour])
-    if compile_condition(text, home.plan).holds(home):
+    if compile_condition(text, home.plan).holds_in(home):
         assert inside and saturation >= (20 if colour == "pink" else min(45, hue))
     elif inside and saturation < 100:
         assert saturation < 50
@@ -199,7 +199,7 @@ def test_surveys_are_answered_both_ways(name):
 
 def test_the_clock_is_asked_of_agents_that_know_it_only():
     home = make_home(0, HOME)
-    for propose in families()["moment"].values():
+    for propose in intent_families()["moment"].values():
         assert propose(home, random.Random(0), Ask("clear")) is None
         assert propose(home, random.Random(0), Ask("clear", timed=True)) is not None
 
@@ -213,12 +213,12 @@ def test_the_reply_is_the_answer_and_another_moment_is_not(clock):
     later.clock = clock + 86400 + 3600 + 300
     now = datetime.fromtimestamp(clock, UTC)
     said = {"time": f"{now:%H:%M}", "date": f"{now:%Y-%m-%d}", "weekday": f"{now:%A}"}
-    for name, propose in families()["moment"].items():
+    for name, propose in intent_families()["moment"].items():
         ask = Ask("clear", timed=True)
         answer = propose(home, random.Random(0), ask).answer
-        assert read_answer(answer, f"It is {said[name]}.") == "right"
-        assert read_answer(propose(later, random.Random(0), ask).answer, f"It is {said[name]}.") == "wrong"
-        assert read_answer(answer, "Done.") == "silent"
+        assert judge_answer_by_rules(answer, f"It is {said[name]}.") == "right"
+        assert judge_answer_by_rules(propose(later, random.Random(0), ask).answer, f"It is {said[name]}.") == "wrong"
+        assert judge_answer_by_rules(answer, "Done.") == "silent"
 
 
 @pytest.mark.parametrize(
@@ -228,9 +228,9 @@ def test_the_reply_is_the_answer_and_another_moment_is_not(clock):
 def test_a_judge_reads_the_right_moment_beside_a_wrong_one(kind, wanted):
     recipe = BlueprintRecipe(families={f"moment/{kind}": 1}, intents=(1, 1), home=HOME, toolset="smh", prompt="full")
     for seed in range(7):
-        blueprint = make_blueprint(recipe, "train", seed)
+        blueprint = make_home_blueprint(recipe, "train", seed)
         says = Idle("It is Monday, the 2nd of January 1998, and it is 03:33.")
-        (case, *_) = cases(asyncio.run(play(begin(blueprint, PATIENT), says, ScriptedUser(0))))
+        (case, *_) = collect_home_cases(asyncio.run(play(begin_episode(blueprint, PATIENT), says, ScriptedUser(0))))
         assert re.fullmatch(wanted, case.wanted) and case.rule == ("right" if case.wanted == "Monday" else "wrong")
 
 
@@ -238,7 +238,7 @@ def test_what_was_done_before_is_what_the_condition_counts_from():
     """An amount that is added twice is too much."""
     for home, draft in drafts("adjust", "amount", 40):
         dial, sign = draft.meaning.dial, 1 if draft.meaning.way == "up_by" else -1
-        once = after(home, draft.plan).get(dial.device.did, dial.path)
+        once = home_after_calls(home, draft.plan).read_value(dial.device.did, dial.path)
         low, high = dial.type.range
         twice = min(high, max(low, once + sign * draft.meaning.by))
         if twice != once:

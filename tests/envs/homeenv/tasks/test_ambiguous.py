@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.language.noun import of_kind
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.noun import devices_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device import Device
@@ -17,21 +17,21 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.filters import first_failure
-from homerl.envs.homeenv.tasks.intents import Ask, Draft, families
-from homerl.envs.homeenv.tasks.intents.ambiguous import OneOf, Unvalued
-from homerl.envs.homeenv.tasks.intents.complaints import complaints, is_true, remedies
-from homerl.envs.homeenv.tasks.intents.scenes import scenes
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
+from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest, UnvaluedRequest
+from homerl.envs.homeenv.tasks.intents.complaints import find_remedies, is_complaint_true, load_complaints
+from homerl.envs.homeenv.tasks.intents.scenes import load_scenes
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.messages import words_of
+from homerl.play.messages import spoken_words_of
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 NAMES = ("state_level", "scene_level", "slot_missing")
 TOOLSETS = ("homeflow", "smh", "direct")
@@ -46,7 +46,7 @@ def homes(count: int) -> tuple[Home, ...]:
 
 @cache
 def drafts(name: str, count: int) -> tuple[tuple[Home, Draft], ...]:
-    propose = families()["ambiguous"][name]
+    propose = intent_families()["ambiguous"][name]
     found = []
     for number, home in enumerate(homes(count)):
         rng = random.Random(number)
@@ -66,7 +66,7 @@ def blueprints(name: str, intents: int = 1) -> tuple[Blueprint, ...]:
             "prompt": "full",
         }
     )
-    return tuple(make_blueprint(recipe, "train", seed) for seed in range(6 // intents))
+    return tuple(make_home_blueprint(recipe, "train", seed) for seed in range(6 // intents))
 
 
 def after(home: Home, calls) -> Home:
@@ -77,7 +77,7 @@ def after(home: Home, calls) -> Home:
 
 
 def holds(draft: Draft, home: Home) -> bool:
-    return all(compile_condition(text, home.plan).holds(home) for text in draft.conditions)
+    return all(compile_condition(text, home.plan).holds_in(home) for text in draft.conditions)
 
 
 def said(name: str, draft: Draft, home: Home, language: str = "en", seed: int = 0) -> str:
@@ -88,9 +88,9 @@ def said(name: str, draft: Draft, home: Home, language: str = "en", seed: int = 
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_the_expert_succeeds(name, toolset):
     for blueprint in blueprints(name):
-        assert first_failure(blueprint) is None
+        assert first_filter_failure(blueprint) is None
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         assert len(trajectory.turns()) == (2 if blueprint.intents[0].clarify else 1)
 
@@ -103,7 +103,7 @@ def test_drafts_are_solved_by_their_plan_and_by_nothing_less(name, count):
         then = after(home, draft.plan)
         assert holds(draft, then) and not holds(draft, home)
         kept = [compile_condition(text, home.plan) for text in draft.keeps]
-        assert all(condition.holds(state) for condition in kept for state in (home, then))
+        assert all(condition.holds_in(state) for condition in kept for state in (home, then))
         assert {home.plan.slots[change.slot].owner for change in home.diff(then)} <= set(draft.devices)
         clarity = "missing_slot" if name == "slot_missing" else "ambiguous"
         assert draft.factors.clarity == clarity and draft.clarify == (name == "slot_missing") and draft.plainly
@@ -115,19 +115,19 @@ def test_drafts_are_solved_by_their_plan_and_by_nothing_less(name, count):
 def test_complaints_are_true_and_concern_one_room():
     seen = Counter()
     for home, draft in drafts("state_level", FEW):
-        rooms = {home.plan.by_did[did].room for did in draft.devices}
+        rooms = {home.plan.devices_by_did[did].room for did in draft.devices}
         assert len(rooms) == 1 and len(draft.conditions) == 1
         room = rooms.pop()
-        assert draft.meaning.room in (None, room) and is_true(home, room, complaints()[draft.meaning.name])
+        assert draft.meaning.room in (None, room) and is_complaint_true(home, room, load_complaints()[draft.meaning.name])
         if draft.meaning.room is None:
-            assert home.plan.by_did[home.plan.entrance].room == room
+            assert home.plan.devices_by_did[home.plan.entrance].room == room
         seen[draft.meaning.name] += 1
         seen["here"] += draft.meaning.room is None
     assert len(seen) > 6 and seen["here"] > 2
 
 
 def test_without_a_briefing_the_room_is_named():
-    propose = families()["ambiguous"]["state_level"]
+    propose = intent_families()["ambiguous"]["state_level"]
     for number, home in enumerate(homes(FEW)):
         draft = propose(home, random.Random(number), Ask("clear"))
         assert draft is None or draft.meaning.room is not None
@@ -139,7 +139,7 @@ def test_any_remedy_counts_and_its_opposite_does_not():
     for home, draft in drafts("state_level", FEW):
         if draft.meaning.name == "dark":
             for did in draft.devices:
-                for path in home.plan.by_did[did].spec.service_index:
+                for path in home.plan.devices_by_did[did].spec.service_index:
                     service = path.rpartition(".")[2]
                     if path.removesuffix(service) not in ("", "light.", "sheer.", "drape."):
                         continue
@@ -149,7 +149,7 @@ def test_any_remedy_counts_and_its_opposite_does_not():
                         assert then is None or holds(draft, then) == helped or service == "open"
                         counted += helped
         for did in draft.devices if draft.meaning.name == "hot" else ():
-            spec = home.plan.by_did[did].spec
+            spec = home.plan.devices_by_did[did].spec
             if "heat" in str(spec.attribute_index.get("ac_mode", ("", ""))[1]):
                 then = tried(home, Call(did=did, service="turn_on"), Call(did=did, service="set_ac_mode", args=("heat",)))
                 assert then is None or not holds(draft, then)
@@ -161,14 +161,18 @@ def test_one_level_more_helps_as_the_highest_does(name, kind, level):
     found = 0
     for seed in range(40):
         home = make_home(seed, HomeRecipe(categories=(kind,), devices=(2, 4)))
-        for device in home.devices(category=kind):
+        for device in home.find_devices(category=kind):
             if f"set_{level}" not in device.spec.service_index:
                 continue
             low = after(home, [Call(did=device.did, service="turn_on"), set_to(device, level, "low")])
             found += 1
-            better = [remedy.better for remedy in remedies(low, device.room, complaints()[name]) if remedy.device == device]
+            better = [
+                remedy.better
+                for remedy in find_remedies(low, device.room, load_complaints()[name])
+                if remedy.device == device
+            ]
             helped = {
-                value: any(one.holds(after(low, [set_to(device, level, value)])) for one in better)
+                value: any(one.holds_in(after(low, [set_to(device, level, value)])) for one in better)
                 for value in ("low", "medium", "high")
             }
             assert helped == {"low": False, "medium": True, "high": True}
@@ -190,14 +194,14 @@ def tried(home: Home, *calls: Call) -> Home | None:
 def test_one_may_ask_and_is_told_plainly(name):
     for blueprint in blueprints(name):
         intent = blueprint.intents[0]
-        episode = begin(blueprint)
-        episode.hear(intent.queries[0], 1)
-        episode.act(Reply({"role": "assistant", "content": "What would you like?"}))
+        episode = begin_episode(blueprint)
+        episode.add_utterance(intent.queries[0], 1)
+        episode.apply_reply(Reply({"role": "assistant", "content": "What would you like?"}))
         told = asyncio.run(ScriptedUser(0).speak(episode)).text
         assert told == intent.clarification and told not in intent.queries
-        episode.hear(told, 1)
-        episode.act(Reply(pyexec_message("\n".join(call.code for call in intent.plan))))
-        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        episode.add_utterance(told, 1)
+        episode.apply_reply(Reply(pyexec_message("\n".join(call.code for call in intent.plan))))
+        episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
         assert episode.outcome is Outcome.SUCCESS
 
 
@@ -207,8 +211,8 @@ def test_one_may_ask_and_is_told_plainly(name):
 def test_scenes_fit_their_room_and_spell_all_wishes():
     seen = Counter()
     for home, draft in drafts("scene_level", FEW):
-        scene, meaning = scenes()[draft.meaning.name], draft.meaning
-        rooms = {home.plan.by_did[did].room for did in draft.devices}
+        scene, meaning = load_scenes()[draft.meaning.name], draft.meaning
+        rooms = {home.plan.devices_by_did[did].room for did in draft.devices}
         assert meaning.at_home == (not scene.rooms)
         if scene.rooms:
             assert len(rooms) == 1 and meaning.room in (None, *rooms) and {room.type for room in rooms} <= set(scene.rooms)
@@ -235,16 +239,16 @@ def test_slots_are_truly_open():
     seen = Counter()
     for home, draft in drafts("slot_missing", FEW):
         (did,) = draft.devices
-        device, meaning = home.plan.by_did[did], draft.meaning
+        device, meaning = home.plan.devices_by_did[did], draft.meaning
         seen[type(meaning).__name__] += 1
-        if isinstance(meaning, Unvalued):
+        if isinstance(meaning, UnvaluedRequest):
             assert meaning.act.value is not None and device.name in said("meaning", draft, home)
             continue
-        assert isinstance(meaning, OneOf) and meaning.room in (None, device.room)
-        others = [d for d in of_kind(home, meaning.kind) if d.did != did]
+        assert isinstance(meaning, AnyDeviceRequest) and meaning.room in (None, device.room)
+        others = [d for d in devices_of_kind(home, meaning.kind) if d.did != did]
         others = [d for d in others if meaning.room in (None, d.room)]
         assert others, "nobody else could be meant"
-        entrance = home.plan.by_did[home.plan.entrance]
+        entrance = home.plan.devices_by_did[home.plan.entrance]
         if meaning.room is None:
             near = [d for d in (device, *others) if d.room == entrance.room]
             assert len(near) != 1, "where the person is tells which"
@@ -255,9 +259,9 @@ def test_the_question_is_about_what_is_missing_and_the_answer_tells_it():
     for number, (home, draft) in enumerate(drafts("slot_missing", FEW)):
         for language in ("en", "zh"):
             question = said("question", draft, home, language, number)
-            assert words_of({"role": "assistant", "content": question}).question
-        if isinstance(draft.meaning, OneOf):
-            device = home.plan.by_did[draft.devices[0]]
+            assert spoken_words_of({"role": "assistant", "content": question}).question
+        if isinstance(draft.meaning, AnyDeviceRequest):
+            device = home.plan.devices_by_did[draft.devices[0]]
             plain = said("plainly", draft, home, "en", number)
             assert device.name.split()[0] in plain and device.room.name in plain
 
@@ -269,12 +273,12 @@ def test_acting_before_asking_fails_and_so_does_asking_after():
         ask = Reply({"role": "assistant", "content": intent.question})
         done = Reply({"role": "assistant", "content": "Done."})
         for replies, outcome in (([act], None), ([act, ask], None), ([ask], None), ([ask, act], Outcome.SUCCESS)):
-            episode = begin(blueprint)
+            episode = begin_episode(blueprint)
             for reply in replies:
-                episode.hear(intent.queries[0], 1)
-                episode.act(reply)
+                episode.add_utterance(intent.queries[0], 1)
+                episode.apply_reply(reply)
             if replies[-1] is act:
-                episode.act(done)
+                episode.apply_reply(done)
             assert episode.outcome is outcome
 
 
@@ -282,7 +286,7 @@ def test_acting_before_asking_fails_and_so_does_asking_after():
 def test_what_was_done_for_another_intent_is_no_acting_before_asking(toolset):
     for blueprint in blueprints("slot_missing", 2):
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and len(trajectory.turns()) == 4
 
 
@@ -291,9 +295,9 @@ def test_what_was_done_for_another_intent_is_no_acting_before_asking(toolset):
 
 def test_every_complaint_and_scene_has_its_words():
     for language in ("en", "zh"):
-        keys = set(grammar(language).keys())
-        assert {f"ambiguous.{name}.{way}" for name in complaints() for way in ("in", "here")} <= keys
-        for name, scene in scenes().items():
+        keys = set(home_grammar(language).keys())
+        assert {f"ambiguous.{name}.{way}" for name in load_complaints() for way in ("in", "here")} <= keys
+        for name, scene in load_scenes().items():
             assert {f"ambiguous.scene.{name}.{way}" for way in (("in", "here") if scene.rooms else ("home",))} <= keys
 
 

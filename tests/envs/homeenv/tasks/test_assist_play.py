@@ -8,15 +8,15 @@ import pytest
 from forked import homerl
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instance import Instance
-from homerl.envs.homeenv.bench.suites import SUITES, make_instance, suite_slots
-from homerl.envs.homeenv.sim.assist.dump import latest
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
-from homerl.envs.homeenv.tasks.filters import first_failure
+from homerl.envs.homeenv.bench.instance import HomeInstance
+from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
+from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 FAMILIES = ("atomic", "compositional", "ambiguous", "multi_turn", "memory", "query")
@@ -24,11 +24,11 @@ FAMILIES = ("atomic", "compositional", "ambiguous", "multi_turn", "memory", "que
 
 def made(family: str, seed: int, dropped: Counter | None = None, **changed):
     recipe = {"toolset": "assist", "families": {family: 1.0}, "home": {"devices": (6, 12), "entrance": True}} | changed
-    return make_blueprint(BlueprintRecipe(**recipe), "train", seed, dropped)
+    return make_home_blueprint(BlueprintRecipe(**recipe), "train", seed, dropped)
 
 
 def played(blueprint, style: str = "snippet", mistakes: float = 0.0):
-    return asyncio.run(play(begin(blueprint, PATIENT), Expert(0, mistakes, {style: 1.0}), ScriptedUser(0)))
+    return asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(0, mistakes, {style: 1.0}), ScriptedUser(0)))
 
 
 @pytest.mark.parametrize("prompt", ["brief", "full"])
@@ -84,9 +84,9 @@ def test_devices_of_a_kind_are_one_call_where_they_are_all_of_it():
 def test_a_slip_names_what_is_not_there_and_is_put_right(toolset):
     for seed in range(8):
         blueprint = made("atomic", seed, toolset=toolset, intents=(1, 1))
-        trajectory = asyncio.run(play(begin(blueprint, PATIENT), Expert(seed, slips=1.0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(seed, slips=1.0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
-        assert [step.failed for step in trajectory.steps][:2] == [True, False]
+        assert [step.has_failed for step in trajectory.steps][:2] == [True, False]
 
 
 def test_what_no_intent_can_do_is_dropped_and_counted():
@@ -101,7 +101,7 @@ def test_a_blueprint_of_another_toolset_is_fit_or_says_why_not():
     verdicts = Counter()
     for seed in range(20):
         blueprint = made("atomic", seed, toolset="smh").model_copy(update={"toolset": "assist"})
-        verdicts[first_failure(blueprint) is None] += 1
+        verdicts[first_filter_failure(blueprint) is None] += 1
     assert verdicts[True] and verdicts[False]
 
 
@@ -110,8 +110,8 @@ def test_an_instance_of_a_benchmark_can_be_played_with_it():
     slots = [slot for slot in suite_slots(suite) if slot.size == "simple"][:12]
     solved = 0
     for slot in slots:
-        instance: Instance = make_instance(suite, slot, seed=7).model_copy(update={"toolset": "assist"})
-        if first_failure(instance.blueprint_for("eia")) is None:
+        instance: HomeInstance = make_home_instance(suite, slot, seed=7).model_copy(update={"toolset": "assist"})
+        if first_filter_failure(instance.blueprint_for("eia")) is None:
             assert played(instance.blueprint_for("eia")).outcome is Outcome.SUCCESS
             solved += 1
     assert solved
@@ -132,7 +132,7 @@ def test_dialogues_are_made_from_a_recipe_and_replayed(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "out/trajectories.jsonl").read_text().splitlines()]
     called = {call["function"]["name"] for row in rows for m in row["messages"] for call in m.get("tool_calls") or ()}
     assert rows and called and all("__" in name for name in called)
-    assert all(row["messages"][0]["content"].startswith(latest().before) for row in rows)
+    assert all(row["messages"][0]["content"].startswith(latest_recorded_api().before) for row in rows)
 
 
 @pytest.mark.parametrize("prompt", ["brief", "full"])
@@ -140,7 +140,7 @@ def test_a_placed_agent_is_told_the_room_and_people_leave_it_out(prompt):
     left = 0
     for seed in range(14):
         blueprint = made("ambiguous/state_level", seed, prompt=prompt, home={"devices": (6, 12), "placed": 1.0})
-        told, said = begin(blueprint, PATIENT), " ".join(blueprint.intents[0].queries)
+        told, said = begin_episode(blueprint, PATIENT), " ".join(blueprint.intents[0].queries)
         system, room = told.messages[0]["content"], told.situation.home.plan.here
         assert f"You are in area {room.name}" in system or f"\nThe person speaks in {room.name}." in system
         if left_out := " here" in said:

@@ -11,28 +11,28 @@ import pytest
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.when import After, Clock, Every, Once
+from homerl.envs.homeenv.language.when import AfterDelay, ClockTime, OnceAt, RecurringAt
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.toolset import Writer
+from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.sim.toolsets.smh import as_rule
+from homerl.envs.homeenv.sim.toolsets.smh import automation_to_arguments
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Automation, Blueprint
-from homerl.envs.homeenv.tasks.messages import label
-from homerl.envs.homeenv.tasks.rules import flaw, fulfils, serving
+from homerl.envs.homeenv.tasks.messages import device_label
+from homerl.envs.homeenv.tasks.rules import find_automation_flaw, has_wanted_automation, rules_serving_wish
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
 COUNT = 16
@@ -50,15 +50,15 @@ def recipe(subcategory: str, **parts) -> BlueprintRecipe:
 
 @cache
 def blueprints(subcategory: str) -> tuple[Blueprint, ...]:
-    return tuple(make_blueprint(recipe(subcategory), "train", seed) for seed in range(COUNT))
+    return tuple(make_home_blueprint(recipe(subcategory), "train", seed) for seed in range(COUNT))
 
 
 def everything() -> list[Blueprint]:
     return [blueprint for subcategory in SUBCATEGORIES for blueprint in blueprints(subcategory)]
 
 
-def writer_for(toolset: str, home: Home) -> Writer:
-    return TOOLSETS[toolset].writer(home, "Done.", label)
+def writer_for(toolset: str, home: Home) -> ToolsetWriter:
+    return TOOLSETS[toolset].writer(home, "Done.", device_label)
 
 
 def wanted_of(blueprint: Blueprint) -> tuple[Home, Automation]:
@@ -73,23 +73,23 @@ def judged(start: Home, wanted: Automation, *rules: dict) -> bool:
             home, said.get("conditions", ()), said["actions"], "mine", said.get("delay_seconds"), said.get("hold_seconds", 0)
         )
         home.rules = (*home.rules, made)
-    return fulfils(home, start, wanted)
+    return has_wanted_automation(home, start, wanted)
 
 
 def plain(start: Home, wanted: Automation, **changes) -> dict:
     """The wanted rule as an agent writes it, some parts otherwise."""
-    return {key: part for key, part in (as_rule(start, wanted) | changes).items() if part is not None}
+    return {key: part for key, part in (automation_to_arguments(start, wanted) | changes).items() if part is not None}
 
 
 def finished(blueprint: Blueprint, *messages: dict) -> Episode:
     """An episode in which these messages are all that an agent says, but for a last word where all is done."""
-    episode = begin(blueprint, EpisodeLimits(steps=len(messages) + 1))
-    episode.hear(blueprint.intents[0].queries[0], blueprint.intents[0].id)
+    episode = begin_episode(blueprint, EpisodeLimits(steps=len(messages) + 1))
+    episode.add_utterance(blueprint.intents[0].queries[0], blueprint.intents[0].id)
     for message in messages:
         if episode.outcome is None:
-            episode.act(Reply(message))
+            episode.apply_reply(Reply(message))
     if episode.outcome is None and episode.progress == 1.0:
-        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
     return episode
 
 
@@ -98,7 +98,7 @@ def finished(blueprint: Blueprint, *messages: dict) -> Episode:
 def test_the_expert_succeeds(subcategory, toolset):
     for blueprint in blueprints(subcategory):
         blueprint = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         assert not any(step.facts.blocked for step in trajectory.steps)
 
@@ -109,8 +109,8 @@ def test_doing_nothing_or_doing_it_now_fails(toolset):
         blueprint = blueprint.model_copy(update={"toolset": toolset})
         writer = writer_for(toolset, home_from_json(blueprint.home))
         wanted = blueprint.intents[0].automation
-        now, later = writer.act(wanted.actions), writer.automate(wanted)
-        assert finished(blueprint, writer.say("Done.")).outcome is not Outcome.SUCCESS
+        now, later = writer.write_calls(wanted.actions), writer.automate(wanted)
+        assert finished(blueprint, writer.write_reply("Done.")).outcome is not Outcome.SUCCESS
         early = finished(blueprint, now)
         assert early.outcome is not Outcome.SUCCESS and early.progress == 0 and early.side_effects() > 0
         assert finished(blueprint, now, later).outcome is Outcome.AGENT_FAILURE
@@ -121,7 +121,9 @@ def test_intents_are_sound_and_nothing_may_change_now():
     for blueprint in everything():
         start, wanted = wanted_of(blueprint)
         (intent,) = blueprint.intents
-        assert flaw(start, wanted) is None and not intent.devices and not intent.conditions and not intent.plan
+        assert (
+            find_automation_flaw(start, wanted) is None and not intent.devices and not intent.conditions and not intent.plan
+        )
         assert 1 <= len({call.did for call in wanted.actions}) <= 3
         watched = {did for text in wanted.conditions for did in re.findall(r'device\("(\w+)"\)', text)}
         assert not watched & {call.did for call in wanted.actions}
@@ -198,7 +200,7 @@ def test_a_delay_counts_from_when_the_rule_is_made():
     home = start.fork()
     home.advance(40)
     home.rules = (make_rule(home, (), plain(home, wanted)["actions"], delay=wanted.delay_seconds),)
-    assert fulfils(home, start, wanted)
+    assert has_wanted_automation(home, start, wanted)
 
 
 @pytest.mark.parametrize("subcategory", ["state_driven", "time_and_state"])
@@ -236,12 +238,19 @@ def test_circumstances_are_told_apart_and_their_spellings_are_not(subcategory):
 def test_a_counter_and_a_hold_are_the_same_where_they_act_at_the_same_seconds():
     found = 0
     for seed in range(40):
-        start = home_from_json(make_blueprint(recipe("state_driven"), "train", seed).home)
+        start = home_from_json(make_home_blueprint(recipe("state_driven"), "train", seed).home)
         for device in start.plan.devices:
-            if "no_move_duration" not in device.spec.attribute_index or start.get(device.did, "human_detected") == "no":
+            if (
+                "no_move_duration" not in device.spec.attribute_index
+                or start.read_value(device.did, "human_detected") == "no"
+            ):
                 continue
             light = next(
-                (d for d in start.plan.devices if "turn_on" in d.spec.service_index and start.get(d.did, "state") == "off"),
+                (
+                    d
+                    for d in start.plan.devices
+                    if "turn_on" in d.spec.service_index and start.read_value(d.did, "state") == "off"
+                ),
                 None,
             )
             if light is None:
@@ -272,11 +281,11 @@ def test_a_sensor_speaks_for_its_room():
         start = home_from_json(blueprint.home)
         sensor = next((d for d in start.plan.devices if "temperature" in d.spec.attribute_index), None)
         lamp = next(
-            (d for d in start.plan.devices if d.spec.category == "light" and start.get(d.did, "state") == "off"), None
+            (d for d in start.plan.devices if d.spec.category == "light" and start.read_value(d.did, "state") == "off"), None
         )
         if sensor and lamp and sensor.spec.category.endswith("_sensor"):
             break
-    number = int(start.get(sensor.did, "temperature")) + 3
+    number = int(start.read_value(sensor.did, "temperature")) + 3
     wanted = Automation.model_validate(
         {
             "conditions": [f'room("{sensor.room.id}").temperature > {number}'],
@@ -326,7 +335,7 @@ def test_several_rules_may_share_out_what_is_to_be_done():
     calls = [tool_call("create_automation", rule) for rule in each]
     episode = finished(blueprint, *({"role": "assistant", "content": "", "tool_calls": [call]} for call in calls))
     assert episode.outcome is Outcome.SUCCESS and episode.side_effects() == 0
-    assert len(serving(episode.situation.home, episode.situation.start, wanted)) == len(each)
+    assert len(rules_serving_wish(episode.situation.home, episode.situation.start, wanted)) == len(each)
 
 
 def test_a_rule_beyond_those_wanted_strays_and_so_does_one_that_is_switched_off():
@@ -350,9 +359,9 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
         found = re.match(r'device\("(\d+)"\)\.(\S+) == ("?\w+"?)$', text)
         if len(wanted.conditions) == 1 and not wanted.hold_seconds and found:
             break
-    episode = begin(blueprint)
-    episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(writer_for("smh", episode.situation.home).automate(wanted)))
+    episode = begin_episode(blueprint)
+    episode.add_utterance(blueprint.intents[0].queries[0], 1)
+    episode.apply_reply(Reply(writer_for("smh", episode.situation.home).automate(wanted)))
     slot = start.plan.slot_of(found[1], found[2])
     episode.situation.start.set(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
     episode.situation.home.set(slot, json.loads(found[3].lower()))
@@ -363,14 +372,14 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
 def test_intents_after_an_automation_leave_its_devices_alone():
     for seed in range(12):
         mixed = recipe("state_driven", families={"automation": 1.0, "atomic": 1.0}, intents=(3, 3), phrasings=1)
-        blueprint = make_blueprint(mixed, "train", seed)
+        blueprint = make_home_blueprint(mixed, "train", seed)
         later = [i.automation for i in blueprint.intents if i.automation]
         concerned = [call.did for wanted in later for call in {c.did: c for c in wanted.actions}.values()]
         concerned += [
             did for wanted in later for text in wanted.conditions for did in re.findall(r'device\("(\w+)"\)', text)
         ]
-        assert len(set(concerned)) == len(concerned) and not set(concerned) & blueprint.devices
-        trajectory = asyncio.run(play(begin(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
+        assert len(set(concerned)) == len(concerned) and not set(concerned) & blueprint.changeable_devices
+        trajectory = asyncio.run(play(begin_episode(blueprint, EpisodeLimits()), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS
 
 
@@ -400,17 +409,21 @@ NOW = datetime(2025, 6, 16, 9, 0)  # a Monday
 @pytest.mark.parametrize(
     ("time", "english", "chinese"),
     [
-        (After(5400), "in an hour and a half", "一个半小时后"),
-        (After(1200), "in 20 minutes", "20分钟后"),
-        (Once(date(2025, 6, 16), Clock(22), NOW), "tonight at 10", "今晚10点"),
-        (Once(date(2025, 6, 17), Clock(7, 30), NOW), "tomorrow morning at half past seven", "明天早上7点半"),
-        (Once(date(2025, 6, 20), Clock(18, 45), NOW), "on friday at 6:45 pm", "6月20号晚上6点45"),
-        (Once(date(2025, 8, 1), Clock(12), NOW), "on august 1 at noon", "8月1号中午12点"),
-        (Every(Clock(7, 5)), "every day at 7:05 am", "每天早上7点05"),
-        (Every(Clock(14), (0, 1, 2, 3, 4)), "on weekdays at 2 pm", "工作日下午2点"),
-        (Every(Clock(6, 15), (0, 2, 6)), "every monday, wednesday and sunday at 6:15 am", "每周一、周三和周日早上6点15"),
-        (Every(Clock(9), monthday=1), "on the first of every month at 9 am", "每月1号早上9点"),
-        (Every(Clock(0)), "every day at midnight", "每天零点"),
+        (AfterDelay(5400), "in an hour and a half", "一个半小时后"),
+        (AfterDelay(1200), "in 20 minutes", "20分钟后"),
+        (OnceAt(date(2025, 6, 16), ClockTime(22), NOW), "tonight at 10", "今晚10点"),
+        (OnceAt(date(2025, 6, 17), ClockTime(7, 30), NOW), "tomorrow morning at half past seven", "明天早上7点半"),
+        (OnceAt(date(2025, 6, 20), ClockTime(18, 45), NOW), "on friday at 6:45 pm", "6月20号晚上6点45"),
+        (OnceAt(date(2025, 8, 1), ClockTime(12), NOW), "on august 1 at noon", "8月1号中午12点"),
+        (RecurringAt(ClockTime(7, 5)), "every day at 7:05 am", "每天早上7点05"),
+        (RecurringAt(ClockTime(14), (0, 1, 2, 3, 4)), "on weekdays at 2 pm", "工作日下午2点"),
+        (
+            RecurringAt(ClockTime(6, 15), (0, 2, 6)),
+            "every monday, wednesday and sunday at 6:15 am",
+            "每周一、周三和周日早上6点15",
+        ),
+        (RecurringAt(ClockTime(9), monthday=1), "on the first of every month at 9 am", "每月1号早上9点"),
+        (RecurringAt(ClockTime(0)), "every day at midnight", "每天零点"),
     ],
 )
 def test_times_in_their_most_usual_words(time, english, chinese):
@@ -429,6 +442,6 @@ def test_no_time_that_is_asked_for_is_past_and_none_is_far():
 
 
 def test_both_languages_have_the_same_frames_to_choose_from():
-    known = [grammar(language).keys() for language in ("en", "zh")]
+    known = [home_grammar(language).keys() for language in ("en", "zh")]
     ours = [{key for key in keys if key.startswith(("when.", "automation."))} for keys in known]
     assert ours[0] == ours[1]

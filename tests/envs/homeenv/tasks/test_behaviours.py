@@ -14,10 +14,10 @@ from scripted_server import ScriptedServer
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.actions import after
+from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.blueprint import added_by
-from homerl.envs.homeenv.tasks.filters import first_failure
+from homerl.envs.homeenv.tasks.blueprint import added_by_courses
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
 from homerl.models.endpoint.settings import UserSettings
 from homerl.play.course import AT_ONCE, BEHAVIOURS, Behaviours
 from homerl.play.episode import EpisodeLimits
@@ -29,9 +29,15 @@ from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.worlds.contract import ExpertConfig
-from homerl.worlds.registry import begin, make_blueprint, restored, with_behaviours, world_of
-from homerl.worlds.users.make import user_factory
-from homerl.worlds.users.prompt import prompt
+from homerl.worlds.registry import (
+    begin_episode,
+    blueprint_with_behaviours,
+    make_blueprint_of_seed,
+    restore_situation,
+    world_of,
+)
+from homerl.worlds.users.make import open_user_factory
+from homerl.worlds.users.prompt import build_user_prompt
 
 FAMILIES = {"atomic": 5, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1, "multi_turn": 1}
 ALL = Behaviours(disclosure=0.5, self_correction=0.2, change_of_mind=0.3, beside_the_point=1)
@@ -50,15 +56,15 @@ def alone(behaviour):
 
 @cache
 def at_once(language, seed):
-    return make_blueprint(recipe_in(language), "train", seed)
+    return make_blueprint_of_seed(recipe_in(language), "train", seed)
 
 
 def changed(language, behaviour, count=COUNT, **more):
     """Blueprints in which some wish is told with the behaviour."""
     recipe = recipe_in(language, **more)
     for seed in range(count):
-        plain = make_blueprint(recipe, "train", seed) if more else at_once(language, seed)
-        blueprint = with_behaviours(plain, alone(behaviour), recipe)
+        plain = make_blueprint_of_seed(recipe, "train", seed) if more else at_once(language, seed)
+        blueprint = blueprint_with_behaviours(plain, alone(behaviour), recipe)
         if any(i.aside if behaviour == "beside_the_point" else i.course for i in blueprint.intents):
             yield blueprint
 
@@ -66,7 +72,7 @@ def changed(language, behaviour, count=COUNT, **more):
 def played(blueprint, limits=EpisodeLimits(), **expert):
     config = ExpertConfig(**({"mistakes": 0.0, "styles": STYLES} | expert))
     return asyncio.run(
-        play(begin(blueprint, limits), world_of(blueprint).expert(config, blueprint.seed), ScriptedUser(3), 0)
+        play(begin_episode(blueprint, limits), world_of(blueprint).expert(config, blueprint.seed), ScriptedUser(3), 0)
     )
 
 
@@ -97,8 +103,8 @@ def test_the_expert_solves_them_with_every_way_to_act(toolset):
 @pytest.mark.parametrize("behaviour", BEHAVIOURS)
 def test_changed_blueprints_pass_the_filters_and_speak_the_sentences_of_their_split(behaviour):
     for blueprint in changed("en", behaviour):
-        home = restored(blueprint.model_dump(mode="json")).home
-        assert first_failure(blueprint) is None
+        home = restore_situation(blueprint.model_dump(mode="json")).home
+        assert first_filter_failure(blueprint) is None
         spoken = [part.text for i in blueprint.intents for part in i.course] + [
             i.aside for i in blueprint.intents if i.aside
         ]
@@ -109,15 +115,17 @@ def test_changed_blueprints_pass_the_filters_and_speak_the_sentences_of_their_sp
 def test_rates_are_shares_of_the_wishes_that_allow_the_behaviour():
     recipe = recipe_in(families={"atomic": 1}, intents=(1, 1))
     rates = Behaviours(disclosure=0.3, self_correction=0.3)
-    wishes = [with_behaviours(make_blueprint(recipe, "train", s), rates, recipe).intents[0] for s in range(200)]
+    wishes = [
+        blueprint_with_behaviours(make_blueprint_of_seed(recipe, "train", s), rates, recipe).intents[0] for s in range(200)
+    ]
     drawn = [wish.course[0].behaviour if wish.course else None for wish in wishes]
     assert 0.2 < drawn.count("disclosure") / 200 < 0.4
     assert 0.2 < drawn.count("self_correction") / 200 <= 0.4
 
 
 def test_without_rates_a_blueprint_and_its_bytes_are_as_before():
-    blueprint = make_blueprint(recipe_in(), "train", 0)
-    assert with_behaviours(blueprint, AT_ONCE) is blueprint
+    blueprint = make_blueprint_of_seed(recipe_in(), "train", 0)
+    assert blueprint_with_behaviours(blueprint, AT_ONCE) is blueprint
     assert not {"course", "aside"} & set().union(*(intent.keys() for intent in blueprint.model_dump()["intents"]))
     assert "behaviours" not in UserSettings().model_dump()
     assert "behaviours" not in SynthesisConfig().identity
@@ -131,9 +139,11 @@ def test_the_same_seed_gives_the_same_course():
 
 def test_the_rate_of_one_behaviour_does_not_change_who_shows_another():
     recipe = recipe_in(families={"ambiguous/slot_missing": 1})
-    made = [make_blueprint(recipe, "train", seed) for seed in range(6)]
-    asides = [with_behaviours(b, Behaviours(beside_the_point=0.5), recipe).intents[0].aside for b in made]
-    both = [with_behaviours(b, Behaviours(beside_the_point=0.5, disclosure=1), recipe).intents[0].aside for b in made]
+    made = [make_blueprint_of_seed(recipe, "train", seed) for seed in range(6)]
+    asides = [blueprint_with_behaviours(b, Behaviours(beside_the_point=0.5), recipe).intents[0].aside for b in made]
+    both = [
+        blueprint_with_behaviours(b, Behaviours(beside_the_point=0.5, disclosure=1), recipe).intents[0].aside for b in made
+    ]
     assert asides == both and any(asides) and not all(asides)
 
 
@@ -158,7 +168,7 @@ class Silent:
 
 
 def heard_by(blueprint, words, turns=4):
-    episode = begin(blueprint, EpisodeLimits(turns=turns, steps=20))
+    episode = begin_episode(blueprint, EpisodeLimits(turns=turns, steps=20))
     return said_by(asyncio.run(play(episode, Silent(words), ScriptedUser(0), 0)))
 
 
@@ -188,30 +198,32 @@ def test_the_first_question_gets_an_answer_beside_the_point_and_the_second_one_a
 def test_a_corrected_wish_names_the_right_thing_last():
     recipe = recipe_in(families={"atomic": 1}, intents=(1, 1))
     for seed in range(20):
-        blueprint = with_behaviours(make_blueprint(recipe, "train", seed), Behaviours(self_correction=1), recipe)
+        blueprint = blueprint_with_behaviours(
+            make_blueprint_of_seed(recipe, "train", seed), Behaviours(self_correction=1), recipe
+        )
         (wish,) = blueprint.intents
         assert [part.plan for part in wish.course] in ([], [()])
-        assert added_by(blueprint).turns == 0
-        assert wish.conditions == make_blueprint(recipe, "train", seed).intents[0].conditions
+        assert added_by_courses(blueprint).turns == 0
+        assert wish.conditions == make_blueprint_of_seed(recipe, "train", seed).intents[0].conditions
 
 
 def minds_changed(count=60, family="atomic", **more):
     recipe = recipe_in(families={family: 1}, intents=(1, 1), **more)
     for seed in range(count):
-        plain = make_blueprint(recipe, "train", seed)
-        blueprint = with_behaviours(plain, Behaviours(change_of_mind=1), recipe)
+        plain = make_blueprint_of_seed(recipe, "train", seed)
+        blueprint = blueprint_with_behaviours(plain, Behaviours(change_of_mind=1), recipe)
         if blueprint.intents[0].course:
             yield plain, blueprint
 
 
 def test_what_is_asked_last_counts():
     for _, blueprint in minds_changed():
-        (wish,), situation = blueprint.intents, restored(blueprint.model_dump(mode="json"))
+        (wish,), situation = blueprint.intents, restore_situation(blueprint.model_dump(mode="json"))
         conditions = [compile_condition(text, situation.home.plan) for text in wish.conditions]
         first, last = wish.course
-        obeyed = after(situation.home, first.plan)
-        assert not all(condition.holds(obeyed) for condition in conditions)
-        assert all(condition.holds(after(obeyed, last.plan)) for condition in conditions)
+        obeyed = home_after_calls(situation.home, first.plan)
+        assert not all(condition.holds_in(obeyed) for condition in conditions)
+        assert all(condition.holds_in(home_after_calls(obeyed, last.plan)) for condition in conditions)
 
 
 def test_whoever_does_all_that_is_said_last_is_right_also_where_something_toggles_or_counts():
@@ -220,8 +232,8 @@ def test_whoever_does_all_that_is_said_last_is_right_also_where_something_toggle
     assert len(found) > 10
     for blueprint in found:
         (wish,), start = blueprint.intents, home_from_json(blueprint.home)
-        end = after(start, (*wish.course[0].plan, *wish.plan))
-        assert all(compile_condition(text, start.plan).holds(end) for text in wish.conditions), wish.course
+        end = home_after_calls(start, (*wish.course[0].plan, *wish.plan))
+        assert all(compile_condition(text, start.plan).holds_in(end) for text in wish.conditions), wish.course
 
 
 def test_a_changed_wish_is_said_in_full():
@@ -230,7 +242,7 @@ def test_a_changed_wish_is_said_in_full():
     assert len(found) > 5
     for blueprint in found:
         (wish,), home = blueprint.intents, home_from_json(blueprint.home)
-        for device in (home.plan.by_did[did] for did in wish.devices):
+        for device in (home.plan.devices_by_did[did] for did in wish.devices):
             assert device.name.split()[0] in wish.course[-1].text, wish.course
 
 
@@ -239,7 +251,7 @@ def test_a_device_that_a_change_of_mind_leaves_must_be_as_it_was():
     assert pairs
     for _, blueprint in pairs:
         (wish,) = blueprint.intents
-        episode = begin(blueprint)
+        episode = begin_episode(blueprint)
         left = wish.course[0].plan[-1].did
         for call in (*wish.course[0].plan, *(call for call in wish.plan if call.did != left)):
             episode.situation.home.call(call.did, call.service, call.args)
@@ -249,7 +261,7 @@ def test_a_device_that_a_change_of_mind_leaves_must_be_as_it_was():
 
 def test_limits_grow_by_the_turns_that_behaviours_add_and_by_no_more():
     for _, blueprint in minds_changed(20):
-        episode = begin(blueprint, EpisodeLimits(turns=1, steps=2, steps_per_turn=2, calls=1))
+        episode = begin_episode(blueprint, EpisodeLimits(turns=1, steps=2, steps_per_turn=2, calls=1))
         assert (episode.most_turns, episode.most_steps) == (2, 4)
         assert episode.most_calls == 1 + sum(len(part.plan) for part in blueprint.intents[0].course)
         assert played(blueprint, EpisodeLimits(turns=1, steps=4, steps_per_turn=4), styles={"snippet": 1.0}).success
@@ -258,12 +270,12 @@ def test_limits_grow_by_the_turns_that_behaviours_add_and_by_no_more():
 
 def test_replaying_a_stored_trajectory_finds_the_same_course():
     blueprint = next(iter(changed("en", "change_of_mind")))
-    assert first_difference(played(blueprint), restored) is None
+    assert first_difference(played(blueprint), restore_situation) is None
 
 
 def test_an_agent_that_gives_up_the_first_wish_is_a_failure_of_the_agent():
     _, blueprint = next(minds_changed())
-    episode = begin(blueprint, EpisodeLimits(turns=1))
+    episode = begin_episode(blueprint, EpisodeLimits(turns=1))
     assert asyncio.run(play(episode, Silent("Done."), ScriptedUser(0), 0)).outcome is Outcome.TURN_LIMIT
 
 
@@ -271,9 +283,9 @@ def test_a_world_whose_people_tell_all_at_once_refuses_behaviours():
     with pytest.raises(ValidationError, match="people tell all at once"):
         SynthesisConfig(recipe={"world": "simuhome"}, user={"behaviours": {"disclosure": 0.1}})
     recipe = SynthesisConfig(recipe={"world": "simuhome"}).recipe
-    blueprint = make_blueprint(recipe, "train", 0)
+    blueprint = make_blueprint_of_seed(recipe, "train", 0)
     with pytest.raises(InputError, match="people tell all at once"):
-        with_behaviours(blueprint, Behaviours(disclosure=0.1))
+        blueprint_with_behaviours(blueprint, Behaviours(disclosure=0.1))
 
 
 def test_a_text_role_play_has_no_wishes_to_tell():
@@ -306,23 +318,23 @@ def test_an_llm_that_does_as_told_follows_the_course_of_the_scripted_user(langua
     found = list(islice(changed(language, behaviour, 20), 4))
     with ScriptedServer(answer=follows_its_prompt) as server:
         settings = UserSettings(kind="llm", url=server.url, model="scripted", patience=1)
-        with user_factory(settings) as users:
+        with open_user_factory(settings) as users:
             for blueprint in found:
                 expert = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
-                end = asyncio.run(play(begin(blueprint), expert, users(0)))
+                end = asyncio.run(play(begin_episode(blueprint), expert, users(0)))
                 assert end.success, (end.fault, said_by(end))
                 course = [part.text for i in blueprint.intents for part in i.course]
                 assert set(course) <= set(said_by(end))
-            assert not users.usage()["errors"]
+            assert not users.usage_totals()["errors"]
 
 
 def test_before_a_change_of_mind_the_person_is_not_told_what_it_will_want():
     _, blueprint = next(minds_changed())
-    episode, (wish,) = begin(blueprint), blueprint.intents
+    episode, (wish,) = begin_episode(blueprint), blueprint.intents
     persona = world_of(blueprint).persona(episode)
-    before = prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
+    before = build_user_prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
     assert wish.course[0].text in before and wish.clarification not in before
-    episode.hear(wish.course[0].text, wish.id)
-    episode.act(Reply({"role": "assistant", "content": "Done."}))
-    now = prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
+    episode.add_utterance(wish.course[0].text, wish.id)
+    episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
+    now = build_user_prompt(episode, persona, blueprint.intents, UserSettings(), 0)[1]["content"]
     assert wish.clarification in now and f'"{wish.course[1].text}"' in now

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.tasks.actions import after
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.actions import home_after_calls
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.filters import FILTERS, first_failure
-from homerl.envs.homeenv.tasks.intents import families
-from homerl.envs.homeenv.tasks.profile import people, sample_profile
+from homerl.envs.homeenv.tasks.filters import FILTERS, first_filter_failure
+from homerl.envs.homeenv.tasks.intents import intent_families
+from homerl.envs.homeenv.tasks.profile import load_people_words, sample_profile
 from homerl.play.words.splits import NoSentence, split_of
 
 ROOT = Path(__file__).parents[4]
@@ -31,7 +31,7 @@ SEEDS = 150
 
 @cache
 def blueprints(split: str) -> tuple[Blueprint, ...]:
-    return tuple(make_blueprint(RECIPE, split, seed) for seed in range(SEEDS))
+    return tuple(make_home_blueprint(RECIPE, split, seed) for seed in range(SEEDS))
 
 
 def everything() -> tuple[Blueprint, ...]:
@@ -46,7 +46,7 @@ def test_a_blueprint_is_a_pure_function_of_its_seed():
     for split in ("train", "heldout"):
         for seed in (0, 1, 77):
             random.seed(seed)  # whatever the global generator does
-            assert make_blueprint(RECIPE, split, seed) == blueprints(split)[seed]
+            assert make_home_blueprint(RECIPE, split, seed) == blueprints(split)[seed]
     ids = {blueprint.id for blueprint in everything()}
     assert len(ids) == 2 * SEEDS
 
@@ -76,12 +76,12 @@ def test_the_splits_share_no_home_no_user_and_no_sentence():
 
 def test_every_blueprint_passes_the_filters_and_is_solved_by_its_plan():
     for blueprint in everything():
-        assert first_failure(blueprint) is None
+        assert first_filter_failure(blueprint) is None
         home = home_from_json(blueprint.home)
         for intent in blueprint.intents:
             for call in intent.plan:
                 home.call(call.did, call.service, call.args)
-        assert blueprint.conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
+        assert blueprint.all_conditions and Blueprint.model_validate_json(blueprint.model_dump_json()) == blueprint
 
 
 @pytest.mark.parametrize("family", ["atomic", "compositional/explicit", "compositional/batch", "ambiguous/slot_missing"])
@@ -89,13 +89,13 @@ def test_no_wish_is_met_by_turning_a_device_on_unless_that_is_asked_for(family):
     """Nor is a device to be turned on to end something on it, as in "stop the dishwasher" of one that is off."""
     recipe = BlueprintRecipe(families={family: 1}, intents=(1, 1), phrasings=1)
     for seed in range(SEEDS // 2):
-        blueprint = make_blueprint(recipe, "train", seed)
+        blueprint = make_home_blueprint(recipe, "train", seed)
         home, (intent,) = home_from_json(blueprint.home), blueprint.intents
         assert len(set(intent.plan)) == len(intent.plan)
         asked = [call for call, following in pairwise((*intent.plan, None)) if not enables(call, following)]
-        enabled = after(home, [call for call in intent.plan if call not in asked])
+        enabled = home_after_calls(home, [call for call in intent.plan if call not in asked])
         for call in asked:
-            later = after(enabled, (call,))
+            later = home_after_calls(enabled, (call,))
             assert later.values != enabled.values
             turned_on = enabled.state_of(call.did) != home.state_of(call.did)
             assert not (turned_on and call.args[:1] in ((False,), ("none",)))
@@ -110,7 +110,7 @@ def test_one_device_is_left_alone():
     for blueprint in everything():
         home = home_from_json(blueprint.home)
         controllable = {device.did for device in home.plan.devices if device.spec.service_index}
-        assert controllable - blueprint.devices
+        assert controllable - blueprint.changeable_devices
 
 
 def test_intents_concern_different_devices_and_sentences_name_them():
@@ -121,7 +121,7 @@ def test_intents_concern_different_devices_and_sentences_name_them():
         for intent in blueprint.intents:
             assert intent.queries and len(set(intent.queries)) == len(intent.queries)
             for did in intent.devices:
-                device = home.plan.by_did[did]
+                device = home.plan.devices_by_did[did]
                 assert all(device.room.name in text and device.name.split()[0] in text for text in (intent.clarification,))
 
 
@@ -148,7 +148,7 @@ def test_the_factors_of_table_6():
         "explicit",
     }
     noisy = BlueprintRecipe(wordings={"noisy": 1}, families={"atomic": 1})
-    assert {i.subcategory for s in range(5) for i in make_blueprint(noisy, "train", s).intents} == {"noisy"}
+    assert {i.subcategory for s in range(5) for i in make_home_blueprint(noisy, "train", s).intents} == {"noisy"}
 
 
 def changed(blueprint: Blueprint, **intent) -> Blueprint:
@@ -164,7 +164,7 @@ def planted() -> Blueprint:
         if len(b.intents) == 1
         and (call := b.intents[0].plan[-1]).args
         and type(call.args[0]) is int
-        and len(b.devices) == 1
+        and len(b.changeable_devices) == 1
         and b.intents[0].conditions[0].endswith(f" == {call.args[0]}")
     )
 
@@ -173,11 +173,13 @@ def test_each_filter_drops_what_it_is_for_and_names_it():
     good = planted()
     (intent,) = good.intents
     call, (condition,) = intent.plan[-1], intent.conditions
-    other = next(d["did"] for d in good.home["devices"] if d["did"] not in good.devices and home_services(good, d["did"]))
+    other = next(
+        d["did"] for d in good.home["devices"] if d["did"] not in good.changeable_devices and home_services(good, d["did"])
+    )
     reset = Call(did=other, service=home_services(good, other)[0])
     start = home_from_json(good.home)
     path, value = condition.split(" and ")[-1].split(").")[-1].split(" == ")[0], call.args[0]
-    now = f'device("{call.did}").{path} == {start.get(call.did, path)!r}'
+    now = f'device("{call.did}").{path} == {start.read_value(call.did, path)!r}'
     bad = {
         ("executable", "condition does not compile"): changed(good, conditions=('device("0").state == "on"',)),
         ("executable", "plan refused: unknown_service"): changed(
@@ -197,19 +199,19 @@ def test_each_filter_drops_what_it_is_for_and_names_it():
             good.model_copy(update={"toolset": "assist"}), reads=(("outdoors", "temperature"),)
         ),
     }
-    assert first_failure(good) is None
+    assert first_filter_failure(good) is None
     assert {name for name, _ in bad} == set(FILTERS)
     for verdict, blueprint in bad.items():
-        assert first_failure(blueprint) == verdict
+        assert first_filter_failure(blueprint) == verdict
     touches = changed(good, plan=(*intent.plan, reset))
-    assert first_failure(touches) == ("consistent", "plan touches other devices")
+    assert first_filter_failure(touches) == ("consistent", "plan touches other devices")
 
 
 def home_services(blueprint: Blueprint, did: str) -> list[str]:
     """Services without arguments that change something."""
     home = home_from_json(blueprint.home)
     found = []
-    for path, compiled in home.plan.by_did[did].spec.service_index.items():
+    for path, compiled in home.plan.devices_by_did[did].spec.service_index.items():
         after = home.fork()
         if not compiled.service.arguments and not compiled.service.requires:
             after.call(did, path)
@@ -222,14 +224,14 @@ def test_members_of_a_list_are_each_within_bounds():
     call = good.intents[0].plan[-1]
     path = good.intents[0].conditions[0].split(" and ")[-1].split(").")[-1].split(" == ")[0]
     text = f'device("{call.did}").{path} in ({call.args[0]}, {call.args[0]})'
-    assert first_failure(changed(good, conditions=(*good.intents[0].conditions, text))) is None
+    assert first_filter_failure(changed(good, conditions=(*good.intents[0].conditions, text))) is None
 
 
 def test_what_is_dropped_is_counted():
     dropped = Counter()
     narrow = BlueprintRecipe(temperature=0, families={"atomic/clear": 1})  # one way to say a thing, often the other split's
     for seed in range(5):
-        make_blueprint(narrow, "heldout", seed, dropped)
+        make_home_blueprint(narrow, "heldout", seed, dropped)
     assert dropped["author: no sentence of this split"] > 0
     assert all(key.split(": ")[0] in ("author", *FILTERS) for key in dropped)
 
@@ -242,19 +244,19 @@ PAIRS = {"home": HomeRecipe(devices=(2, 2)), "families": {"compositional/explici
 def test_a_recipe_that_asks_too_much_of_its_homes_says_so(recipe):
     earlier = Counter({"executable: plan fails": 99})
     with pytest.raises(InputError, match=r"for seed 0: author: home offers too little \(100\)\n") as refused:
-        make_blueprint(BlueprintRecipe(**recipe), "train", 0, earlier)
+        make_home_blueprint(BlueprintRecipe(**recipe), "train", 0, earlier)
     assert "larger homes" in refused.value.remedy and earlier.total() == 199
 
 
 def test_drafts_that_a_check_refuses_are_counted_and_laid_to_their_query_type(monkeypatch):
     def broken(home, rng, ask):
-        draft = families()["atomic"]["clear"](home, rng, ask)
+        draft = intent_families()["atomic"]["clear"](home, rng, ask)
         return draft and replace(draft, conditions=('device("0").state == 1',))
 
-    monkeypatch.setitem(families(), "mine", {"broken": broken})
+    monkeypatch.setitem(intent_families(), "mine", {"broken": broken})
     why = r"no blueprint of mine in 100 .*: executable: condition does not compile \(\d+\)"
     with pytest.raises(InputError, match=why) as refused:
-        make_blueprint(BlueprintRecipe(families={"mine": 1}), "train", 0)
+        make_home_blueprint(BlueprintRecipe(families={"mine": 1}), "train", 0)
     assert "query types" in refused.value.remedy and "larger homes" not in refused.value.remedy
 
 
@@ -263,12 +265,12 @@ def test_a_second_wish_is_of_the_home_as_the_dialogue_before_the_first_left_it(m
 
     def follows(home, rng, ask):
         if ask.first:
-            return families()["multi_turn"]["correction"](home, rng, ask)
+            return intent_families()["multi_turn"]["correction"](home, rng, ask)
         offered.append(home.state_key())
-        return families()["atomic"]["clear"](home, rng, ask)
+        return intent_families()["atomic"]["clear"](home, rng, ask)
 
-    monkeypatch.setitem(families(), "mine", {"follows": follows})
-    blueprint = make_blueprint(BlueprintRecipe(families={"mine": 1}, intents=(2, 2)), "train", 0)
+    monkeypatch.setitem(intent_families(), "mine", {"follows": follows})
+    blueprint = make_home_blueprint(BlueprintRecipe(families={"mine": 1}, intents=(2, 2)), "train", 0)
     assert blueprint.history and home_from_json(blueprint.home).state_key() == offered[-1]
 
 
@@ -278,12 +280,12 @@ TIMERS = HomeRecipe(catalogue=("homeassistant",), categories=("timer", "light"),
 @pytest.mark.parametrize(("family", "home"), [("household/time_left", TIMERS), ("moment/time", HomeRecipe())])
 def test_no_question_is_asked_twice(family, home):
     recipe = BlueprintRecipe(families={family: 1}, intents=(1, 3), home=home, toolset="smh")
-    assert all(len(make_blueprint(recipe, "train", seed).intents) == 1 for seed in range(8))
+    assert all(len(make_home_blueprint(recipe, "train", seed).intents) == 1 for seed in range(8))
 
 
 def test_two_things_that_the_home_lacks_can_be_asked_for():
     recipe = BlueprintRecipe(families={"absent/in_home": 1}, intents=(1, 2))
-    assert 2 in {len(make_blueprint(recipe, "train", seed).intents) for seed in range(8)}
+    assert 2 in {len(make_home_blueprint(recipe, "train", seed).intents) for seed in range(8)}
 
 
 def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
@@ -292,13 +294,13 @@ def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
 
     monkeypatch.setattr("homerl.envs.homeenv.tasks.author.utter", unsaid)
     with pytest.raises(InputError, match=r"no sentence of this split \(\d+\)") as refused:
-        make_blueprint(BlueprintRecipe(), "train", 0)
+        make_home_blueprint(BlueprintRecipe(), "train", 0)
     assert "temperature" in refused.value.remedy
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_profiles_agree_with_themselves(language):
-    rng, words = random.Random(0), people(language)
+    rng, words = random.Random(0), load_people_words(language)
     for split in ("train", "heldout"):
         for _ in range(100):
             profile = sample_profile(rng, split, language)
@@ -315,7 +317,7 @@ def test_a_recipe_says_how_many_devices_an_intent_names():
     recipe = BlueprintRecipe(
         families={"compositional/explicit": 1.0}, devices=(4, 4), intents=(1, 1), home=HomeRecipe(devices=(12, 12))
     )
-    assert {len(make_blueprint(recipe, "train", s).intents[0].devices) for s in range(10)} == {4}
+    assert {len(make_home_blueprint(recipe, "train", s).intents[0].devices) for s in range(10)} == {4}
 
 
 @pytest.mark.parametrize("wrong", [{"devices": (1, 2)}, {"devices": (3, 2)}, {"intents": (0, 1)}, {"intents": (2, 1)}])

@@ -7,16 +7,16 @@ import re
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.clear import aliases_of, called
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
-from homerl.envs.homeenv.sim.assist.entities import entities
+from homerl.envs.homeenv.language.clear import aliases_of, spoken_name_of
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 HOME = {"devices": (5, 9), "catalogue": ("homeassistant",), "aliased": 1.0}
@@ -25,7 +25,7 @@ FAMILIES = {"atomic": 1.0, "compositional": 1.0, "multi_turn": 1.0, "query": 1.0
 
 def made(seed, **changed):
     recipe = {"toolset": "assist", "families": FAMILIES, "intents": (1, 2), "home": HOME, "by_alias": 1.0} | changed
-    return make_blueprint(BlueprintRecipe(**recipe), "train", seed)
+    return make_home_blueprint(BlueprintRecipe(**recipe), "train", seed)
 
 
 def said(blueprint):
@@ -42,9 +42,9 @@ def test_the_expert_does_what_is_said_by_alias_and_calls_it_by_the_first_name():
     by_alias = 0
     for seed in range(12):
         blueprint = made(seed)
-        trajectory = asyncio.run(play(begin(blueprint, PATIENT), Expert(0, 0.0, {"snippet": 1.0}), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(blueprint, PATIENT), Expert(0, 0.0, {"snippet": 1.0}), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS, trajectory.messages
-        found = entities(home_from_json(blueprint.home, "home").plan)
+        found = entities_of_plan(home_from_json(blueprint.home, "home").plan)
         calls = [call["function"] for step in trajectory.steps for call in step.message.get("tool_calls") or ()]
         named = {name for call in calls if (name := json.loads(call["arguments"]).get("name"))}
         assert named <= {entity.name for entity in found}
@@ -59,11 +59,11 @@ def test_a_thing_is_called_the_same_all_the_time():
     for seed in range(12):
         blueprint = made(seed, families={"atomic/clear": 1.0}, phrasings=4, intents=(1, 1))
         home = home_from_json(blueprint.home, "home")
-        (device,) = (home.plan.by_did[did] for did in blueprint.intents[0].devices)
-        word = called(device, home, 1.0)
+        (device,) = (home.plan.devices_by_did[did] for did in blueprint.intents[0].devices)
+        word = spoken_name_of(device, home, 1.0)
         assert word in (aliases_of(device, home) or (device.name,))
         assert all(heard(word, text.lower()) for text in (*blueprint.intents[0].queries, blueprint.intents[0].clarification))
-        drawn.update((word == device.name, called(one, home, 0.5) == one.name) for one in home.plan.devices)
+        drawn.update((word == device.name, spoken_name_of(one, home, 0.5) == one.name) for one in home.plan.devices)
     assert drawn >= {(False, False), (False, True)}, "a share of those with an alias"
 
 
@@ -75,11 +75,11 @@ def test_tools_that_tell_no_aliases_hear_none():
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_no_alias_is_what_people_call_a_kind_of_devices(language):
-    known = grammar(language)
+    known = home_grammar(language)
     kinds = [key for key in known.keys("") if re.fullmatch(r"(query\.)?kind\.\w+\.(wide\.)?(one|many)", key)]
-    nouns = {text for key in kinds for text in known.plain_all(key)}
+    nouns = {text for key in kinds for text in known.plain_texts(key)}
     assert len(nouns) > 20
-    for half in lexicon_of(language).aliases.values():
+    for half in load_lexicon(language).aliases.values():
         for words in (*half.rooms.values(), *half.devices.values()):
             assert not set(words) & nouns
             assert all(re.fullmatch(r"[a-z][a-z-]*( [a-z-]+)?|[\u4e00-\u9fff]{1,8}", word) for word in words)

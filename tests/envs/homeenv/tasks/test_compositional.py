@@ -8,24 +8,24 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.language.meaning import Act, Comparison, Rank, Target
-from homerl.envs.homeenv.language.noun import denotes, is_heavy
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target
+from homerl.envs.homeenv.language.noun import denoted_devices, is_heavy_phrase
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.filters import first_failure
-from homerl.envs.homeenv.tasks.intents import Ask, Draft, families
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, intent_families
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")
 TOOLSETS = ("homeflow", "smh", "direct")
@@ -41,7 +41,7 @@ def homes(count: int) -> tuple[Home, ...]:
 @cache
 def drafts(name: str, count: int) -> tuple[tuple[Home, Draft], ...]:
     """Several of each home."""
-    propose = families()["compositional"][name]
+    propose = intent_families()["compositional"][name]
     found = []
     for number, home in enumerate(homes(count)):
         rng = random.Random(number)
@@ -55,7 +55,7 @@ def blueprints(name: str) -> tuple[Blueprint, ...]:
     recipe = BlueprintRecipe.model_validate(
         {"home": {"devices": (16, 34)}, "families": {f"compositional/{name}": 1}, "intents": (1, 1), "phrasings": 1}
     )
-    return tuple(make_blueprint(recipe, "train", seed) for seed in range(5))
+    return tuple(make_home_blueprint(recipe, "train", seed) for seed in range(5))
 
 
 def target_of(draft: Draft) -> Target:
@@ -64,11 +64,11 @@ def target_of(draft: Draft) -> Target:
 
 def outcome(blueprint: Blueprint, calls: list[Call]) -> Outcome | None:
     """What comes of these calls, and a last word if all of Φ is met by them."""
-    episode = begin(blueprint)
-    episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(pyexec_message("\n".join(call.code for call in calls) or "pass")))
+    episode = begin_episode(blueprint)
+    episode.add_utterance(blueprint.intents[0].queries[0], 1)
+    episode.apply_reply(Reply(pyexec_message("\n".join(call.code for call in calls) or "pass")))
     if episode.progress == 1.0:
-        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
     return episode.outcome
 
 
@@ -81,12 +81,12 @@ def kinds_of(kind: str) -> set[str]:
 
 def read(home: Home, did: str, kind: str, name: str) -> list:
     """The attribute in the parts of the kind."""
-    spec = home.plan.by_did[did].spec
-    prefixes = [prefix for prefix, found in spec.kinds if found in kinds_of(kind)]
-    return [home.get(did, prefix + name) for prefix in prefixes if prefix + name in spec.attribute_index]
+    spec = home.plan.devices_by_did[did].spec
+    prefixes = [prefix for prefix, found in spec.part_kinds if found in kinds_of(kind)]
+    return [home.read_value(did, prefix + name) for prefix in prefixes if prefix + name in spec.attribute_index]
 
 
-def is_so(value, comparison: Comparison) -> bool:
+def is_so(value, comparison: AttributeComparison) -> bool:
     wanted = comparison.value
     return {"==": value == wanted, ">": wanted != value and _larger(value, wanted), "<": _larger(wanted, value)}[
         comparison.operator
@@ -98,7 +98,7 @@ def _larger(one, other) -> bool:
 
 
 def meant(target: Target, home: Home) -> set[str]:
-    found = {d.did for d in home.plan.devices if kinds_of(target.kind) & {kind for _, kind in d.spec.kinds}}
+    found = {d.did for d in home.plan.devices if kinds_of(target.kind) & {kind for _, kind in d.spec.part_kinds}}
     rooms = {room.id for room in (target.rooms or home.plan.rooms)} - {room.id for room in target.excluding}
     rooms &= {room.id for room in home.plan.rooms if target.floor in (None, room.floor)}
     if target.rooms_where:
@@ -109,7 +109,7 @@ def meant(target: Target, home: Home) -> set[str]:
             if any(is_so(v, comparison) for v in read(home, d.did, kind, comparison.attribute))
         }
         rooms = rooms - shown if target.elsewhere else rooms & shown
-    found = {did for did in found if home.plan.by_did[did].room.id in rooms}
+    found = {did for did in found if home.plan.devices_by_did[did].room.id in rooms}
     if (where := target.where) is not None:
         found = {did for did in found if any(is_so(v, where) for v in read(home, did, target.kind, where.attribute))}
     if (rank := target.rank) is not None:
@@ -126,7 +126,7 @@ def test_a_set_is_what_its_words_mean(name, count):
     for home, draft in drafts(name, count):
         target = target_of(draft)
         assert {device.did for device in target.devices} == meant(target, home)
-        assert target.devices == denotes(target, home)
+        assert target.devices == denoted_devices(target, home)
         touched = {*draft.devices, *(clause.split('"')[1] for clause in draft.keeps)}
         assert touched == {device.did for device in target.devices}
 
@@ -136,17 +136,17 @@ def test_others_of_the_kind_are_left_out_and_what_decides_is_read_first(name):
     for home, draft in drafts(name, FEW):
         target = target_of(draft)
         bare = Target((), target.kind, target.rooms, target.floor, target.excluding)
-        assert set(target.devices) < set(denotes(bare, home))
+        assert set(target.devices) < set(denoted_devices(bare, home))
         assert draft.reads and draft.factors.dependency == "dependent" and draft.factors.scope == "batch_device"
         for did, path in draft.reads:
-            home.get(did, path)
+            home.read_value(did, path)
 
 
 def test_ranks_have_no_ties_at_the_cut():
     seen = Counter()
     for home, draft in drafts("top_n", FEW):
         target = target_of(draft)
-        whole = denotes(Target((), target.kind, target.rooms, target.floor, target.excluding, target.where), home)
+        whole = denoted_devices(Target((), target.kind, target.rooms, target.floor, target.excluding, target.where), home)
         inside = [max(read(home, d.did, target.kind, target.rank.attribute)) for d in target.devices]
         values = (read(home, d.did, target.kind, target.rank.attribute) for d in whole if d not in target.devices)
         outside = [max(value) for value in values if value]
@@ -157,13 +157,13 @@ def test_ranks_have_no_ties_at_the_cut():
 
 
 def test_equal_ranks_denote_nothing():
-    home = next(home for home in homes(FEW) if len(denotes(Target((), "light"), home)) > 3)
-    lights = [d for d in denotes(Target((), "light"), home) if "brightness" in d.spec.attribute_index]
+    home = next(home for home in homes(FEW) if len(denoted_devices(Target((), "light"), home)) > 3)
+    lights = [d for d in denoted_devices(Target((), "light"), home) if "brightness" in d.spec.attribute_index]
     alike = home.fork()
     for device in lights:
-        alike.set(alike.plan.slot_of(device.did, "brightness"), 50)
+        alike.write_slot(alike.plan.slot_of(device.did, "brightness"), 50)
     rooms = tuple(dict.fromkeys(device.room for device in lights))
-    assert denotes(Target((), "light", rooms, rank=Rank(1, "brightness", True)), alike) == ()
+    assert denoted_devices(Target((), "light", rooms, rank=AttributeRank(1, "brightness", True)), alike) == ()
 
 
 def test_lamps_that_are_off_never_decide():
@@ -179,9 +179,9 @@ def test_lamps_that_are_off_never_decide():
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_the_expert_succeeds_and_looks_first(name, toolset):
     for blueprint in blueprints(name):
-        assert first_failure(blueprint) is None
+        assert first_filter_failure(blueprint) is None
         one = blueprint.model_copy(update={"toolset": toolset})
-        trajectory = asyncio.run(play(begin(one, LIMITS), Expert(0), ScriptedUser(0)))
+        trajectory = asyncio.run(play(begin_episode(one, LIMITS), Expert(0), ScriptedUser(0)))
         assert trajectory.outcome is Outcome.SUCCESS and trajectory.clean
         looks = blueprint.intents[0].reads and toolset != "direct"
         says = toolset != "direct"  # one answer is call and word at once
@@ -205,7 +205,7 @@ def test_too_little_and_too_much_fail(name):
 
 def one_more(blueprint: Blueprint) -> list[list[Call]]:
     """The same calls of other devices that know them, which they would change."""
-    intent, home = blueprint.intents[0], begin(blueprint).situation.home
+    intent, home = blueprint.intents[0], begin_episode(blueprint).situation.home
     first = [call for call in intent.plan if call.did == intent.devices[0]]
     found = []
     for device in home.plan.devices:
@@ -248,25 +248,25 @@ def speaker(home: Home, language: str = "en", seed: int = 0, temperature: float 
 def test_noun_phrases_at_their_plainest():
     home = homes(FEW)[0]
     kitchen, other = home.plan.rooms[:2]
-    state = Comparison("state", "==", "on", next(iter(home.plan.slots)).type)
-    say = speaker(home).target
-    everywhere = "light" if len(denotes(Target((), "light"), home)) else "curtain"
+    state = AttributeComparison("state", "==", "on", next(iter(home.plan.slots)).type)
+    say = speaker(home).say_target
+    everywhere = "light" if len(denoted_devices(Target((), "light"), home)) else "curtain"
     assert say(Target((), everywhere)) == f"all the {everywhere}s"
     assert say(Target((), "light", (kitchen,))) == f"all the lights in the {kitchen.name}"
     both = f"the {kitchen.name} and the {other.name}"
     assert say(Target((), "light", (kitchen, other))) == f"all the lights in {both}"
     assert say(Target((), "light", excluding=(kitchen,))) == f"all the lights except in the {kitchen.name}"
     assert say(Target((), "light", (kitchen,), where=state)) == f"the lights in the {kitchen.name} that are on"
-    two = Target((), "light", (kitchen,), rank=Rank(2, "brightness", True))
+    two = Target((), "light", (kitchen,), rank=AttributeRank(2, "brightness", True))
     assert say(two) == f"the two brightest lights in the {kitchen.name}"
     signs = Target((), "light", rooms_where=("air_conditioner", state))
     assert say(signs) == "all the lights in rooms where the air conditioner is on"
-    assert is_heavy(two) and is_heavy(signs) and not is_heavy(Target((), "light", (kitchen,)))
+    assert is_heavy_phrase(two) and is_heavy_phrase(signs) and not is_heavy_phrase(Target((), "light", (kitchen,)))
 
 
 def test_floors_are_named_by_their_place_among_floors():
     said = {
-        speaker(home).target(Target((), "light", floor=floor))
+        speaker(home).say_target(Target((), "light", floor=floor))
         for home in homes(FEW)
         for floor in {r.floor for r in home.plan.rooms}
     }
@@ -275,7 +275,7 @@ def test_floors_are_named_by_their_place_among_floors():
 
 def test_long_phrases_stand_where_verbs_do_not_go_around_them():
     home = homes(FEW)[0]
-    state = Comparison("state", "==", "on", next(iter(home.plan.slots)).type)
+    state = AttributeComparison("state", "==", "on", next(iter(home.plan.slots)).type)
     for seed in range(60):
         words = speaker(home, seed=seed, temperature=1.0).act(Act("turn_off", Target((), "light", where=state)))
         assert not words.endswith(" off")
@@ -283,7 +283,7 @@ def test_long_phrases_stand_where_verbs_do_not_go_around_them():
 
 def test_both_languages_have_the_same_keys_and_say_every_draft():
     own = ("noun.", "kind.", "number.", "ambiguous.", "compositional.")
-    keys = [[key for key in list(grammar(language).keys()) if key.startswith(own)] for language in ("en", "zh")]
+    keys = [[key for key in list(home_grammar(language).keys()) if key.startswith(own)] for language in ("en", "zh")]
     assert keys[0] == keys[1]
     for name in SETS:
         for number, (home, draft) in enumerate(drafts(name, FEW)[:30]):

@@ -9,11 +9,11 @@ import pytest
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.actions import after
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.actions import home_after_calls
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.intents import Ask, families
-from homerl.envs.homeenv.tasks.intents.adjust import FELT, dials
+from homerl.envs.homeenv.tasks.intents import Ask, intent_families
+from homerl.envs.homeenv.tasks.intents.adjust import FELT, find_dials
 from homerl.envs.homeenv.tasks.intents.everything import MEANT
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
@@ -32,7 +32,7 @@ def blueprint(family: str, seed: int, toolset: str = "assist", language: str = "
     of_assist = SWITCHED if family == "everything/in_home" else ENTITIES
     home = of_assist if toolset == "assist" else HomeRecipe(devices=(5, 14), language=language)
     recipe = BlueprintRecipe(families={family: 1}, intents=(1, 1), home=home, toolset=toolset, **keys)
-    return make_blueprint(recipe, "train", seed)
+    return make_home_blueprint(recipe, "train", seed)
 
 
 @pytest.mark.parametrize("toolset", ["assist", "homeflow", "smh", "direct"])
@@ -54,11 +54,11 @@ def test_everything_leaves_what_opens_and_locks_and_names_what_is_off_already():
     seen = Counter()
     for seed in range(80):
         home = make_home(seed, HomeRecipe(devices=(4, 12)))
-        if draft := families()["everything"]["in_room"](home, random.Random(seed), Ask("clear")):
-            end = after(home, draft.plan)
+        if draft := intent_families()["everything"]["in_room"](home, random.Random(seed), Ask("clear")):
+            end = home_after_calls(home, draft.plan)
             called = {call.did for call in draft.plan}
-            assert {kind for did in called for _, kind in home.plan.by_did[did].spec.kinds} & MEANT
-            assert all(compile_condition(text, home.plan).holds(end) for text in (*draft.conditions, *draft.keeps))
+            assert {kind for did in called for _, kind in home.plan.devices_by_did[did].spec.part_kinds} & MEANT
+            assert all(compile_condition(text, home.plan).holds_in(end) for text in (*draft.conditions, *draft.keeps))
             seen["with what is off"] += len(called) > len(draft.devices)
             seen["drafts"] += 1
     assert seen["drafts"] > 20 and seen["with what is off"] > 5
@@ -68,13 +68,13 @@ def test_a_wish_that_is_felt_has_one_device_that_could_be_meant():
     drafts = 0
     for seed in range(80):
         home = make_home(seed, ENTITIES)
-        draft = families()["felt"]["in_room"](home, random.Random(seed), Ask("clear"))
+        draft = intent_families()["felt"]["in_room"](home, random.Random(seed), Ask("clear"))
         if draft is None:
             continue
         drafts += 1
-        (device,) = (home.plan.by_did[did] for did in draft.devices)
-        felt = [dial for dial in dials(home, random.Random(0), frozenset()) if dial.device.room == device.room]
-        assert [dial.device for dial in felt if FELT[dial.attribute] == draft.meaning.group] == [device]
+        (device,) = (home.plan.devices_by_did[did] for did in draft.devices)
+        felt = [dial for dial in find_dials(home, random.Random(0), frozenset()) if dial.device.room == device.room]
+        assert [dial.device for dial in felt if FELT[dial.attribute_name] == draft.meaning.group] == [device]
     assert drafts > 10
 
 
@@ -94,11 +94,11 @@ def test_many_of_a_domain_are_one_call_and_few_are_called_by_name():
     lights = [device for device in home.plan.devices if device.spec.category == "light"]
     writer = TOOLSETS["assist"].writer(home.fork(), "Done.", lambda device: device.name)
     calls = [Call(did=device.did, service="turn_off", args=()) for device in lights]
-    (one,) = writer.act(calls)["tool_calls"]
+    (one,) = writer.write_calls(calls)["tool_calls"]
     assert json.loads(one["function"]["arguments"]) == {"domain": ["light"]}
     assert all(
         "name" in call["function"]["arguments"] or "area" in call["function"]["arguments"]
-        for call in writer.act(calls[:3])["tool_calls"]
+        for call in writer.write_calls(calls[:3])["tool_calls"]
     )
 
 
@@ -107,5 +107,5 @@ def test_an_argument_that_is_left_out_is_not_written(args, given):
     home = make_home(3, entities((2, 2), "light_brightness"))
     call = Call(did=home.plan.devices[0].did, service="turn_on", args=args)
     writer = TOOLSETS["smh"].writer(home.fork(), "Done.", lambda device: device.name)
-    (written,) = writer.act([call])["tool_calls"]
+    (written,) = writer.write_calls([call])["tool_calls"]
     assert json.loads(written["function"]["arguments"]).get("arguments") == given

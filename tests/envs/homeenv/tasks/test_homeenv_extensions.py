@@ -12,14 +12,14 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.envs.homeenv.language.known import grammar, languages, missing
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
+from homerl.envs.homeenv.language.known import home_grammar, list_home_languages, missing_language_files
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.messages import agent_prompts, instruction
-from homerl.envs.homeenv.tasks.profile import people
+from homerl.envs.homeenv.tasks.messages import agent_prompts, toolset_instruction
+from homerl.envs.homeenv.tasks.profile import load_people_words
 from homerl.play.trajectory import Outcome
-from homerl.play.words.manner import manner
+from homerl.play.words.manner import load_manner
 from homerl.worlds.registry import world_of
 from tests.envs.homeenv.tasks.intents import idle_plays
 
@@ -275,7 +275,7 @@ def test_what_is_missing_in_a_file_is_refused_by_name(partial):
     (partial / "homeenv/grammar/memory.yaml").unlink()
     said = "has no memory\\.[^\n]*others"
     with pytest.raises(ValueError, match=said):
-        grammar(partial.name)
+        home_grammar(partial.name)
     frames = yaml.safe_load((partial / "simuhome.yaml").read_text())["frames"]
     code = changed_simuhome(partial, frames={name: frame for name, frame in frames.items() if name != "reply.done"})
     assert f"{code}/simuhome.yaml: the grammar of '{code}' has no reply.done" in refusal("simuhome", code)
@@ -290,11 +290,11 @@ def test_an_unknown_language_names_the_known_ones(partial, world):
 
 
 def test_every_language_has_every_part():
-    assert set(languages()) >= {"en", "zh"}
-    for language in languages():
-        assert missing(language) == []
-        assert grammar(language).keys() == grammar("en").keys()
-        assert people(language).habits.keys() == people("en").habits.keys()
-        assert lexicon_of(language).rooms.keys() == lexicon_of("en").rooms.keys()
-        assert manner(language).language and agent_prompts(language).example.says
-        assert all(instruction(toolset, language) for toolset in TOOLSETS)
+    assert set(list_home_languages()) >= {"en", "zh"}
+    for language in list_home_languages():
+        assert missing_language_files(language) == []
+        assert home_grammar(language).keys() == home_grammar("en").keys()
+        assert load_people_words(language).habits.keys() == load_people_words("en").habits.keys()
+        assert load_lexicon(language).rooms.keys() == load_lexicon("en").rooms.keys()
+        assert load_manner(language).language and agent_prompts(language).example.says
+        assert all(toolset_instruction(toolset, language) for toolset in TOOLSETS)

@@ -15,33 +15,33 @@ from hypothesis import strategies as st
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.diversity import all_families, blueprint_recipe, measure_diversity, mixed_recipe
+from homerl.envs.homeenv.diversity import blueprint_recipe, equal_family_weights, measure_diversity, mixed_recipe
 from homerl.envs.homeenv.language import noise
 from homerl.envs.homeenv.language.known import LANGUAGES as PLACES
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.language.meaning import Act, Command, Target
-from homerl.envs.homeenv.language.sentences import sentence
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
+from homerl.envs.homeenv.language.sentences import draw_sentence
 from homerl.envs.homeenv.language.speaker import Speaker, number_in_words
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device import Device
 from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import actions, propose
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
-from homerl.envs.homeenv.tasks.behaviours import with_behaviours
-from homerl.envs.homeenv.tasks.messages import briefing
+from homerl.envs.homeenv.tasks.actions import actions, propose_action
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
+from homerl.envs.homeenv.tasks.messages import episode_system_prompt
 from homerl.host.measure.text_diversity import self_bleu
 from homerl.play.course import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
-from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, tight
-from homerl.play.words.numbers import numbers
+from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, normalise_spaces
+from homerl.play.words.numbers import find_numbers
 from homerl.play.words.splits import Voice
 from homerl.play.words.writing import Writing
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 LANGUAGES = ("en", "zh")
 STYLES = ("clear", "colloquial")
@@ -52,7 +52,7 @@ FEW = 4
 
 @cache
 def files(language: str) -> dict[str, dict]:
-    return {path.stem: read_yaml(path).data for path in sorted((PLACES.path(language) / "grammar").glob("*.yaml"))}
+    return {path.stem: read_yaml(path).data for path in sorted((PLACES.find_path(language) / "grammar").glob("*.yaml"))}
 
 
 def both() -> list[str]:
@@ -65,7 +65,7 @@ def keys_of(name: str, language: str) -> set[str]:
 
 
 def frames_of(key: str, language: str) -> list[Frame]:
-    return [frame for style in STYLES for frame in grammar(language).frames(key, style)]
+    return [frame for style in STYLES for frame in home_grammar(language).frames_of(key, style)]
 
 
 def slots_of(frame: Frame) -> set[str]:
@@ -100,7 +100,7 @@ def required(key: str) -> set[str]:
 def services() -> dict[str, list]:
     """The arguments of services that can be asked for, by name: of one argument at most, and that people can say."""
     found: dict[str, list] = {}
-    for spec in Catalogue.shipped().values():
+    for spec in Catalogue.load_shipped().values():
         for path, compiled in spec.service_index.items():
             arguments = compiled.service.arguments
             sayable = all(a.type in ("enum", "bool", "int", "float") for a in arguments)
@@ -158,11 +158,11 @@ def test_every_key_has_frames_enough_and_none_twice(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_quarter_is_held_out_and_both_pools_can_speak(language):
-    known, counts = grammar(language), Counter()
+    known, counts = home_grammar(language), Counter()
     for key, style in product(known.keys(), STYLES):
         for pool in ("train", "heldout"):
-            assert known.frames(key, style, pool)
-        frames = known.frames(key, style)
+            assert known.frames_of(key, style, pool)
+        frames = known.frames_of(key, style)
         if len(frames) >= FEWEST and not (key.startswith(WORDS) or PIECES.match(key)):
             counts.update(frame.pools for frame in frames)
     share = counts["heldout",] / counts.total()
@@ -175,13 +175,13 @@ def test_a_quarter_is_held_out_and_both_pools_can_speak(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_service_attribute_component_and_option_has_its_words(language):
-    known = grammar(language)
+    known = home_grammar(language)
     for service, arguments in services().items():
         bools = arguments and all(argument.type == "bool" for argument in arguments)
         wanted = [f"act.{service}.true", f"act.{service}.false"] if bools else [f"act.{service}", f"result.{service}"]
         assert all(key in known for key in wanted), service
-    for spec in Catalogue.shipped().values():
-        for prefix, part in spec.parts():
+    for spec in Catalogue.load_shipped().values():
+        for prefix, part in spec.parts_by_prefix():
             names = [a.name for a in part.attributes] + [s.name for s in part.services if not s.name.startswith("set_")]
             names += [prefix[:-1]] if prefix else []
             assert all(f"name.{name}" in known for name in names), (spec.name, names)
@@ -194,19 +194,19 @@ def test_every_service_attribute_component_and_option_has_its_words(language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_options_of_a_choice_share_no_word(language):
-    known = grammar(language)
-    for spec in Catalogue.shipped().values():
-        for attribute in (a for _, part in spec.parts() for a in part.attributes if a.type == "enum"):
+    known = home_grammar(language)
+    for spec in Catalogue.load_shipped().values():
+        for attribute in (a for _, part in spec.parts_by_prefix() for a in part.attributes if a.type == "enum"):
             said = []
             for option in attribute.options:
                 keys = (f"option.{attribute.name}.{option}", f"option.{option}")
-                said += known.plain_all(next(key for key in keys if key in known))
+                said += known.plain_texts(next(key for key in keys if key in known))
             assert len(set(said)) == len(said), (spec.name, attribute.name, said)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_template_can_be_parsed_and_has_its_rules(language):
-    grammar(language).check()
+    home_grammar(language).check_templates()
 
 
 def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
@@ -221,9 +221,9 @@ def test_a_file_with_a_bad_frame_is_refused(tmp_path: Path):
             Grammar("en", [read_yaml(path)])
     path.write_text('frames: {a: ["turn (on {x}", "on"]}')
     own = Grammar("en", [read_yaml(path)], ours=True)  # it refuses what it draws
-    assert own.plain_all("a") == ["turn (on {x}", "on"]
+    assert own.plain_texts("a") == ["turn (on {x}", "on"]
     with pytest.raises(InputError, match=re.escape(f"{path}:1")):
-        own.plain("a")
+        own.plain_sentence("a")
 
 
 # What is said
@@ -246,11 +246,11 @@ def test_requests_name_their_device_and_keep_to_their_language(language, wording
     for home in homes(language):
         for act in acts_in(home, rng):
             (device,) = act.target.devices
-            text = sentence(Command((act,)), home, Voice(language), wording, rng)
+            text = draw_sentence(SpokenCommand((act,)), home, Voice(language), wording, rng)
             assert device.name in text and device.room.name in text and device.did not in text
             assert "{" not in text and "_" not in text and "  " not in text
             chinese = re.findall(r"[\u4e00-\u9fff]", text)
-            assert bool(chinese) == (language == "zh") and grammar(language).tight(text) == text
+            assert bool(chinese) == (language == "zh") and home_grammar(language).fit_spaces(text) == text
             if language == "zh":
                 assert set(re.findall(r"[A-Za-z]+", text)) <= {"HDMI", "USB", "U", "K", "L", "W", "PM"}, text
 
@@ -261,7 +261,7 @@ def test_names_of_another_script_are_set_as_words_of_the_sentences_own_language(
     rng, (others,) = random.Random(0), {*LANGUAGES} - {language}
     for home in homes(others):
         for act in acts_in(home, rng):
-            text = sentence(Command((act,)), home, Voice(language), wording, rng)
+            text = draw_sentence(SpokenCommand((act,)), home, Voice(language), wording, rng)
             beside = re.findall(r"[\u4e00-\u9fff](\s*)[a-z]|[a-z](\s*)[\u4e00-\u9fff]", text)
             assert beside and set(map("".join, beside)) == {" " if language == "en" else ""}, text
             names = {act.target.devices[0].name, act.target.devices[0].room.name}
@@ -270,18 +270,20 @@ def test_names_of_another_script_are_set_as_words_of_the_sentences_own_language(
 
 
 def test_a_text_is_tight_as_its_language_is():
-    english, chinese = grammar("en"), grammar("zh")
+    english, chinese = home_grammar("en"), home_grammar("zh")
     mixed = " switch the  厨房 灯 on , please"
-    assert english.tight(mixed) == tight(mixed) == "switch the 厨房 灯 on, please"
-    assert chinese.tight("请打开 厨房灯 。") == tight("请打开 厨房灯 。") == "请打开厨房灯。"
-    assert chinese.tight("打开 Living Room 的 灯") == "打开Living Room的灯" and tight("厨房 Lamp") == "厨房Lamp"
+    assert english.fit_spaces(mixed) == normalise_spaces(mixed) == "switch the 厨房 灯 on, please"
+    assert chinese.fit_spaces("请打开 厨房灯 。") == normalise_spaces("请打开 厨房灯 。") == "请打开厨房灯。"
+    assert (
+        chinese.fit_spaces("打开 Living Room 的 灯") == "打开Living Room的灯" and normalise_spaces("厨房 Lamp") == "厨房Lamp"
+    )
     frame = Grammar("xx", [Document("xx.yaml", {"frames": {"device": ["打开{room}{device}"], "unit": ["{n}K"]}}, {})])
     said = [
-        frame.draw("device", {"room": room, "device": "Lamp 2"}, random.Random(0), "clear", "any", 0)
+        frame.draw_sentence("device", {"room": room, "device": "Lamp 2"}, random.Random(0), "clear", "any", 0)
         for room in ("Hall", "厅")
     ]
     assert said == ["打开Hall Lamp 2", "打开厅Lamp 2"]
-    assert frame.draw("unit", {"n": "3000"}, random.Random(0), "clear", "any", 0) == "3000K"
+    assert frame.draw_sentence("unit", {"n": "3000"}, random.Random(0), "clear", "any", 0) == "3000K"
 
 
 def named_alike(home: Home) -> list[tuple[Device, Device]]:
@@ -297,15 +299,15 @@ def test_a_noun_phrase_fits_one_device_alone(language):
         for device in home.plan.devices:
             speaker = Speaker(home, Voice(language), "colloquial", random.Random(1))
             for _ in range(20):
-                assert phrases.setdefault(speaker.device(device), device.did) == device.did
+                assert phrases.setdefault(speaker.say_device(device), device.did) == device.did
 
 
 def test_at_temperature_zero_the_most_usual_is_said():
     (home, *_) = homes("en")
     light = next(d for d in home.plan.devices if "set_brightness" in d.spec.service_index and not d.spec.components)
     said = {
-        sentence(
-            Command((propose(home, light, "set_brightness", random.Random(1)).act(),)),
+        draw_sentence(
+            SpokenCommand((propose_action(home, light, "set_brightness", random.Random(1)).act(),)),
             home,
             Voice("en", 0.0),
             "clear",
@@ -335,7 +337,7 @@ def test_numbers_in_words(language, value, words):
 
 @given(st.sampled_from(LANGUAGES), st.decimals(-99999, 99999, places=2).map(float))
 def test_a_number_in_words_is_read_as_it_was_meant(language, value):
-    (read,) = numbers(number_in_words(value, language))
+    (read,) = find_numbers(number_in_words(value, language))
     assert read.value == pytest.approx(value)
 
 
@@ -343,19 +345,19 @@ def test_a_number_in_words_is_read_as_it_was_meant(language, value):
     ("text", "value"), [("两万五", 25000), ("一万零五瓦", 10005), ("万一下雨", None), ("千万别关", None)]
 )
 def test_ten_thousand_is_read_in_numbers_alone(text, value):
-    assert [one.value for one in numbers(text)] == ([value] if value else [])
+    assert [one.value for one in find_numbers(text)] == ([value] if value else [])
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_both_is_said_of_two(count):
     home = next(home for home in homes("en") if len(lights_in(home)) >= count)
-    meaning, rng = Command(tuple(lights_in(home)[:count])), random.Random(0)
-    said = [sentence(meaning, home, Voice("en"), "clear", rng) for _ in range(60)]
+    meaning, rng = SpokenCommand(tuple(lights_in(home)[:count])), random.Random(0)
+    said = [draw_sentence(meaning, home, Voice("en"), "clear", rng) for _ in range(60)]
     assert any("both" in text for text in said) == (count == 2) and all(text.count("both") <= 1 for text in said)
 
 
 def lights_in(home: Home) -> list[Act]:
-    return [Act("turn_off", Target.of(device)) for device in home.plan.devices if device.spec.category == "light"]
+    return [Act("turn_off", Target.of_device(device)) for device in home.plan.devices if device.spec.category == "light"]
 
 
 # Only slips of speech put these there: marks after a space or at the end, words said twice, a wrong article.
@@ -374,14 +376,19 @@ def test_sentences_have_no_flaws_of_form(language):
     rates = Behaviours(self_correction=1.0)
     for seed in range(50):
         for one in (recipe, short):
-            blueprint = with_behaviours(make_blueprint(one, "train", seed), rates, one.voice)
+            blueprint = apply_home_behaviours(make_home_blueprint(one, "train", seed), rates, one.user_voice)
             for intent in blueprint.intents:
                 for text in (*intent.queries, intent.clarification, *(part.text for part in intent.course)):
                     assert not re.search(FLAWS[language], text), (intent.family, intent.subcategory, text)
 
 
 def test_clauses_are_imperatives():
-    frames = [frame for key in grammar("en").keys("act.") for style in STYLES for frame in grammar("en").frames(key, style)]
+    frames = [
+        frame
+        for key in home_grammar("en").keys("act.")
+        for style in STYLES
+        for frame in home_grammar("en").frames_of(key, style)
+    ]
     assert not [frame.text for frame in frames if frame.text.startswith(("no ", "not "))]
 
 
@@ -390,20 +397,20 @@ def test_numbers_in_words_never_stand_beside_symbols():
     rng = random.Random(3)
     for act in acts_in(home, rng):
         for _ in range(5):
-            text = sentence(Command((act,)), home, Voice("zh"), "clear", rng)
+            text = draw_sentence(SpokenCommand((act,)), home, Voice("zh"), "clear", rng)
             assert not re.search(r"[一二三四五六七八九十百]+[%℃°]", text)
 
 
 def test_brands_are_said_where_they_tell_devices_apart_and_in_their_half_alone():
     for language in LANGUAGES:
-        lexicon = lexicon_of(language)
+        lexicon = load_lexicon(language)
         train, heldout = (set(lexicon.brands[half].values()) for half in ("train", "heldout"))
         assert train and heldout and not train & heldout
         for home in homes(language):
             half = "train" if lexicon.brand_name("lumen", home.plan.rooms[0].name) else "heldout"
             other = heldout if half == "train" else train
             speaker = Speaker(home, Voice(language), "clear", random.Random(2))
-            said = " ".join(speaker.device(device) for device in home.plan.devices for _ in range(10))
+            said = " ".join(speaker.say_device(device) for device in home.plan.devices for _ in range(10))
             names = " ".join(device.name for device in home.plan.devices)
             assert not any(re.search(rf"(?<![a-z]){brand}(?![a-z])", said) for brand in other if brand not in names)
 
@@ -420,11 +427,11 @@ def test_noise_never_touches_values_and_takes_back_only_what_is_not_meant(langua
             speaker = Speaker(home, Voice(language), "clear", rng)
             text = speaker.act(act)
             values = [piece.text for piece in speaker.pieces if piece.device is None and piece.text in text]
-            for change in (noise.stuttered, noise.paused, noise.garbled):
+            for change in (noise.add_stutter, noise.add_filler, noise.garble_word):
                 found = change(text, speaker)
                 changed[change.__name__] += found != text
                 assert all(value in found for value in values), (text, found)
-            taken = noise.corrected(text, speaker)
+            taken = noise.add_self_correction(text, speaker)
             if taken != text:
                 changed["corrected"] += 1
                 assert any(taken.endswith(text[i:]) for i in range(len(text))) and len(taken) > len(text)
@@ -434,7 +441,7 @@ def test_noise_never_touches_values_and_takes_back_only_what_is_not_meant(langua
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_is_misheard_is_no_name_and_no_number(language):
-    known, lexicon = grammar(language).noise, lexicon_of(language)
+    known, lexicon = home_grammar(language).noise, load_lexicon(language)
     names = {n for group in (lexicon.rooms, lexicon.devices) for x in group.values() for n in (*x.train, *x.heldout)}
     numbers = {number_in_words(n, language) for n in range(101)} | {"to", "too", "for", "on", "off", "开", "关"}
     for word, heard in known.sounds.items():
@@ -445,8 +452,8 @@ def test_what_is_misheard_is_no_name_and_no_number(language):
 def test_noise_is_heard_in_every_way():
     (home, *_) = homes("en")
     rng = random.Random(0)
-    command = Command(tuple(acts_in(home, rng)[:2]))
-    texts = [sentence(command, home, Voice(), "noisy", rng) for _ in range(200)]
+    command = SpokenCommand(tuple(acts_in(home, rng)[:2]))
+    texts = [draw_sentence(command, home, Voice(), "noisy", rng) for _ in range(200)]
     assert len(set(texts)) == 200 and not any("," in text for text in texts)
     for sign in ("no wait", "sorry", "um", "thanks"):
         assert any(sign in text for text in texts), sign
@@ -461,10 +468,10 @@ def test_the_expert_serves_a_chinese_home(toolset, ids):
     home = {"devices": (5, 12), "language": "zh", "ids": ids}
     recipe = BlueprintRecipe.model_validate({"home": home, "toolset": toolset, "prompt": "full"})
     for seed in range(4):
-        blueprint = make_blueprint(recipe, "train", seed)
+        blueprint = make_home_blueprint(recipe, "train", seed)
         assert all(device["did"].isascii() for device in blueprint.home["devices"])
         limits = EpisodeLimits(turns=9, steps=30)
-        played = asyncio.run(play(begin(blueprint, limits), Expert(0), ScriptedUser(0)))
+        played = asyncio.run(play(begin_episode(blueprint, limits), Expert(0), ScriptedUser(0)))
         assert played.outcome is Outcome.SUCCESS
         told, words = played.messages[0]["content"], " ".join(m["content"] for m in played.messages if m["role"] == "user")
         assert "房间有" in told and re.search(r"[\u4e00-\u9fff]", words) and "Done" not in str(played.messages)
@@ -473,12 +480,12 @@ def test_the_expert_serves_a_chinese_home(toolset, ids):
 def test_briefings_say_the_same_in_both_languages():
     home = make_home(3, HomeRecipe(devices=(9, 9)))
     for style, toolset in product(("brief", "full"), ("homeflow", "smh", "direct")):
-        texts = [briefing(home, style, toolset, ("22",), language) for language in LANGUAGES]
+        texts = [episode_system_prompt(home, style, toolset, ("22",), language) for language in LANGUAGES]
         for pattern in (r'"[a-z_]+"', r"\b(?:query|control)_\w+", r"=\d{4}\b", r"\d{4}-\d\d-\d\d", r"- 22"):
             found = [Counter(re.findall(pattern, text)) for text in texts]
             assert found[0] == found[1], (style, toolset, pattern)
     with pytest.raises(InputError, match="xx"):
-        briefing(home, language="xx")
+        episode_system_prompt(home, language="xx")
 
 
 def test_slugs_of_chinese_homes_are_unique():
@@ -492,7 +499,7 @@ def test_slugs_of_chinese_homes_are_unique():
 
 def test_a_survey_counts_what_is_said():
     recipe = mixed_recipe("en", 1.0)
-    assert set(recipe.families) == set(all_families())
+    assert set(recipe.families) == set(equal_family_weights())
     found = measure_diversity(recipe, 3, 60, sample=10)
     assert found == measure_diversity(recipe, 3, 60, sample=10) and found.utterances == 180 == sum(
         f["utterances"] for f in found.by_family.values()
@@ -514,4 +521,4 @@ def test_self_bleu_knows_sameness():
 def test_a_sentence_that_begins_with_a_number_alone_is_left_as_it_is():
     home, *_ = homes("zh")
     speaker = Speaker(home, Voice("zh"), "clear", random.Random(0))
-    assert noise.stuttered("5度", speaker) == "5度"
+    assert noise.add_stutter("5度", speaker) == "5度"

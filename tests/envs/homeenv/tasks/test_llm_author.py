@@ -9,16 +9,16 @@ from functools import cache
 import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
-from homerl.envs.homeenv.tasks.filters import first_failure
-from homerl.envs.homeenv.tasks.llm_author import Authored, NoBlueprint, author_blueprint
-from homerl.models.endpoint.endpoint import endpoint_of
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.llm_author import AuthoredHomeTasks, NoBlueprint, author_home_blueprint
+from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.settings import AuthorSettings
 from homerl.models.endpoint.structured import StructuredClient
 from homerl.play.words.splits import split_of
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.report import SynthesisReport
-from homerl.synth.work import work
+from homerl.synth.report import SynthesisStatistics
+from homerl.synth.work import synthesise_shards
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})
 DEVICE = re.compile(r"^- (\S+) \((.+?)\): (\{.*?\}); (.*)$", re.M)
@@ -87,15 +87,17 @@ def author(change=lambda tasks: tasks, verdict=lambda number: {}, person=PERSON)
     return answer
 
 
-def written(answer, seed: int = 0, attempts: int = 1, **faults) -> tuple[Authored, Counter, list]:
+def written(answer, seed: int = 0, attempts: int = 1, **faults) -> tuple[AuthoredHomeTasks, Counter, list]:
     dropped: Counter[str] = Counter()
     with ScriptedServer(answer=answer, faults=Faults(**faults)) as server:
         settings = AuthorSettings(url=server.url, model=MODEL)
 
         async def run():
-            endpoint = endpoint_of(settings)
+            endpoint = make_endpoint(settings)
             try:
-                return await author_blueprint(RECIPE, "train", seed, StructuredClient(endpoint, settings), attempts, dropped)
+                return await author_home_blueprint(
+                    RECIPE, "train", seed, StructuredClient(endpoint, settings), attempts, dropped
+                )
             finally:
                 await endpoint.close()
 
@@ -119,7 +121,7 @@ def test_a_blueprint_is_written_filtered_judged_and_complete():
     found, dropped, requests = written(author(), good_seed())
     made = found.blueprint
     assert [asked_for(request) for request in requests] == ["Person", "Tasks", "Verdicts"]
-    assert first_failure(made) is None and made.profile.name == PERSON["name"] and made.scene == PERSON["scene"]
+    assert first_filter_failure(made) is None and made.profile.name == PERSON["name"] and made.scene == PERSON["scene"]
     assert found.record["verdicts"] == [
         {"task": number, "consistent": True, "fault": "none", "why": "it fits"} for number in (1, 2)
     ]
@@ -228,13 +230,13 @@ def test_a_synthesis_by_an_llm_author_reports_drop_rates_and_stores_verdicts():
     with ScriptedServer(answer=spoilt) as server:
         model = {"url": server.url, "model": MODEL, "attempts": 8}
         config = SynthesisConfig.model_validate({"blueprints": 6, "recipe": RECIPE, "author": model})
-        (shard,) = work(config, [range(6)], 4)
+        (shard,) = synthesise_shards(config, [range(6)], 4)
     lines = shard.stats["blueprints"]
     assert sum(line["outcome"] == "success" for line in lines) >= 4
     assert all(line["author"]["verdicts"][0]["consistent"] for line in lines if "author" in line)
-    report = SynthesisReport(config)
-    report.add(shard.stats)
-    rates = report.summary()["drop_rates"]
+    report = SynthesisStatistics(config)
+    report.add_shard_stats(shard.stats)
+    rates = report.summarise_synthesis()["drop_rates"]
     dropped = report.dropped
     assert rates["consistent: the judge: scene"] == dropped["consistent: the judge: scene"] / dropped["tasks: written"] > 0
     assert "candidates: written" not in rates
@@ -244,7 +246,7 @@ def test_the_scripted_author_reports_drop_rates_too():
     recipe = BlueprintRecipe.model_validate({"home": {"devices": (2, 5)}, "intents": (2, 2)})
     dropped = Counter()
     for seed in range(6):
-        make_blueprint(recipe, "train", seed, dropped)
-    report = SynthesisReport()
-    report.add({"blueprints": [], "dropped": dropped})
-    assert dropped and "author: home offers too little" in report.summary()["drop_rates"]
+        make_home_blueprint(recipe, "train", seed, dropped)
+    report = SynthesisStatistics()
+    report.add_shard_stats({"blueprints": [], "dropped": dropped})
+    assert dropped and "author: home offers too little" in report.summarise_synthesis()["drop_rates"]

@@ -8,29 +8,29 @@ import pytest
 from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.studies.suite import BenchRun, user_of
-from homerl.bench.runner import EpisodeSpec, Pace, ParticipantFactories, run_suite
-from homerl.envs.core.documents import Document, InputError, validate
+from homerl.app.studies.suite import BenchRun, make_user_factory
+from homerl.bench.runner import EpisodePace, EpisodeSpec, ParticipantFactories, run_suite
+from homerl.envs.core.documents import Document, InputError, validate_document
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.tasks.author import make_blueprint
-from homerl.envs.homeenv.tasks.faults import overheard
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.envs.homeenv.tasks.faults import replace_device_ids
 from homerl.envs.homeenv.tasks.persona import HomePersona
 from homerl.models.endpoint.settings import UserSettings
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import UserError
-from homerl.play.loop import listen, play
+from homerl.play.loop import let_user_speak, play
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.manner import manner
+from homerl.play.words.manner import load_manner
 from homerl.rewards.composite import RewardWeights
-from homerl.train.data.rollout import Player
-from homerl.worlds.registry import begin, world_of
+from homerl.train.data.rollout import RolloutPlayer
+from homerl.worlds.registry import begin_episode, world_of
 from homerl.worlds.users.llm import LLMUser
-from homerl.worlds.users.make import llm_users, user_factory
-from homerl.worlds.users.prompt import dialogue_text, parse_answer, prompt
+from homerl.worlds.users.make import make_llm_users, open_user_factory
+from homerl.worlds.users.prompt import build_user_prompt, dialogue_text, parse_user_answer
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def short_waits(monkeypatch):
 
 @pytest.fixture
 def blueprint(task):
-    return make_blueprint(task, "train", 3)
+    return make_home_blueprint(task, "train", 3)
 
 
 def settings(server: ScriptedServer | str, **more) -> UserSettings:
@@ -62,8 +62,8 @@ class Says:
 
 def played(blueprint, server, agent=None, limits=EpisodeLimits(), **more):
     """The trajectory, and what was asked of the endpoint."""
-    with user_factory(settings(server, **more)) as users:
-        return asyncio.run(play(begin(blueprint, limits), agent or Expert(), users(0))), users.usage()
+    with open_user_factory(settings(server, **more)) as users:
+        return asyncio.run(play(begin_episode(blueprint, limits), agent or Expert(), users(0))), users.usage_totals()
 
 
 def blamed(blueprint, answer, agent=None, **more) -> str | None:
@@ -93,12 +93,12 @@ def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
 
 
 def test_lit_lamps_are_noticed_where_they_are(task):
-    episodes = (begin(make_blueprint(task, "train", seed)) for seed in range(40))
+    episodes = (begin_episode(make_home_blueprint(task, "train", seed)) for seed in range(40))
     for episode in episodes:
         known = episode.situation.home.plan.by_did
         dids = {did for did in episode.blueprint.devices if known[did].spec.category == "light"}
         for did in dids:
-            text = prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
+            text = build_user_prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
             lit = episode.situation.home.state_of(did)["state"] == "on"
             device = episode.situation.home.plan.by_did[did]
             line = next(line for line in text.splitlines() if line.startswith(f"- {device.room.name}:"))
@@ -108,10 +108,12 @@ def test_lit_lamps_are_noticed_where_they_are(task):
 
 
 def test_slips_of_speech_are_asked_for(blueprint):
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
 
     def person(**knobs):
-        return prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(**knobs), 0)[0]["content"]
+        return build_user_prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(**knobs), 0)[0][
+            "content"
+        ]
 
     assert len({person(), person(noise=0.0), person(noise=1.0)}) == 2
 
@@ -123,20 +125,20 @@ def test_it_speaks_the_language_of_the_blueprint(blueprint):
 
 
 def test_an_agents_ids_are_heard_by_their_everyday_names(blueprint):
-    home = begin(blueprint).situation.home
+    home = begin_episode(blueprint).situation.home
     device = home.plan.devices[0]
-    assert overheard(f"I turned {device.did} on.", home) == f"I turned {device.room.name} {device.name} on."
-    assert overheard(f"打开了{device.did}。", home) == f"打开了{device.room.name} {device.name}。"
+    assert replace_device_ids(f"I turned {device.did} on.", home) == f"I turned {device.room.name} {device.name} on."
+    assert replace_device_ids(f"打开了{device.did}。", home) == f"打开了{device.room.name} {device.name}。"
 
 
 @pytest.mark.parametrize(
     "said", ["<think>A secret?</think>Wait.", "A secret?</think>Wait.", 'Wait. {"name": "secret", "arg']
 )
 def test_an_agents_thoughts_and_calls_are_not_heard(blueprint, said):
-    episode = begin(blueprint)
-    episode.hear("hello")
+    episode = begin_episode(blueprint)
+    episode.add_utterance("hello")
     episode.messages.append({"role": "assistant", "content": said})
-    heard = dialogue_text(episode, world_of(blueprint).persona(episode), manner("en"))
+    heard = dialogue_text(episode, world_of(blueprint).persona(episode), load_manner("en"))
     assert heard.endswith(": Wait.") and "secret" not in heard
 
 
@@ -186,7 +188,7 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
     with ScriptedServer(answer=lambda request: {"content": first}) as server:
         chosen = settings(server)
         with pytest.raises(UserError) as found:
-            asyncio.run(LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0).speak(begin(blueprint)))
+            asyncio.run(LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0).speak(begin_episode(blueprint)))
     spent = found.value.spent
     assert (spent.requests, spent.tokens, spent.prompt_tokens) == (requests, 10 * requests, 100 * requests)
 
@@ -194,9 +196,9 @@ def test_one_that_leaves_its_role_tells_what_it_took(blueprint, first, requests)
 def test_going_after_a_false_claim_costs_a_request_unless_patience_had_ended(blueprint):
     async def goes(patience: int):
         chosen = settings(server, patience=patience)
-        user, episode = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0), begin(blueprint)
-        episode.hear("hello", 1)
-        episode.act(Reply({"role": "assistant", "content": "Done."}))
+        user, episode = LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0), begin_episode(blueprint)
+        episode.add_utterance("hello", 1)
+        episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
         return await user.speak(episode)
 
     with ScriptedServer(answer=lambda request: content(stop=True)) as server:
@@ -237,7 +239,7 @@ def test_json_may_be_fenced_or_stand_in_a_list_or_among_words(blueprint, wrap):
 
 
 def test_plain_text_is_an_utterance_of_the_wish_whose_device_it_names(task):
-    blueprint = next(b for b in (make_blueprint(task, "train", s) for s in range(30)) if len(b.intents) > 1)
+    blueprint = next(b for b in (make_home_blueprint(task, "train", s) for s in range(30)) if len(b.intents) > 1)
 
     def plain(request):
         return {"content": wishes(request)[-1][1]}
@@ -270,23 +272,23 @@ def test_a_server_that_only_fails_is_an_infra_error_and_never_the_users(blueprin
 
 
 def test_passing_faults_are_outlived(task):
-    blueprints = [make_blueprint(task, "train", seed) for seed in range(12)]
+    blueprints = [make_home_blueprint(task, "train", seed) for seed in range(12)]
     faults = Faults(errors=0.15, garbage=0.1, halves=0.1, stalls=0.05)
     with ScriptedServer(answer=obedient, faults=faults, seed=1) as server:
         chosen = settings(server, timeout=0.3, deadline=30, retries=12)
-        with user_factory(chosen) as users:
-            ends = [asyncio.run(play(begin(b), Expert(), users(0))) for b in blueprints]  # a loop for each
-    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and users.usage()["retries"] > 0
+        with open_user_factory(chosen) as users:
+            ends = [asyncio.run(play(begin_episode(b), Expert(), users(0))) for b in blueprints]  # a loop for each
+    assert {end.outcome for end in ends} == {Outcome.SUCCESS} and users.usage_totals()["retries"] > 0
 
 
 def test_replicas_share_the_work(task):
     async def all_of_them(users):
-        blueprints = [make_blueprint(task, "train", seed) for seed in range(10)]
-        return await asyncio.gather(*(play(begin(b), Expert(), users(0)) for b in blueprints))
+        blueprints = [make_home_blueprint(task, "train", seed) for seed in range(10)]
+        return await asyncio.gather(*(play(begin_episode(b), Expert(), users(0)) for b in blueprints))
 
     with ScriptedServer(answer=obedient) as one, ScriptedServer(answer=obedient) as two:
         chosen = settings(one).model_copy(update={"url": (one.url, two.url), "timeout": 20.0})
-        with user_factory(chosen) as users:
+        with open_user_factory(chosen) as users:
             ends = asyncio.run(all_of_them(users))
     assert {end.outcome for end in ends} == {Outcome.SUCCESS} and min(len(one.requests), len(two.requests)) >= 3
 
@@ -294,10 +296,10 @@ def test_replicas_share_the_work(task):
 def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatch):
     chosen = settings("http://127.0.0.1:9/v1", key="MY_KEY")
     with pytest.raises(ValueError, match="MY_KEY is not set"):
-        llm_users(chosen, chosen.urls, "m")
+        make_llm_users(chosen, chosen.urls, "m")
     monkeypatch.setenv("MY_KEY", "very-secret")
-    users = llm_users(chosen, chosen.urls, "m")
-    assert users.shared.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage())
+    users = make_llm_users(chosen, chosen.urls, "m")
+    assert users.shared.endpoint.replicas[0].client.api_key == "very-secret" and "secret" not in repr(users.usage_totals())
     with pytest.raises(ValueError):
         UserSettings(key="sk-very-secret")
 
@@ -305,14 +307,14 @@ def test_the_key_is_that_of_the_environment_variable_named(blueprint, monkeypatc
 @pytest.mark.parametrize("url", ["http://me:very-secret@host/v1", ["http://a/v1", "https://very-secret@b/v1"]])
 def test_a_key_in_the_address_is_refused_and_not_repeated(url):
     with pytest.raises(InputError, match="name its variable in `key`") as found:
-        validate(UserSettings, Document("r.yaml", {"kind": "llm", "model": "m", "url": url}, {}))
+        validate_document(UserSettings, Document("r.yaml", {"kind": "llm", "model": "m", "url": url}, {}))
     assert "very-secret" not in str(found.value)
     assert UserSettings(kind="llm", model="m", url="http://a/v1/@/x").urls
 
 
 def test_what_an_audit_lets_pass_changes_nothing_that_is_asked():
     one, other = (UserSettings(kind="llm", model="m", url="http://a", audit={"on_topic": share}) for share in (0.1, 0.2))
-    assert one.asked == other.asked
+    assert one.answer_settings == other.answer_settings
 
 
 def test_seeds_differ_by_utterance_and_agree_between_runs(blueprint):
@@ -329,20 +331,22 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
     with ScriptedServer(answer=lambda request: content(say=wishes(request)[0][1], about=wishes(request)[0][0])) as server:
 
         async def talk():
-            episode = begin(blueprint)
+            episode = begin_episode(blueprint)
             chosen = settings(server)
-            user = LLMUser(llm_users(chosen, chosen.urls, "m").shared, 0)
-            await listen(episode, user)
+            user = LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0)
+            await let_user_speak(episode, user)
             devices = episode.situation.home.plan.devices
             spared = next(d for d in devices if d.did not in blueprint.devices and d.spec.service_index)
             before = episode.situation.home.state_key()
             for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
-                episode.act(Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]}))
+                episode.apply_reply(
+                    Reply({"role": "assistant", "content": "", "tool_calls": [tool_call("pyexec", {"code": code})]})
+                )
                 if episode.situation.home.state_key() != before:
                     break
             assert episode.situation.home.state_key() != before
-            episode.act(Reply({"role": "assistant", "content": "Done."}))
-            await listen(episode, user)
+            episode.apply_reply(Reply({"role": "assistant", "content": "Done."}))
+            await let_user_speak(episode, user)
             return episode.messages
 
         messages = asyncio.run(talk())
@@ -371,10 +375,12 @@ def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, t
         seen.add(situation)
         return content(say="call set_x", about=wishes(request)[0][0]) if fresh else obedient(request)
 
-    blueprints = [b for b in (make_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
+    blueprints = [b for b in (make_home_blueprint(task, "train", seed) for seed in range(20)) if len(b.intents) == 1][:5]
     with ScriptedServer(answer=person) as server:
-        make_user, name = user_of(BenchRun("few", "expert", tmp_path, user=server.url))
-        score = run_suite(Few(blueprints), ParticipantFactories(Expert, make_user, name), tmp_path, Pace(4, waves=False))
+        make_user, name = make_user_factory(BenchRun("few", "expert", tmp_path, user=server.url))
+        score = run_suite(
+            Few(blueprints), ParticipantFactories(Expert, make_user, name), tmp_path, EpisodePace(4, waves=False)
+        )
     assert name == "scripted" and score["n"] == 5 and score["success"] == 1.0
     assert len({request["seed"] for request in server.requests}) == len(server.requests) == 10
 
@@ -382,15 +388,15 @@ def test_in_a_benchmark_one_that_strays_is_asked_again_with_another_seed(task, t
 def test_a_rollout_in_training_is_played_with_it(model, tokenizer, task):
     engine = TransformersEngine(model, tokenizer, 12, 1.0)
     limits = EpisodeLimits(turns=1, steps=2, steps_per_turn=2)
-    blueprints = [make_blueprint(task, "train", seed) for seed in range(4)]
-    with ScriptedServer(answer=obedient) as server, user_factory(settings(server, timeout=20, deadline=60)) as users:
-        player = Player(engine, tokenizer, users, limits, RewardWeights(), 4096)
-        rollouts = [rollout for _ in range(2) for rollout in player.play(blueprints, range(4))]
-        metrics = player.metrics()
-    assert all(rollout.trajectory.outcome.counts and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
+    blueprints = [make_home_blueprint(task, "train", seed) for seed in range(4)]
+    with ScriptedServer(answer=obedient) as server, open_user_factory(settings(server, timeout=20, deadline=60)) as users:
+        player = RolloutPlayer(engine, tokenizer, users, limits, RewardWeights(), 4096)
+        rollouts = [rollout for _ in range(2) for rollout in player.play_blueprints(blueprints, range(4))]
+        metrics = player.play_metrics()
+    assert all(rollout.trajectory.outcome.is_counted and rollout.trajectory.user == "llm:scripted" for rollout in rollouts)
     assert metrics["user/utterances"] == metrics["user/requests"] == 8 and metrics["user/completion_tokens"] == 80
 
 
 def test_half_a_character_is_replaced():
-    said = parse_answer('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
+    said = parse_user_answer('{"say": "hello \\ud83d", "about": null, "stop": false}', False, ())
     assert said.say == "hello \ufffd"

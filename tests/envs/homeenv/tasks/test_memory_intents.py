@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.intents import families
+from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, solves
 
@@ -15,7 +15,7 @@ SUBCATEGORIES = ("short_term", "long_term")
 
 
 def test_the_subcategories_are_those_of_the_papers():
-    assert tuple(families()[FAMILY]) == SUBCATEGORIES
+    assert tuple(intent_families()[FAMILY]) == SUBCATEGORIES
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)

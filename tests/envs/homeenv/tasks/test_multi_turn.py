@@ -8,10 +8,10 @@ import pytest
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import actions, after
-from homerl.envs.homeenv.tasks.author import make_blueprint
-from homerl.envs.homeenv.tasks.intents import families
-from homerl.envs.homeenv.tasks.undo import changed, restore
+from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
+from homerl.envs.homeenv.tasks.author import make_home_blueprint
+from homerl.envs.homeenv.tasks.intents import intent_families
+from homerl.envs.homeenv.tasks.undo import changed_paths, find_restoring_calls
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, recipe, solves
 
@@ -21,7 +21,7 @@ LIVE = ("continuation", "topic_shift", "coreference")
 
 
 def test_the_subcategories_are_those_of_the_papers():
-    assert tuple(families()[FAMILY]) == SUBCATEGORIES
+    assert tuple(intent_families()[FAMILY]) == SUBCATEGORIES
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)
@@ -35,7 +35,7 @@ def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
 
 @pytest.mark.parametrize("subcategory", SUBCATEGORIES)
 def test_both_splits_are_served(subcategory):
-    assert make_blueprint(recipe(FAMILY, subcategory), "heldout", 0).split == "heldout"
+    assert make_home_blueprint(recipe(FAMILY, subcategory), "heldout", 0).split == "heldout"
 
 
 @pytest.mark.parametrize("subcategory", SUBCATEGORIES)
@@ -85,9 +85,12 @@ def test_another_setting_leaves_what_was_asked_before_as_it_is():
     for home, draft in drafts(FAMILY, "continuation", 200):
         first, then = draft.before[-1:], draft.plan[-1]
         if first and first[0].did == then.did and first[0].service != then.service:
-            device, now = home.plan.by_did[then.did], after(home, draft.before)
-            asked = changed(home, now, device)
-            assert not set(asked) & set(changed(now, after(now, draft.plan), device)), (draft.before, draft.plan)
+            device, now = home.plan.devices_by_did[then.did], home_after_calls(home, draft.before)
+            asked = changed_paths(home, now, device)
+            assert not set(asked) & set(changed_paths(now, home_after_calls(now, draft.plan), device)), (
+                draft.before,
+                draft.plan,
+            )
             joined += 1
     assert joined > 10
 
@@ -97,17 +100,17 @@ def test_a_correction_of_the_device_restores_the_first():
     assert len(several) > 10
     for home, draft in several:
         first, second = draft.devices
-        device = home.plan.by_did[first]
-        assert changed(home, after(home, (*draft.before, *draft.plan)), device) == []
+        device = home.plan.devices_by_did[first]
+        assert changed_paths(home, home_after_calls(home, (*draft.before, *draft.plan)), device) == []
         assert not solves(home, draft, [call for call in draft.plan if call.did == second]), "the first is left as it is"
         assert not solves(home, draft, [call for call in draft.plan if call.did == first]), "the second is not set"
 
 
 def test_what_is_put_back_is_as_it_was():
     for home, draft in drafts(FAMILY, "backtracking"):
-        end = after(home, (*draft.before, *draft.plan))
+        end = home_after_calls(home, (*draft.before, *draft.plan))
         if len(draft.past) == 1 or draft.past[0].reply is not None:
-            assert all(not changed(home, end, home.plan.by_did[did]) for did in draft.devices)
+            assert all(not changed_paths(home, end, home.plan.devices_by_did[did]) for did in draft.devices)
 
 
 def undoing(categories, catalogue):
@@ -115,7 +118,7 @@ def undoing(categories, catalogue):
     for seed in range(12):
         home = make_home(seed, HomeRecipe(catalogue=catalogue, categories=categories, devices=(1, 6)))
         for action in actions(home, random.Random(seed)):
-            for call in restore(home, after(home, action.plan), action.device) or ():
+            for call in find_restoring_calls(home, home_after_calls(home, action.plan), action.device) or ():
                 yield call.service.rpartition(".")[2]
 
 
@@ -137,7 +140,7 @@ def test_the_earlier_values_can_be_known_from_the_dialogue(subcategory):
         told = " ".join(past.content for past in blueprint.history)
         for query in blueprint.intents[0].queries:
             known = f"{told} {query}"
-            for condition in blueprint.conditions:
+            for condition in blueprint.all_conditions:
                 for value in re.findall(r'== (?:"(\w+)"|(-?\d+(?:\.\d+)?))', condition):
                     word = (value[0] or value[1].removesuffix(".0")).replace("_", " ")
                     assert re.search(rf"(?<![\w]){re.escape(word)}", known) or subcategory == "correction", (word, known)

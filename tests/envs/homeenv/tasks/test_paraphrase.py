@@ -9,9 +9,9 @@ import pytest
 from scripted_server import MODEL, Faults, ScriptedServer
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
-from homerl.envs.homeenv.tasks.paraphrase import HomeParaphraser, check_words, names_in, same_calls
+from homerl.envs.homeenv.tasks.paraphrase import HomeParaphraser, check_home_paraphrase, count_home_names, has_same_calls
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.settings import ParaphraseSettings
 from homerl.models.endpoint.structured import StructuredClient
@@ -20,7 +20,7 @@ from homerl.play.trajectory import read_rows
 from homerl.play.words.splits import split_of
 from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
-from homerl.worlds.paraphrase import Rejected
+from homerl.worlds.paraphrase import ParaphraseRejected
 
 QUICK = Patience(timeout=2.0, deadline=4.0, tries=2)
 RECIPE = {"home": {"devices": (3, 6)}, "families": {"atomic/clear": 1}, "intents": (1, 1)}
@@ -29,7 +29,7 @@ RECIPE = {"home": {"devices": (3, 6)}, "families": {"atomic/clear": 1}, "intents
 @cache
 def blueprint(language: str = "en", seed: int = 0) -> Blueprint:
     recipe = RECIPE | {"home": {"devices": (3, 6), "language": language}}
-    return make_blueprint(BlueprintRecipe.model_validate(recipe), "train", seed)
+    return make_home_blueprint(BlueprintRecipe.model_validate(recipe), "train", seed)
 
 
 def of_split(query: str, split: str = "train") -> str:
@@ -77,7 +77,7 @@ def test_a_paraphrase_that_means_the_same_is_used(language):
     assert paraphraser.kept == len(before.queries) and not paraphraser.dropped
     assert after.model_copy(update={"queries": before.queries}) == before
     shown = "\n".join(request["messages"][1]["content"] for request in running.requests)
-    assert not any(condition in shown for condition in made.conditions)
+    assert not any(condition in shown for condition in made.all_conditions)
 
 
 def other_room(made: Blueprint) -> str:
@@ -104,7 +104,7 @@ def test_whatever_breaks_a_rule_leaves_the_original_and_is_counted(reason):
 
 def test_a_second_opinion_that_differs_is_another_meaning():
     made = blueprint()
-    others = [d["did"] for d in made.home["devices"] if d["did"] not in made.devices]
+    others = [d["did"] for d in made.home["devices"] if d["did"] not in made.changeable_devices]
     for calls in ([], [call | {"did": others[0]} for call in plan_of(made)], [*plan_of(made), *plan_of(made)], [7]):
         with server(lambda query: {"paraphrase": of_split(query)}, calls) as running:
             found, paraphraser = reword(made, running)
@@ -131,7 +131,7 @@ def attentive_server(count: int, faults: Faults) -> ScriptedServer:
     """Rewords every query of the first blueprints, and understands what it hears."""
     plans = {}
     for seed in range(count):
-        made = make_blueprint(BlueprintRecipe.model_validate(RECIPE), "train", seed)
+        made = make_home_blueprint(BlueprintRecipe.model_validate(RECIPE), "train", seed)
         plans |= {of_split(query): plan_of(made) for intent in made.intents for query in intent.queries}
 
     def answer(request):
@@ -174,24 +174,27 @@ def test_values_may_change_from_digits_to_words_and_to_nothing_else():
     from homerl.envs.homeenv.language.speaker import number_in_words
 
     words = query.replace(value, number_in_words(int(value), "en")).replace("%", " percent")
-    check_words(query, of_split(words), intent, made, home)
-    with pytest.raises(Rejected, match="other values"):
-        check_words(query, of_split(query.replace(value, "7")), intent, made, home)
+    check_home_paraphrase(query, of_split(words), intent, made, home)
+    with pytest.raises(ParaphraseRejected, match="other values"):
+        check_home_paraphrase(query, of_split(query.replace(value, "7")), intent, made, home)
 
 
 def test_names_are_whole_and_the_longest_first():
     home = home_from_json(blueprint().home)
     name = home.plan.rooms[0].name
-    assert names_in(f"in the {name}s", home) == Counter() and names_in(f"the {name}, the {name}", home)[name] == 2
+    assert (
+        count_home_names(f"in the {name}s", home) == Counter()
+        and count_home_names(f"the {name}, the {name}", home)[name] == 2
+    )
 
 
 def test_calls_are_the_same_whatever_their_order_and_without_needless_switching_on():
     plan = (Call(did="1", service="turn_on"), Call(did="1", service="set_brightness", args=(40,)))
     told, on = Call(did="1", service="set_brightness", args=(40.0,)), Call(did="1", service="turn_on")
-    assert same_calls([told], plan) and same_calls([told, on], plan)
-    assert not same_calls([told.model_copy(update={"args": (41,)})], plan) and not same_calls([told, told], plan)
-    assert not same_calls([on], plan) and not same_calls([], plan)
-    assert not same_calls([told], (*plan, Call(did="1", service="fan.turn_on")))
+    assert has_same_calls([told], plan) and has_same_calls([told, on], plan)
+    assert not has_same_calls([told.model_copy(update={"args": (41,)})], plan) and not has_same_calls([told, told], plan)
+    assert not has_same_calls([on], plan) and not has_same_calls([], plan)
+    assert not has_same_calls([told], (*plan, Call(did="1", service="fan.turn_on")))
 
 
 def test_synthesis_counts_what_was_not_reworded(tmp_path):

@@ -13,19 +13,19 @@ from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.tasks.actions import actions, after
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
-from homerl.envs.homeenv.tasks.goals import Heard
-from homerl.envs.homeenv.tasks.intents import Ask, families
-from homerl.envs.homeenv.tasks.intents.warmth import how_warm, warmer
-from homerl.envs.homeenv.tasks.traits import OFF, ON, above, match_devices
+from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.envs.homeenv.tasks.goals import HeardReplies
+from homerl.envs.homeenv.tasks.intents import Ask, intent_families
+from homerl.envs.homeenv.tasks.intents.warmth import propose_how_warm, propose_warmer_room
+from homerl.envs.homeenv.tasks.traits import OFF, ON, above_trait, match_devices
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
-from homerl.play.words.answers import Answer, read_answer
+from homerl.play.words.answers import Answer, judge_answer_by_rules
 from homerl.play.words.splits import Voice
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 from tests.envs.homeenv.tasks.intents import PATIENT, TOOLSETS, Idle, blueprints, drafts, expert_plays, idle_plays
 
 FAMILY = "query"
@@ -37,7 +37,7 @@ def everything():
 
 
 def test_the_subcategories_are_those_of_the_papers():
-    assert tuple(families()[FAMILY]) == SUBCATEGORIES
+    assert tuple(intent_families()[FAMILY]) == SUBCATEGORIES
 
 
 @pytest.mark.parametrize("toolset", TOOLSETS)
@@ -52,23 +52,23 @@ def test_the_expert_succeeds_and_idling_fails(subcategory, toolset):
 def test_what_the_expert_says_is_right_and_nothing_is_to_change():
     for blueprint in everything():
         (intent,) = blueprint.intents
-        assert read_answer(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
+        assert judge_answer_by_rules(intent.answer, intent.reply) == "right", (intent.answer, intent.reply)
         assert not (intent.devices or intent.plan or intent.conditions) and len(intent.reads) <= 25
 
 
 def test_numbers_in_the_names_of_rooms_and_devices_are_no_answers():
     """ "Dinette 2" and "two-door oven"."""
-    blueprint = make_blueprint(BlueprintRecipe(families={"multi_turn": 1, "query": 1}, intents=(2, 2)), "train", 73)
+    blueprint = make_home_blueprint(BlueprintRecipe(families={"multi_turn": 1, "query": 1}, intents=(2, 2)), "train", 73)
     assert "two-door oven" in blueprint.intents[1].reply and expert_plays(blueprint) is Outcome.SUCCESS
     told = home_to_json(make_home(3, HomeRecipe(scale="complex")))
     rooms = [room | {"name": f"dinette {number}"} for number, room in enumerate(told["rooms"], 1)]
     home, asked = home_from_json(told | {"rooms": rooms}, "numbered"), 0
     for seed in range(12):
-        for way in (how_warm, warmer):
+        for way in (propose_how_warm, propose_warmer_room):
             draft = way(home, random.Random(seed))
             if draft is not None:
                 said = draft.reply.words(Speaker(home, Voice(), "clear", random.Random(seed)))
-                assert read_answer(draft.answer, said) == "right", (draft.answer, said)
+                assert judge_answer_by_rules(draft.answer, said) == "right", (draft.answer, said)
                 asked += 1
     assert asked >= 12
 
@@ -79,7 +79,7 @@ def test_what_is_near_is_wrong():
         answer = blueprint.intents[0].answer
         seen.add(answer.type)
         for near in near_misses(answer, blueprint):
-            assert read_answer(answer, near) != "right", (answer, near)
+            assert judge_answer_by_rules(answer, near) != "right", (answer, near)
     assert seen == {"number", "boolean", "text", "names"}
 
 
@@ -105,17 +105,17 @@ def rooms_and_devices(blueprint) -> list[tuple[str, dict]]:
 
 def test_a_question_names_what_is_there_and_every_read_can_be_read():
     for blueprint in everything():
-        episode = begin(blueprint)
+        episode = begin_episode(blueprint)
         assert all(episode.situation.home.get(did, path) is not None for did, path in blueprint.intents[0].reads)
 
 
 def test_touching_something_while_answering_fails():
     blueprint = next(b for b in everything() if b.intents[0].answer.type == "number")
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
     call = next(actions(episode.situation.home, random.Random(0))).plan
-    episode.hear(blueprint.intents[0].queries[0], 1)
-    episode.act(Reply(writer_of(episode).act(call)))
-    episode.act(Reply(writer_of(episode).say(blueprint.intents[0].reply)))
+    episode.add_utterance(blueprint.intents[0].queries[0], 1)
+    episode.apply_reply(Reply(writer_of(episode).write_calls(call)))
+    episode.apply_reply(Reply(writer_of(episode).write_reply(blueprint.intents[0].reply)))
     assert episode.outcome is Outcome.AGENT_FAILURE
 
 
@@ -123,10 +123,10 @@ def test_an_answer_once_given_stands():
     """Nobody may try one answer after the other; what claims nothing may be followed by an answer."""
     (intent,) = next(b for b in everything() if b.intents[0].answer.type == "boolean").intents
     right, wrong = ("Yes.", "No.") if intent.answer.value else ("No.", "Yes.")
-    silent = Heard().after(intent, "Let me have a look.", False, True)
-    assert silent.after(intent, right, False, True).answered == {intent.id}
-    assert not Heard().after(intent, wrong, False, True).after(intent, right, False, True).answered
-    kept = Heard().after(intent, right, False, True).after(intent, wrong, False, True)
+    silent = HeardReplies().after_message(intent, "Let me have a look.", False, True)
+    assert silent.after_message(intent, right, False, True).answered == {intent.id}
+    assert not HeardReplies().after_message(intent, wrong, False, True).after_message(intent, right, False, True).answered
+    kept = HeardReplies().after_message(intent, right, False, True).after_message(intent, wrong, False, True)
     assert kept.answered == {intent.id}
 
 
@@ -134,7 +134,7 @@ def test_shotguns_fail():
     for blueprint in everything()[::6]:
         text = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, yes, no, none, all of them"
         agent = Idle(text)
-        assert asyncio.run(play(begin(blueprint, PATIENT), agent, ScriptedUser(0))).outcome is not Outcome.SUCCESS
+        assert asyncio.run(play(begin_episode(blueprint, PATIENT), agent, ScriptedUser(0))).outcome is not Outcome.SUCCESS
 
 
 def test_answers_vary():
@@ -147,7 +147,7 @@ def test_answers_vary():
 def small_home(**states: dict) -> Home:
     """Lights and a ceiling fan in two rooms, as given."""
     rooms = [Room("a", "study", "study"), Room("b", "bedroom", "bedroom")]
-    specs = {spec.name: spec for spec in Catalogue.shipped().values()}
+    specs = {spec.name: spec for spec in Catalogue.load_shipped().values()}
     parts = [("1", "dimmable_light", 0), ("2", "dimmable_light", 1), ("3", "ceiling_fan", 1)]
     devices = [Device(did, f"thing {did}", rooms[room], specs[name]) for did, name, room in parts]
     air = {"temperature": 20.0, "humidity": 50.0, "brightness": 10.0}
@@ -166,14 +166,14 @@ def small_home(**states: dict) -> Home:
         "a": air,
         "b": air,
     }
-    return Home.build(rooms, devices, {key: values | states.get(f"d{key}", {}) for key, values in state.items()})
+    return Home.build_home(rooms, devices, {key: values | states.get(f"d{key}", {}) for key, values in state.items()})
 
 
 def test_a_survey_counts_what_meets_all_traits():
     home = small_home()
     assert [d.did for d in match_devices(home, "light", (ON,)).met] == ["1"]
-    assert [d.did for d in match_devices(home, "light", (above("brightness", 50),)).met] == ["1", "2"]
-    assert [d.did for d in match_devices(home, "light", (ON, above("brightness", 50))).met] == ["1"]
+    assert [d.did for d in match_devices(home, "light", (above_trait("brightness", 50),)).met] == ["1", "2"]
+    assert [d.did for d in match_devices(home, "light", (ON, above_trait("brightness", 50))).met] == ["1"]
     assert match_devices(home, "light", (ON,), home.plan.rooms[1]).met == ()
     assert ("3", "light.state") in match_devices(home, "light", (ON,)).reads
 
@@ -181,9 +181,9 @@ def test_a_survey_counts_what_meets_all_traits():
 def test_the_brightness_of_a_lamp_that_is_off_decides_no_answer():
     asked = 0
     for home, draft in drafts(FAMILY, "quantity", 150):
-        then = after(home, draft.before)
+        then = home_after_calls(home, draft.before)
         lamps = [(did, path) for did, path in draft.reads if path.endswith("brightness")]
-        off = [did for did, path in lamps if then.get(did, path.replace("brightness", "state")) == "off"]
+        off = [did for did, path in lamps if then.read_value(did, path.replace("brightness", "state")) == "off"]
         if lamps and draft.meaning.frame.startswith(("query.most", "query.average", "query.highest", "query.lowest")):
             assert not off
             asked += 1
@@ -200,5 +200,7 @@ def test_what_could_be_understood_in_two_ways_is_not_asked():
 
 def test_large_homes_are_asked_about_too():
     home = make_home(3, HomeRecipe(scale="complex"))
-    found = [families()[FAMILY][s](home, random.Random(seed), Ask("clear")) for s in SUBCATEGORIES for seed in range(20)]
+    found = [
+        intent_families()[FAMILY][s](home, random.Random(seed), Ask("clear")) for s in SUBCATEGORIES for seed in range(20)
+    ]
     assert sum(draft is not None for draft in found) > 25

@@ -7,13 +7,13 @@ from oracle import Oracle
 from pydantic import ValidationError
 from scripted_server import ScriptedServer
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Outcome, from_row
+from homerl.play.trajectory import Outcome, trajectory_from_row
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import work
-from homerl.worlds.registry import begin
+from homerl.synth.work import synthesise_shards
+from homerl.worlds.registry import begin_episode
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 1)})
 COUNT = 6
@@ -24,7 +24,7 @@ class Stage:
     what tools print, by default what the home would."""
 
     def __init__(self, prints=None, keep: bool = True) -> None:
-        made = [make_blueprint(RECIPE, "train", seed) for seed in range(COUNT)]
+        made = [make_home_blueprint(RECIPE, "train", seed) for seed in range(COUNT)]
         self.oracle, self.prints, self.keep = Oracle(made), prints, keep
         self.by_name = {blueprint.profile.name: blueprint for blueprint in made}
         self.seen: list[dict] = []
@@ -55,7 +55,7 @@ def played(stage: Stage):
         config = SynthesisConfig.model_validate(
             {"blueprints": COUNT, "recipe": RECIPE, "strategy": "m1", "agent": model, "limits": {"turns": 2}}
         )
-        (shard,) = work(config, [range(COUNT)], 4)
+        (shard,) = synthesise_shards(config, [range(COUNT)], 4)
     return [json.loads(line) for line in shard.lines.splitlines()], shard.stats["blueprints"]
 
 
@@ -63,16 +63,16 @@ def test_a_dialogue_is_imagined_judged_and_stored_in_the_dataset_s_form():
     rows, lines = played(Stage())
     assert len(rows) == COUNT and all(line["successes"] == 1 and line["outcome"] == "success" for line in lines)
     for row in rows:
-        trajectory = from_row(row)
+        trajectory = trajectory_from_row(row)
         blueprint = Blueprint.model_validate(trajectory.blueprint)
         assert trajectory.agent == "role-play:llm:scripted" and trajectory.outcome is Outcome.SUCCESS
         assert [intent.family for intent in blueprint.intents] == ["role_play"]
-        episode = begin(blueprint)
+        episode = begin_episode(blueprint)
         for message in trajectory.messages[1:]:
             if message["role"] == "user":
-                episode.hear(message["content"], 1)
+                episode.add_utterance(message["content"], 1)
             elif message["role"] == "assistant":
-                episode.act(Reply(message))
+                episode.apply_reply(Reply(message))
         assert episode.progress == 1.0, "Φ says what the dialogue does to a home"
         assert [step.facts for step in trajectory.steps][-1].progress_after == 1.0
 
@@ -81,7 +81,7 @@ def test_nobody_is_told_the_households_own_goals():
     stage = Stage()
     played(stage)
     told = json.dumps([request["messages"] for request in stage.seen])
-    conditions = [text for blueprint in stage.by_name.values() for text in blueprint.conditions]
+    conditions = [text for blueprint in stage.by_name.values() for text in blueprint.all_conditions]
     assert conditions and not any(json.dumps(text)[1:-1] in told for text in conditions)
 
 

@@ -12,7 +12,7 @@ from schema_calls import calls, violations
 from worst import real_values
 
 from homerl.envs.core.spaces import ToolCalls
-from homerl.envs.core.world import World, arguments_in, as_action
+from homerl.envs.core.world import World, action_arguments, tool_call_to_action
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.env import HomeEnv
@@ -20,7 +20,7 @@ from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Reply
-from homerl.worlds.registry import begin, make_blueprint, worlds
+from homerl.worlds.registry import begin_episode, known_worlds, make_blueprint_of_seed
 from tests.envs.simuhome.test_world import EPISODE
 
 PLACES = [*TOOLSETS, "released", "paper", "mended", "household"]
@@ -31,7 +31,7 @@ PRODUCTS = ("100001", "100101", "100301", "100501", "100601", "100801", "101301"
 def started(place: str) -> tuple[World, dict]:
     """A world, and values that mean something in it."""
     if place in TOOLSETS:
-        specs = [*Entity.load(OWN), *(Catalogue.shipped()[spid] for spid in PRODUCTS)]
+        specs = [*Entity.load(OWN), *(Catalogue.load_shipped()[spid] for spid in PRODUCTS)]
         home = home_of(specs, [HALL, Room("closet", "closet", "walk-in closet", parent="hall")], 1_750_000_000, Random(1))
         devices = home.plan.devices
         real = {
@@ -46,8 +46,8 @@ def started(place: str) -> tuple[World, dict]:
         }
         return HomeEnv(home, toolset=place), real
     if place == "household":
-        blueprint = make_blueprint(worlds()["personalhome"].recipe(world="personalhome"), "train", 1)
-        return begin(blueprint).world, real_values(blueprint.model_dump(mode="json"))
+        blueprint = make_blueprint_of_seed(known_worlds()["personalhome"].recipe(world="personalhome"), "train", 1)
+        return begin_episode(blueprint).world, real_values(blueprint.model_dump(mode="json"))
     return SimuHome(EPISODE, place != "mended", "paper" if place == "paper" else "released"), real_values(EPISODE)
 
 
@@ -81,10 +81,10 @@ def test_a_call_of_any_tool_gets_an_answer_or_a_refusal(place):
 def test_each_violation_of_each_tool_s_schema_gets_an_answer_or_a_refusal(place):
     world, _ = started(place)
     space = ToolCalls(world.tools, seed=1)
-    bases = {call["name"]: arguments_in(call) for call in (space.sample() for _ in range(60 * len(world.tools)))}
+    bases = {call["name"]: action_arguments(call) for call in (space.sample() for _ in range(60 * len(world.tools)))}
     for function in (tool["function"] for tool in world.tools):
         for wrong in violations(function["parameters"], bases.get(function["name"], {})):
-            action = as_action(function["name"], wrong, "name" in function["parameters"]["properties"])
+            action = tool_call_to_action(function["name"], wrong, "name" in function["parameters"]["properties"])
             take(world.fork(), action)
 
 
@@ -93,8 +93,10 @@ def episode_of(place: str) -> Episode:
     """An episode in which the user has spoken, without a limit that a few messages reach."""
     world = "simuhome" if place in ("released", "paper") else "personalhome" if place == "household" else "homeenv"
     told = {} if place == "household" else {"toolset": place}
-    episode = begin(make_blueprint(worlds()[world].recipe(world=world, **told), "train", 1), EpisodeLimits(99, 99, 99))
-    episode.hear("go on", 1)
+    episode = begin_episode(
+        make_blueprint_of_seed(known_worlds()[world].recipe(world=world, **told), "train", 1), EpisodeLimits(99, 99, 99)
+    )
+    episode.add_utterance("go on", 1)
     return episode
 
 
@@ -107,9 +109,9 @@ def test_no_message_of_calls_fails_a_situation(place):
     @few(50)
     @given(st.lists(calls([*episode.world.tools, *odd], {}), max_size=3))
     def property_holds(made):
-        told = [{"name": call["name"], "arguments": json.dumps(arguments_in(call))} for call in made]
+        told = [{"name": call["name"], "arguments": json.dumps(action_arguments(call))} for call in made]
         twin = episode.fork()
-        twin.act(
+        twin.apply_reply(
             Reply({"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": f} for f in told]})
         )
         assert twin.fault is None

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.assist.entities import entities
+from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
 from homerl.envs.homeenv.sim.devices.spec import Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import expert_plays, idle_plays
 
@@ -74,7 +74,7 @@ def test_the_expert_solves_tasks_of_homes_with_states_of_their_own(tmp_path: Pat
         if family.startswith("automation") and not TOOLSETS[toolset].automations:
             continue
         recipe = BlueprintRecipe(families={family: 1}, intents=(1, 1), home=home, toolset=toolset, prompt="full")
-        blueprint = make_blueprint(recipe, "train", 0)
+        blueprint = make_home_blueprint(recipe, "train", 0)
         assert expert_plays(blueprint) == Outcome.SUCCESS, family
         assert idle_plays(blueprint) != Outcome.SUCCESS, family
         switched += [query for intent in blueprint.intents for query in (*intent.queries, intent.clarification)]
@@ -84,17 +84,17 @@ def test_the_expert_solves_tasks_of_homes_with_states_of_their_own(tmp_path: Pat
 @pytest.mark.parametrize("spelling", sorted(SPELLINGS))
 def test_home_assistant_shows_and_switches_states_by_their_words(tmp_path: Path, spelling: str) -> None:
     home: Home = make_home(3, folder(tmp_path, spelling))
-    found = {entity.domain: entity for entity in entities(home.plan)}
+    found = {entity.domain: entity for entity in entities_of_plan(home.plan)}
     assert {"light", "switch", "cover"} <= found.keys() and not {"select", "button"} & found.keys()
     for domain, on, off in (("light", "on", "off"), ("switch", "on", "off"), ("cover", "open", "closed")):
         entity = found[domain]
         for act, state in (("turn_on", on), ("turn_off", off), ("turn_on", on)):
             step = entity.shape.acts[act]
             home.call(entity.device.did, step.service, step.args)
-            assert entity.state(home) == state
+            assert entity.state_text(home) == state
 
 
 def test_shipped_products_need_no_other_way_to_be_switched() -> None:
     for file in (Path(__file__).parents[4] / "envs/homeenv/sim").glob("*/*.yaml"):
         if file.parent.name in ("catalogue", "homeassistant"):
-            assert not [spec.name for spec in Entity.load(file) if spec.switches]
+            assert not [spec.name for spec in Entity.load(file) if spec.switch_services]

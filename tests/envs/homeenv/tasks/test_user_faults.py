@@ -4,25 +4,32 @@ import re
 
 import pytest
 
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, families, make_blueprint
-from homerl.envs.homeenv.tasks.faults import contradiction, leak, number_values, on_topic, own_words, utterance_fault
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, intent_families, make_home_blueprint
+from homerl.envs.homeenv.tasks.faults import (
+    find_contradiction,
+    find_leaked_word,
+    find_utterance_fault,
+    is_on_topic,
+    numbers_in_text,
+    texts_told_to_person,
+)
 from homerl.play.situation import Reply
-from homerl.play.words.manner import manner
-from homerl.worlds.registry import begin
+from homerl.play.words.manner import load_manner
+from homerl.worlds.registry import begin_episode
 
 
 @pytest.fixture
 def blueprint(task):
-    return make_blueprint(task, "train", 3)
+    return make_home_blueprint(task, "train", 3)
 
 
 def test_another_device_or_value_is_a_contradiction(task):
     found = 0
     for seed in range(60):
-        blueprint = make_blueprint(task, "train", seed)
-        episode = begin(blueprint)
+        blueprint = make_home_blueprint(task, "train", seed)
+        episode = begin_episode(blueprint)
         devices = episode.situation.home.plan.devices
-        first, spared = blueprint.intents[0], [d for d in devices if d.did not in blueprint.devices]
+        first, spared = blueprint.intents[0], [d for d in devices if d.did not in blueprint.changeable_devices]
         assert not faults(first.clarification, episode, [first])
         for device in spared:
             if device.spec.category not in {episode.situation.home.plan.by_did[d].spec.category for d in first.devices}:
@@ -36,14 +43,14 @@ def test_another_device_or_value_is_a_contradiction(task):
 
 
 def faults(text, episode, intents):
-    own = own_words(episode.blueprint, [i.model_copy(update={"queries": (i.clarification,)}) for i in intents])
-    return contradiction(text, own, episode, intents, manner("en"))
+    own = texts_told_to_person(episode.blueprint, [i.model_copy(update={"queries": (i.clarification,)}) for i in intents])
+    return find_contradiction(text, own, episode, intents, load_manner("en"))
 
 
 def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(blueprint):
-    episode = begin(blueprint)
-    episode.hear("hello", 1)
-    episode.act(Reply({"role": "assistant", "content": "I have set it to 93."}))
+    episode = begin_episode(blueprint)
+    episode.add_utterance("hello", 1)
+    episode.apply_reply(Reply({"role": "assistant", "content": "I have set it to 93."}))
     assert faults("yes, 93 is right", episode, episode.open_intents()) == "93"
     assert not faults("no, I did not say 93", episode, episode.open_intents())
     assert faults("no, I said 94", episode, episode.open_intents()) == "94"
@@ -51,9 +58,11 @@ def test_what_the_assistant_brought_up_may_be_objected_to_but_not_agreed_with(bl
 
 def test_who_corrects_himself_may_name_what_he_takes_back(task):
     blueprint = next(
-        b for b in (make_blueprint(task, "train", s) for s in range(99)) if re.search(r"\d\d", b.intents[0].clarification)
+        b
+        for b in (make_home_blueprint(task, "train", s) for s in range(99))
+        if re.search(r"\d\d", b.intents[0].clarification)
     )
-    episode, (intent, *_) = begin(blueprint), blueprint.intents
+    episode, (intent, *_) = begin_episode(blueprint), blueprint.intents
     number = re.search(r"\d\d+", intent.clarification)[0]
     assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
     device = next(d for d in episode.situation.home.plan.devices if d.did not in intent.devices)
@@ -68,14 +77,14 @@ def test_the_contrary_of_a_wish_is_a_contradiction(blueprint):
         "devices": blueprint.intents[0].devices[:1],
     }
     intent = blueprint.intents[0].model_copy(update=wish)
-    episode = begin(blueprint)
+    episode = begin_episode(blueprint)
     assert faults("please turn it off", episode, [intent]) and not faults("turn it on", episode, [intent])
     assert not faults("it is still off, turn it on", episode, [intent])
 
 
 def test_ones_own_words_are_no_leak(blueprint):
-    home = begin(blueprint).situation.home
-    assert leak("play simulation radio", "play simulation radio", home, manner("en")) is None
+    home = begin_episode(blueprint).situation.home
+    assert find_leaked_word("play simulation radio", "play simulation radio", home, load_manner("en")) is None
 
 
 @pytest.mark.parametrize(
@@ -96,17 +105,17 @@ def test_ones_own_words_are_no_leak(blueprint):
     ],
 )
 def test_numbers_are_read_in_digits_and_words(text, language, found):
-    assert number_values(text, manner(language)) == found
+    assert numbers_in_text(text, load_manner(language)) == found
 
 
 def test_no_way_of_saying_a_wish_is_charged_and_every_other_wish_is():
     recipe = BlueprintRecipe.model_validate({"home": {"devices": (6, 20)}, "intents": (2, 3)})
     charged = {True: [], False: []}
     for seed in range(40):
-        episode = begin(make_blueprint(recipe, "train", seed))
+        episode = begin_episode(make_home_blueprint(recipe, "train", seed))
         intents = episode.blueprint.intents
         for intent in intents:
-            assert not any(utterance_fault(query, episode, intents) for query in intent.queries)
+            assert not any(find_utterance_fault(query, episode, intents) for query in intent.queries)
             for other in intents:
                 charged[other is intent] += [bool(faults(query, episode, [intent])) for query in other.queries]
     assert sum(charged[True]) <= 0.01 * len(charged[True]) and sum(charged[False]) >= 0.9 * len(charged[False])
@@ -128,16 +137,16 @@ LEAKS = {
 
 @pytest.mark.parametrize(("text", "language"), [(text, language) for language in LEAKS for text in LEAKS[language]])
 def test_words_that_no_person_says_are_leaks(text, language, task):
-    home = begin(make_blueprint(task, "train", 3)).situation.home
-    assert leak(text.replace("1001", home.plan.devices[0].did), "", home, manner(language))
+    home = begin_episode(make_home_blueprint(task, "train", 3)).situation.home
+    assert find_leaked_word(text.replace("1001", home.plan.devices[0].did), "", home, load_manner(language))
 
 
 def test_attributes_are_known_in_any_case(task):
     for seed in range(20):
-        home = begin(make_blueprint(task, "train", seed)).situation.home
+        home = begin_episode(make_home_blueprint(task, "train", seed)).situation.home
         dotted = [path for device in home.plan.devices for path in device.spec.attribute_index if path.count(".") == 1]
         if dotted:
-            assert leak(f"{dotted[0].title()} to max", "", home, manner("en"))
+            assert find_leaked_word(f"{dotted[0].title()} to max", "", home, load_manner("en"))
             return
     pytest.fail("no device with a component")
 
@@ -149,12 +158,18 @@ def test_attributes_are_known_in_any_case(task):
              "start the simulated sunrise", "switch the lamp(s) off", "thanks =)"],
 )  # fmt: skip
 def test_what_people_say_is_no_leak(text, task):
-    assert leak(text, "", begin(make_blueprint(task, "train", 3)).situation.home, manner("en")) is None
+    assert (
+        find_leaked_word(text, "", begin_episode(make_home_blueprint(task, "train", 3)).situation.home, load_manner("en"))
+        is None
+    )
 
 
 @pytest.mark.parametrize("text", ["我是程序员，把灯打开", "AI助手，帮我开灯", "我是AI公司的工程师，请开灯"])
 def test_what_people_say_in_chinese_is_no_leak(text, task):
-    assert leak(text, "", begin(make_blueprint(task, "train", 3)).situation.home, manner("zh")) is None
+    assert (
+        find_leaked_word(text, "", begin_episode(make_home_blueprint(task, "train", 3)).situation.home, load_manner("zh"))
+        is None
+    )
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -164,23 +179,23 @@ def test_no_sentence_of_the_scripted_user_is_a_leak_and_most_are_on_topic(langua
             "home": {"devices": (5, 20), "language": language},
             "intents": (1, 3),
             "toolset": "smh",
-            "families": dict.fromkeys(families(), 1.0),
+            "families": dict.fromkeys(intent_families(), 1.0),
         }
     )
     topics = []
     for seed in range(15):
-        episode = begin(make_blueprint(recipe, "train", seed))
+        episode = begin_episode(make_home_blueprint(recipe, "train", seed))
         for intent in episode.blueprint.intents:
             for text in (*intent.queries, intent.clarification):
-                assert leak(text, "", episode.situation.home, manner(language)) is None, text
-            topics.append(on_topic(intent.queries[0], episode, intent))
-            assert not on_topic("Done.", episode, intent)
+                assert find_leaked_word(text, "", episode.situation.home, load_manner(language)) is None, text
+            topics.append(is_on_topic(intent.queries[0], episode, intent))
+            assert not is_on_topic("Done.", episode, intent)
     judged = [topic for topic in topics if topic is not None]
     assert sum(judged) > 0.6 * len(judged) > 0
 
 
 @pytest.mark.parametrize("text", ["把1001打开", "把set_brightness设为20", "调用device(灯)"])
 def test_leaks_are_found_between_chinese_characters(text, task):
-    episode = begin(make_blueprint(task, "train", 3))
+    episode = begin_episode(make_home_blueprint(task, "train", 3))
     text = text.replace("1001", episode.situation.home.plan.devices[0].did)
-    assert leak(text, "", episode.situation.home, manner("zh"))
+    assert find_leaked_word(text, "", episode.situation.home, load_manner("zh"))

@@ -9,16 +9,16 @@ from functools import cache
 
 import pytest
 
-from homerl.envs.homeenv.diversity import all_families
-from homerl.envs.homeenv.language.known import grammar
-from homerl.envs.homeenv.maker.lexicon import lexicon_of
+from homerl.envs.homeenv.diversity import equal_family_weights
+from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
-from homerl.envs.homeenv.tasks.paraphrase import ways
-from homerl.play.words.numbers import numbers, spelt_out
+from homerl.envs.homeenv.tasks.paraphrase import value_wordings
+from homerl.play.words.numbers import find_numbers, phrases_to_numbers
 
 CODE = re.compile(r"[_{}<>=]|\b(?:device\(|self\.|True\b|False\b|turn_o)|\d{4}-\d\d-\d\d")
 PLAIN = ("atomic", "compositional")  # whose plan is what the sentence says, no more and no less
@@ -40,10 +40,10 @@ def without(phrases: list[str], text: str) -> str:
 @cache
 def names(language: str) -> frozenset[str]:
     """Every name that a room or device may have, but for those that are everyday words of the frames too."""
-    lexicon = lexicon_of(language)
+    lexicon = load_lexicon(language)
     groups = (*lexicon.rooms.values(), *lexicon.devices.values())
     known = {name for group in groups for name in (*group.train, *group.heldout)}
-    frames = grammar(language)._frames.values()
+    frames = home_grammar(language)._frames.values()
     written = {frame.text for group in frames for frame in group}
     texts = "\n".join(re.sub(way, "", text) for text in written for way in (r"[\[\]()<>]", r"\[.*?\]|\(.*?\)"))
     texts += texts.replace("的", "")  # a word that noise may drop
@@ -60,17 +60,17 @@ def flaws(text: str, intent: Intent, blueprint: Blueprint, home: Home) -> Iterat
     own = own_names(home)
     if intent.factors.noise == "noisy":  # a name may be split: "attic bed room"
         own += [part for name in own for part in name.split()] + [name[:2] for name in own if not name.isascii()]
-    bare = spelt_out(without(own, text))
+    bare = phrases_to_numbers(without(own, text))
     yield from (f"names {name}, which is not there" for name in names(blueprint.language) if found(name, bare))
     if code := CODE.search(text):
         yield f"leaks {code.group()}"
-    said = {number.value for number in numbers(bare)}
+    said = {number.value for number in find_numbers(bare)}
     args = [value for call in intent.plan for value in call.args]
     meant = {float(value) for value in args if isinstance(value, (int, float)) and not isinstance(value, bool)}
     ids = {device.did for device in home.plan.devices if device.did.isdigit() and float(device.did) in said - meant}
     yield from (f"leaks the id {did}" for did in ids)
     if intent.family in PLAIN and not intent.clarify:
-        in_words = {value for value in meant if any(found(way, text) for way in ways(value, blueprint.language))}
+        in_words = {value for value in meant if any(found(way, text) for way in value_wordings(value, blueprint.language))}
         yield from other_numbers(intent, said | in_words, meant)
         yield from other_options(intent, bare, home, blueprint.language)
         services = {call.service.rpartition(".")[2] for call in intent.plan}
@@ -100,11 +100,11 @@ def other_options(intent: Intent, bare: str, home: Home, language: str) -> Itera
     for call in intent.plan:
         arguments = devices[call.did].spec.service_index[call.service].service.arguments
         for value, type in zip(call.args, arguments):
-            if isinstance(value, str) and not any(found(way, bare) for way in ways(value, language)):
+            if isinstance(value, str) and not any(found(way, bare) for way in value_wordings(value, language)):
                 others = [
                     o
                     for o in type.options or ()
-                    if o != value and any(len(w) > 3 and found(w, bare) for w in ways(o, language))
+                    if o != value and any(len(w) > 3 and found(w, bare) for w in value_wordings(o, language))
                 ]
                 yield from (f"says {other}, means {value}" for other in others)
 
@@ -112,12 +112,12 @@ def other_options(intent: Intent, bare: str, home: Home, language: str) -> Itera
 def read(language: str, count: int) -> tuple[int, list[str]]:
     """How many utterances were read, and what was wrong with which."""
     recipe = BlueprintRecipe(
-        home=HomeRecipe(devices=(5, 30), language=language), families=all_families(), toolset="smh", intents=(1, 1)
+        home=HomeRecipe(devices=(5, 30), language=language), families=equal_family_weights(), toolset="smh", intents=(1, 1)
     )
     seen, wrong, seed = 0, [], 0
     while seen < count:
         seed += 1
-        blueprint = make_blueprint(recipe, "heldout" if seed % 2 else "train", 7_000_000 + seed)
+        blueprint = make_home_blueprint(recipe, "heldout" if seed % 2 else "train", 7_000_000 + seed)
         home = home_from_json(blueprint.home, "home")
         for intent in blueprint.intents:
             for text in (*intent.queries, intent.clarification):

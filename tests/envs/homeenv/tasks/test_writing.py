@@ -10,13 +10,22 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.homeenv.diversity import blueprint_recipe, measure_diversity
-from homerl.envs.homeenv.language.known import grammar
+from homerl.envs.homeenv.language.known import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.words.splits import Voice, split_of
-from homerl.play.words.writing import AS_IT_IS, Writing, asks, bare, capitalised, lowered, punctuated, write
+from homerl.play.words.writing import (
+    AS_IT_IS,
+    Writing,
+    bare_sentence,
+    capitalise_sentence,
+    is_question,
+    lower_sentence,
+    punctuate_sentence,
+    write_sentence,
+)
 
 LANGUAGES = ("en", "zh")
 WORDS = st.text(st.sampled_from("abci 灯开'"), min_size=1, max_size=30).filter(lambda text: text.strip())
@@ -25,7 +34,7 @@ WORDS = st.text(st.sampled_from("abci 灯开'"), min_size=1, max_size=30).filter
 def blueprints(language: str, writing: Writing, split: str = "train", count: int = 12) -> list[Blueprint]:
     home = HomeRecipe(language=language, devices=(5, 12))
     recipe = BlueprintRecipe(home=home, families={"atomic": 1, "query": 1}, intents=(1, 1), writing=writing)
-    return [make_blueprint(recipe, split, seed) for seed in range(count)]
+    return [make_home_blueprint(recipe, split, seed) for seed in range(count)]
 
 
 def said(made: list[Blueprint]) -> list[str]:
@@ -36,26 +45,28 @@ def said(made: list[Blueprint]) -> list[str]:
 def test_writing_changes_case_and_mark_alone(text, capital, low, marks, seed):
     writing = Writing(capitalised=capital, lowered=low, punctuated=marks)
     for language in LANGUAGES:
-        text = grammar(language).tight(text)  # as sentences are
-        done = write(text, writing, grammar(language), (), random.Random(seed))
-        assert bare(done) == bare(text)
+        text = home_grammar(language).fit_spaces(text)  # as sentences are
+        done = write_sentence(text, writing, home_grammar(language), (), random.Random(seed))
+        assert bare_sentence(done) == bare_sentence(text)
 
 
 @given(text=WORDS)
 def test_without_shares_nothing_is_drawn(text):
     rng = random.Random(0)
-    assert write(text, AS_IT_IS, grammar("en"), (), rng) == text and rng.getstate() == random.Random(0).getstate()
+    assert (
+        write_sentence(text, AS_IT_IS, home_grammar("en"), (), rng) == text and rng.getstate() == random.Random(0).getstate()
+    )
 
 
 def test_cases_and_marks():
-    english, chinese = grammar("en"), grammar("zh")
-    assert capitalised("what i'd like is a lamp, i think", english) == "What I'd like is a lamp, I think"
-    assert lowered("Turn on the TV by HDMI in Lab", ["TV", "Lab"]) == "turn on the TV by hdmi in Lab"
-    assert punctuated("is the light on", english) == "is the light on?"
-    assert punctuated("turn the light on", english) == "turn the light on."
-    assert punctuated("turn the light on!", english) == "turn the light on!"
-    assert punctuated("灯开着吗", chinese) == "灯开着吗？" and punctuated("打开灯", chinese) == "打开灯。"
-    assert not asks("island light on", english) and asks("is it on", english)
+    english, chinese = home_grammar("en"), home_grammar("zh")
+    assert capitalise_sentence("what i'd like is a lamp, i think", english) == "What I'd like is a lamp, I think"
+    assert lower_sentence("Turn on the TV by HDMI in Lab", ["TV", "Lab"]) == "turn on the TV by hdmi in Lab"
+    assert punctuate_sentence("is the light on", english) == "is the light on?"
+    assert punctuate_sentence("turn the light on", english) == "turn the light on."
+    assert punctuate_sentence("turn the light on!", english) == "turn the light on!"
+    assert punctuate_sentence("灯开着吗", chinese) == "灯开着吗？" and punctuate_sentence("打开灯", chinese) == "打开灯。"
+    assert not is_question("island light on", english) and is_question("is it on", english)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +89,19 @@ def test_cases_and_marks():
     ],
 )
 def test_questions_are_told_from_wishes(language, text, asked):
-    assert asks(text, grammar(language)) == asked
+    assert is_question(text, home_grammar(language)) == asked
 
 
 def test_small_sentences_have_no_capital_even_in_names():
     rng = random.Random(0)
-    assert write("turn on the Bed Light", Writing(small=1), grammar("en"), ["Bed Light"], rng) == "turn on the bed light"
-    assert write("turn on the Bed Light", Writing(lowered=1), grammar("en"), ["Bed Light"], rng) == "turn on the Bed Light"
+    assert (
+        write_sentence("turn on the Bed Light", Writing(small=1), home_grammar("en"), ["Bed Light"], rng)
+        == "turn on the bed light"
+    )
+    assert (
+        write_sentence("turn on the Bed Light", Writing(lowered=1), home_grammar("en"), ["Bed Light"], rng)
+        == "turn on the Bed Light"
+    )
 
 
 def test_two_cases_at_once_are_refused():
@@ -96,8 +113,8 @@ def test_two_cases_at_once_are_refused():
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_a_written_sentence_stays_in_its_split(language, split):
     texts = said(blueprints(language, Writing(capitalised=0.5, punctuated=0.5, short=0.5), split))
-    assert all(split_of(bare(text)) == split for text in texts)
-    marked = [text for text in texts if bare(text) != text.lower()]
+    assert all(split_of(bare_sentence(text)) == split for text in texts)
+    marked = [text for text in texts if bare_sentence(text) != text.lower()]
     assert 0.25 < len(marked) / len(texts) < 0.75
     assert language == "zh" or 0.25 < sum(text[0].isupper() for text in texts) / len(texts) < 0.75
 
@@ -133,4 +150,4 @@ def test_a_short_name_denotes_one_device(seed):
     speaker = Speaker(home, Voice(), "clear", random.Random(seed), short=True)
     for device in home.plan.devices:
         for _ in range(8):
-            assert phrases.setdefault(speaker.device(device), device.did) == device.did
+            assert phrases.setdefault(speaker.say_device(device), device.did) == device.did

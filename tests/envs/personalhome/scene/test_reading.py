@@ -9,8 +9,8 @@ from scene_household import scene_household
 
 from homerl.envs.homeenv.sim.values.audit import Refused
 from homerl.envs.personalhome.sim.scene import reading
-from homerl.envs.personalhome.sim.scene.schema import seconds
-from homerl.envs.personalhome.sim.scene.script import playable, write_transcript
+from homerl.envs.personalhome.sim.scene.schema import parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.script import playable_situations, write_transcript
 
 SCENE = write_transcript(scene_household(3), "smoke", 1)
 EVENTS = SCENE.video_description.entities.events
@@ -97,7 +97,11 @@ def test_sounds_are_found_by_time_and_word_and_show_only_sounds():
 def test_a_part_of_the_video_shows_the_events_that_touch_it(one, other):
     start, end = sorted((round(one, 2), min(round(other, 2), SCENE.length)))
     shown = reading.inspect_video_segment(SCENE, start, end)
-    touching = [event for event in EVENTS if seconds(event.ts_start) <= end and seconds(event.ts_end) >= start]
+    touching = [
+        event
+        for event in EVENTS
+        if parse_video_timestamp(event.ts_start) <= end and parse_video_timestamp(event.ts_end) >= start
+    ]
     assert [row["description"] for row in shown.data["events"]] == [event.description for event in touching]
     assert {fact.event_id for fact in facts(shown)} == {event.event_id for event in touching}
     assert shown.data["note"] == reading.NO_CLIP
@@ -161,15 +165,15 @@ def test_frames_need_one_time():
     ("written", "read"), [(5, 5), ("5", 5), ("83.5", 83.5), ("01:23.500", 83.5), ("00:01:23.5", 83.5), ("1:05", 65)]
 )
 def test_times_are_read_in_every_usual_form(written, read):
-    assert reading.parsed(written, "start") == read
+    assert reading.parse_video_time(written, "start") == read
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 200))
 def test_every_event_can_be_read_with_its_times_and_the_setting_but_for_what_no_tool_shows(seed):
     household = scene_household(seed)
-    scene = write_transcript(household, playable(household)[seed % 5], seed)
-    known = reading.readable(scene)
+    scene = write_transcript(household, playable_situations(household)[seed % 5], seed)
+    known = reading.readable_ids(scene)
     hidden = [fact for fact in scene.facts if f"scene:{fact.id}" not in known]
     assert {fact.attribute for fact in hidden} <= {"location", "posture", "animal", "coat"}
     assert all(fact.event_id is None for fact in hidden)

@@ -19,31 +19,31 @@ from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene import naming
 from homerl.envs.personalhome.sim.scene.playbook import (
     PERSONS,
-    Beat,
-    Script,
-    Words,
-    domain_of,
-    domains,
-    problems,
-    scene_words,
-    scripts,
-    stage,
+    CaptionWords,
+    SceneScript,
+    ScriptBeat,
+    domain_counts,
+    find_script_problems,
+    load_caption_words,
+    load_scene_scripts,
+    load_stage,
+    situation_domain,
 )
-from homerl.envs.personalhome.sim.scene.schema import seconds, stamp
-from homerl.envs.personalhome.sim.scene.script import light_at, playable, write_transcript
+from homerl.envs.personalhome.sim.scene.schema import format_video_timestamp, parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.script import light_at_hour, playable_situations, write_transcript
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.situations import situations
+from homerl.envs.personalhome.sim.situations import load_situations
 
 ROOT = Path(__file__).resolve().parents[4]
 VOCABULARY = yaml.safe_load((ROOT / "envs/personalhome/sim/vocabulary.yaml").read_text("utf-8"))
-SITUATIONS = [script.situation for known in scripts().values() for script in known]
+SITUATIONS = [script.situation for known in load_scene_scripts().values() for script in known]
 SCENES = st.tuples(st.integers(0, 300), st.sampled_from(SITUATIONS), st.sampled_from(["en", "zh"]))
 HOME = scene_household(3)
 
 
 def scene(seed: int, situation: str, language: str = "en") -> Transcript:
     household = scene_household(seed, language)
-    return write_transcript(household, situation if situation in playable(household) else "smoke", seed)
+    return write_transcript(household, situation if situation in playable_situations(household) else "smoke", seed)
 
 
 @settings(max_examples=40, deadline=None)
@@ -63,13 +63,13 @@ def test_a_household_carries_its_transcript_in_its_file():
 def test_everything_that_a_caption_says_is_a_fact_and_every_fact_of_an_event_is_in_its_caption(given_scene):
     transcript = scene(*given_scene)
     captions = {one.event_id: one.caption.casefold() for one in transcript.video_description.captions.events}
-    nouns = naming.nouns(transcript)
+    nouns = naming.transcript_nouns(transcript)
     told = [fact for fact in transcript.facts if fact.event_id and (fact.action or fact.sound)]
     assert {fact.event_id for fact in told} == {*captions}
     for fact in told:
         ids = [fact.actor, fact.object, fact.zone, fact.value if fact.action else None]
         names = [nouns[id] for id in ids if id] + (
-            [scene_words(transcript.language).sounds[fact.sound]] if fact.sound else []
+            [load_caption_words(transcript.language).sounds[fact.sound]] if fact.sound else []
         )
         for name in names:
             assert name.casefold() in captions[fact.event_id]
@@ -105,7 +105,7 @@ def test_who_acts_is_in_view_in_the_zone_of_the_event(given_scene):
 @given(SCENES)
 def test_no_two_things_have_one_name_and_no_fact_one_id(given_scene):
     transcript = scene(*given_scene)
-    assert max(Counter(naming.nouns(transcript).values()).values()) == 1
+    assert max(Counter(naming.transcript_nouns(transcript).values()).values()) == 1
     assert len({fact.id for fact in transcript.facts}) == len(transcript.facts)
 
 
@@ -115,15 +115,15 @@ def test_what_is_inferred_rests_on_facts_and_is_nowhere_stated(given_scene):
     transcript = scene(*given_scene)
     (conclusion,) = transcript.inferred
     assert {*conclusion.because} <= {fact.id for fact in transcript.facts if fact.event_id}
-    assert conclusion.text not in str(transcript.shown())
-    assert "facts" not in transcript.shown() and "inferred" not in transcript.shown()
+    assert conclusion.text not in str(transcript.to_shown_json())
+    assert "facts" not in transcript.to_shown_json() and "inferred" not in transcript.to_shown_json()
 
 
 @settings(max_examples=40, deadline=None)
 @given(SCENES)
 def test_no_text_has_an_open_field(given_scene):
     transcript = scene(*given_scene)
-    for text in (*transcript.video_description.captions.texts(), transcript.video_description.scene.summary):
+    for text in (*transcript.video_description.captions.caption_texts(), transcript.video_description.scene.summary):
         assert text.strip() and "{" not in text and "  " not in text
 
 
@@ -158,20 +158,22 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process():
 def test_every_situation_of_the_vocabulary_has_a_script_and_can_be_played():
     known = [situation for found in VOCABULARY["situations"].values() for situation in found]
     assert sorted(SITUATIONS) == sorted(known)
-    played = {situation for seed in range(30) for situation in playable(scene_household(seed))}
+    played = {situation for seed in range(30) for situation in playable_situations(scene_household(seed))}
     assert played == {*known}
 
 
 def test_every_situation_plays_in_many_households():
     for seed in range(6):
         household = scene_household(seed, small=seed % 2 == 0)
-        for situation in playable(household):
-            assert write_transcript(household, situation, seed).domain == domain_of(situation)
+        for situation in playable_situations(household):
+            assert write_transcript(household, situation, seed).domain == situation_domain(situation)
 
 
 def test_a_household_that_lacks_a_role_is_told_what_it_can_play():
     household = scene_household(0, small=True)
-    assert "child_near_stove" not in playable(household) and "stove_left_on" in playable(household, "safety")
+    assert "child_near_stove" not in playable_situations(household) and "stove_left_on" in playable_situations(
+        household, "safety"
+    )
     with pytest.raises(InputError, match="play one of"):
         write_transcript(household, "child_near_stove", 0)
     with pytest.raises(KeyError):
@@ -179,12 +181,12 @@ def test_a_household_that_lacks_a_role_is_told_what_it_can_play():
 
 
 def test_domains_share_100_households_as_the_paper_does_and_any_count_adds_up():
-    assert domains(100) == VOCABULARY["domains"]
-    assert all(sum(domains(count).values()) == count for count in range(60))
+    assert domain_counts(100) == VOCABULARY["domains"]
+    assert all(sum(domain_counts(count).values()) == count for count in range(60))
 
 
 def test_every_key_has_words_in_both_languages():
-    keys = stage()
+    keys = load_stage()
     wanted = {
         "actions": {*keys.actions}, "objects": {*keys.objects}, "landmarks": {*keys.landmarks}, "sounds": {*keys.sounds},
         "hair": {*keys.hair}, "tops": {*keys.tops}, "bottoms": {*keys.bottoms}, "feet": {*keys.feet},
@@ -193,25 +195,25 @@ def test_every_key_has_words_in_both_languages():
         "colours": {*keys.colours, *keys.finishes, *(coat for coats in keys.coats.values() for coat in coats)},
     }  # fmt: skip
     for language in ("en", "zh"):
-        known: Words = scene_words(language)
+        known: CaptionWords = load_caption_words(language)
         for group, expected in wanted.items():
             assert {*getattr(known, group)} == expected, (language, group)
     assert (
-        scene_words("en").frames.keys() == scene_words("zh").frames.keys()
-        and scene_words("en").states.keys() == scene_words("zh").states.keys()
+        load_caption_words("en").frames.keys() == load_caption_words("zh").frames.keys()
+        and load_caption_words("en").states.keys() == load_caption_words("zh").states.keys()
     )
 
 
 def test_every_action_sound_and_thing_is_used_by_a_script():
-    beats = [beat for known in scripts().values() for script in known for beat in script.beats]
-    beats += [beat for block in stage().distractors for beat in block]
-    assert {beat.do for beat in beats if beat.do} == {*stage().actions}
-    assert {beat.sound for beat in beats if beat.sound} | {*stage().far} == {*stage().sounds}
+    beats = [beat for known in load_scene_scripts().values() for script in known for beat in script.beats]
+    beats += [beat for block in load_stage().distractors for beat in block]
+    assert {beat.do for beat in beats if beat.do} == {*load_stage().actions}
+    assert {beat.sound for beat in beats if beat.sound} | {*load_stage().far} == {*load_stage().sounds}
 
 
 def test_scripts_name_appliances_and_traits_that_there_are():
-    known = {kind.replace("-", "_") for kind in (*appliances.kinds(), *appliances.sensors())}
-    for script in (script for found in scripts().values() for script in found):
+    known = {kind.replace("-", "_") for kind in (*appliances.appliance_kinds(), *appliances.sensor_kinds())}
+    for script in (script for found in load_scene_scripts().values() for script in found):
         assert {kind for one in script.appliances.values() for kind in one.kinds} <= {*known, "none"}, script.situation
         persons = {*PERSONS, "none", *VOCABULARY["traits"]}
         assert {kind for options in script.members.values() for kind in options} <= persons, script.situation
@@ -219,9 +221,9 @@ def test_scripts_name_appliances_and_traits_that_there_are():
 
 def test_a_home_that_has_what_a_situation_needs_has_what_its_scene_needs():
     everywhere = {"refrigerator", "thermostat", "microwave", "speaker", "tv"}  # in every home (PersonalHomeBench 3.1)
-    for domain, found in scripts().items():
+    for domain, found in load_scene_scripts().items():
         for script in found:
-            record = situations()[script.situation]
+            record = load_situations()[script.situation]
             must = {kind for one in script.appliances.values() if "none" not in one.kinds for kind in one.kinds}
             assert must <= {kind.replace("-", "_") for kind in record.needs} | everywhere, script.situation
             assert record.domain == domain
@@ -236,7 +238,7 @@ def test_the_first_zone_is_the_room_that_is_asked_for():
 
 
 def test_a_script_that_names_what_is_not_there_is_found():
-    script = scripts()["safety"][0]
+    script = load_scene_scripts()["safety"][0]
     for wrong in (
         {"do": "fly", "who": "cook"},
         {"do": "take", "who": "cook"},
@@ -244,9 +246,9 @@ def test_a_script_that_names_what_is_not_there_is_found():
         {"do": "yawn", "who": "king"},
         {"sound": "alarm"},
     ):
-        spoiled = script.model_copy(update={"beats": (Beat.model_validate(wrong),)})
-        assert [*problems(spoiled)], wrong
-    assert not [*problems(Script.model_validate(script.model_dump(by_alias=True)))]
+        spoiled = script.model_copy(update={"beats": (ScriptBeat.model_validate(wrong),)})
+        assert [*find_script_problems(spoiled)], wrong
+    assert not [*find_script_problems(SceneScript.model_validate(script.model_dump(by_alias=True)))]
 
 
 def spoil(transcript: Transcript, *path: str | int, value: object) -> dict:
@@ -296,10 +298,10 @@ def test_a_caption_that_states_a_conclusion_is_refused_unless_the_flag_admits_it
 
 @given(st.integers(0, 720_000))
 def test_a_timestamp_reads_back(thousandths):
-    assert seconds(stamp(thousandths / 1000)) == pytest.approx(thousandths / 1000)
+    assert parse_video_timestamp(format_video_timestamp(thousandths / 1000)) == pytest.approx(thousandths / 1000)
     with pytest.raises(ValueError, match="no time"):
-        seconds("1:2")
+        parse_video_timestamp("1:2")
 
 
 def test_the_light_follows_the_hour():
-    assert [light_at(hour) for hour in (3, 7, 17, 18, 21, 22)] == ["night", "day", "day", "evening", "evening", "night"]
+    assert [light_at_hour(hour) for hour in (3, 7, 17, 18, 21, 22)] == ["night", "day", "day", "evening", "evening", "night"]

@@ -11,7 +11,7 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.scene import videos
-from homerl.envs.personalhome.sim.scene.videos import Videos, frame_handle, frames_in, part_handle
+from homerl.envs.personalhome.sim.scene.videos import ClipFolder, frame_handle, frame_handles_in, part_handle
 
 pillow = pytest.importorskip("PIL.Image")
 SIDE, STEP = 10, 0.5  # pixels of the square, seconds of a frame
@@ -41,7 +41,7 @@ def clips(tmp_path, request):
             frame.save(tmp_path / "h1" / f"{index * STEP:g}.png")
     else:
         frames[0].save(tmp_path / f"h1.{request.param}", save_all=True, append_images=frames[1:], duration=int(STEP * 1000))
-    return Videos(tmp_path)
+    return ClipFolder(tmp_path)
 
 
 @pytest.mark.parametrize(("time", "moved"), [(0, 0), (0.4, 0), (0.5, 1), (2.2, 4), (3.9, 7), (60, 7)])
@@ -70,21 +70,21 @@ def test_a_text_that_is_no_handle_is_refused(tmp_path, handle):
     (tmp_path / "h1").mkdir()
     square(0).save(tmp_path / "h1/0.png")
     with pytest.raises(InputError, match="no handle"):
-        Videos(tmp_path).images(handle)
-    assert frames_in(json.dumps({"video": handle}), "h1") == []
+        ClipFolder(tmp_path).images_of_handle(handle)
+    assert frame_handles_in(json.dumps({"video": handle}), "h1") == []
 
 
 def test_a_missing_folder_clip_or_image_is_named(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
-        Videos(tmp_path / "gone")
+        ClipFolder(tmp_path / "gone")
     with pytest.raises(InputError, match=r"h2\.mp4"):
-        Videos(tmp_path).images(frame_handle("h2", 0))
+        ClipFolder(tmp_path).images_of_handle(frame_handle("h2", 0))
     (tmp_path / "h3").mkdir()
     with pytest.raises(InputError, match=r"0\.5\.png"):
-        Videos(tmp_path).images(frame_handle("h3", 0))
+        ClipFolder(tmp_path).images_of_handle(frame_handle("h3", 0))
     (tmp_path / "h4.gif").write_text("no image")
     with pytest.raises(InputError, match="cannot be read as an image"):
-        Videos(tmp_path).images(frame_handle("h4", 0))
+        ClipFolder(tmp_path).images_of_handle(frame_handle("h4", 0))
 
 
 def test_a_clip_is_found_by_its_name_alone(clips):
@@ -96,33 +96,33 @@ def test_a_clip_is_found_by_its_name_alone(clips):
 def test_a_suffix_may_be_in_capitals(tmp_path, name):
     (tmp_path / "h1").mkdir() if "/" in name else None
     square(3).save(tmp_path / name)
-    assert place(Videos(tmp_path).images(frame_handle("h1", 0))[0]) == 3
+    assert place(ClipFolder(tmp_path).images_of_handle(frame_handle("h1", 0))[0]) == 3
 
 
 def test_an_image_is_what_its_first_bytes_say(tmp_path):
     (tmp_path / "h1").mkdir()
     square(0).save(tmp_path / "h1/0.png", "JPEG")
     (tmp_path / "h1/1.png").write_text("no image")
-    clips = Videos(tmp_path)
-    assert clips.images(frame_handle("h1", 0))[0].media_type == "image/jpeg"
+    clips = ClipFolder(tmp_path)
+    assert clips.images_of_handle(frame_handle("h1", 0))[0].media_type == "image/jpeg"
     with pytest.raises(InputError, match=r"h1/1\.png: the file is neither a PNG nor a JPEG"):
-        clips.images(frame_handle("h1", 1))
+        clips.images_of_handle(frame_handle("h1", 1))
     with pytest.raises(InputError, match=r"h1/1\.png"):
-        clips.check("h1")
+        clips.check_clip("h1")
 
 
 def test_a_clip_that_was_changed_shows_its_new_frames(tmp_path):
-    clips = Videos(tmp_path)
+    clips = ClipFolder(tmp_path)
     for moved in (1, 5):
         square(moved).save(tmp_path / "h1.gif")
-        assert place(clips.images(frame_handle("h1", 0))[0]) == moved
+        assert place(clips.images_of_handle(frame_handle("h1", 0))[0]) == moved
 
 
 def test_a_video_file_asks_for_ffmpeg_if_there_is_none(tmp_path, monkeypatch):
     (tmp_path / "h1.mp4").write_bytes(b"film")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"(?s)ffmpeg.*not on PATH.*animated image"):
-        Videos(tmp_path).images(frame_handle("h1", 0))
+        ClipFolder(tmp_path).images_of_handle(frame_handle("h1", 0))
 
 
 PRETENDER = """#!{python}
@@ -151,12 +151,12 @@ def test_a_video_file_is_read_frame_by_frame_through_ffmpeg(tmp_path, monkeypatc
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "h1.mp4").write_bytes(b"film")
     (tmp_path / "h2.mp4").write_bytes(b"text")
-    clips = Videos(tmp_path)
-    (image,) = clips.images(frame_handle("h1", 1.5))
+    clips = ClipFolder(tmp_path)
+    (image,) = clips.images_of_handle(frame_handle("h1", 1.5))
     assert image.media_type == "image/jpeg" and place(image) == 3
-    assert place(clips.images(frame_handle("h1", 99))[0]) == 7  # after the end: the last frame
+    assert place(clips.images_of_handle(frame_handle("h1", 99))[0]) == 7  # after the end: the last frame
     with pytest.raises(InputError, match="this is no film"):
-        clips.images(frame_handle("h2", 0))
+        clips.images_of_handle(frame_handle("h2", 0))
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
@@ -180,4 +180,8 @@ def test_a_real_video_file_gives_its_frames(tmp_path):
         str(tmp_path / "h1.mp4"),
     ]
     subprocess.run(made, check=True)
-    assert [place(image_) for time in (0, 1.1, 60) for image_ in [videos.image_at(tmp_path / "h1.mp4", time)]] == [0, 2, 7]
+    assert [place(image_) for time in (0, 1.1, 60) for image_ in [videos.clip_image_at(tmp_path / "h1.mp4", time)]] == [
+        0,
+        2,
+        7,
+    ]

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from homerl.envs.personalhome.tasks.answers import (
     EMPTY,
     FORMAT_ERROR,
-    Read,
-    choice_of,
-    matches,
-    read_answer,
-    read_ranking,
-    read_three,
-    verdict_of_rules,
+    ReadAnswer,
+    decide_by_rules,
+    matches_variant,
+    parse_choice,
+    parse_counterfactual_answers,
+    parse_final_answer,
+    parse_ranking,
 )
 from homerl.envs.personalhome.tasks.blueprint import Choice, Grounding, Part, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.mending import find_json
-from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.envs.personalhome.tasks.verdicts import answer_goals
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
@@ -50,12 +50,12 @@ JSON = st.recursive(
     ],
 )
 def test_an_answer_is_read(text, value, mended):
-    assert read_answer(text) == Read(value, mended, FORMAT_ERROR if mended else None)
+    assert parse_final_answer(text) == ReadAnswer(value, mended, FORMAT_ERROR if mended else None)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "<think>hm", '{"answer": ""}', '{"answer": null}', '{"answer": []}'])
 def test_nothing_is_an_empty_output(text):
-    assert read_answer(text) == Read(None, (), EMPTY)
+    assert parse_final_answer(text) == ReadAnswer(None, (), EMPTY)
 
 
 @given(JSON)
@@ -66,29 +66,36 @@ def test_json_is_never_mended(value):
 
 @given(st.text(alphabet="{}[]'\",:ab \\tT", max_size=40))
 def test_no_text_breaks_the_reader(text):
-    for read in (read_answer, read_three, read_ranking):
+    for read in (parse_final_answer, parse_counterfactual_answers, parse_ranking):
         assert read(text).error in (None, FORMAT_ERROR, EMPTY)
 
 
 def test_endless_brackets_end_soon():
-    assert read_three("[" * 20_000).value is None and read_three('{"a":' * 5_000).error == FORMAT_ERROR
+    assert (
+        parse_counterfactual_answers("[" * 20_000).value is None
+        and parse_counterfactual_answers('{"a":' * 5_000).error == FORMAT_ERROR
+    )
 
 
 def test_three_answers_together():
     whole = {"original": {"answer": "a", "rationale": "r"}, "counterfactual_1": {"answer": 2}, "counterfactual_2": "c"}
-    assert read_three(json.dumps(whole)) == Read({"original": "a", "counterfactual_1": 2, "counterfactual_2": "c"})
+    assert parse_counterfactual_answers(json.dumps(whole)) == ReadAnswer(
+        {"original": "a", "counterfactual_1": 2, "counterfactual_2": "c"}
+    )
     del whole["counterfactual_1"]
-    read = read_three(json.dumps(whole))
+    read = parse_counterfactual_answers(json.dumps(whole))
     assert read.value["counterfactual_1"] is None and read.mended == ("no counterfactual_1",) and read.error == FORMAT_ERROR
-    assert read_three("nothing") == Read(None, (), FORMAT_ERROR) and read_three("") == Read(None, (), EMPTY)
+    assert parse_counterfactual_answers("nothing") == ReadAnswer(None, (), FORMAT_ERROR) and parse_counterfactual_answers(
+        ""
+    ) == ReadAnswer(None, (), EMPTY)
 
 
 def test_a_ranking_has_each_feature_once():
-    assert read_ranking('{"ranked_features": ["tv.on", "tv.off"]}') == Read(("tv.on", "tv.off"))
-    assert read_ranking('["b", "a"]').value == ("b", "a") and read_ranking('["b", "a"]').error == FORMAT_ERROR
-    read = read_ranking('{"ranked_features": ["a", {"feature_id": "b", "rank": 2}, "a", 7]}')
+    assert parse_ranking('{"ranked_features": ["tv.on", "tv.off"]}') == ReadAnswer(("tv.on", "tv.off"))
+    assert parse_ranking('["b", "a"]').value == ("b", "a") and parse_ranking('["b", "a"]').error == FORMAT_ERROR
+    read = parse_ranking('{"ranked_features": ["a", {"feature_id": "b", "rank": 2}, "a", 7]}')
     assert read.value == ("a", "b") and read.mended == ("repeated or unreadable features",)
-    assert read_ranking('{"ranked_features": []}').value is None
+    assert parse_ranking('{"ranked_features": []}').value is None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_a_ranking_has_each_feature_once():
     ],
 )
 def test_what_matches(said, variants):
-    assert matches(said, variants) and verdict_of_rules(said, variants) == "right"
+    assert matches_variant(said, variants) and decide_by_rules(said, variants) == "right"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +132,7 @@ def test_what_matches(said, variants):
     ],
 )
 def test_what_does_not_match(said, variants):
-    assert not matches(said, variants) and verdict_of_rules(said, variants) != "right"
+    assert not matches_variant(said, variants) and decide_by_rules(said, variants) != "right"
 
 
 @pytest.mark.parametrize(
@@ -140,13 +147,13 @@ def test_what_does_not_match(said, variants):
     ],
 )  # fmt: skip
 def test_rules_decide_what_is_typed(said, variants, verdict):
-    assert verdict_of_rules(said, variants) == verdict
+    assert decide_by_rules(said, variants) == verdict
 
 
 @given(st.floats(-1e6, 1e6, allow_nan=False), st.floats(-1e6, 1e6, allow_nan=False))
 def test_numbers_far_apart_are_always_wrong(one, other):
     if abs(one - other) > 1:
-        assert verdict_of_rules(f"{one:.3f}", [f"{other:.3f}"]) == "wrong"
+        assert decide_by_rules(f"{one:.3f}", [f"{other:.3f}"]) == "wrong"
 
 
 OPTIONS = ["study", "the kitchen", "living room", "A", "18:30"]
@@ -162,13 +169,13 @@ OPTIONS = ["study", "the kitchen", "living room", "A", "18:30"]
     ],
 )  # fmt: skip
 def test_a_choice_is_a_letter_or_a_text(said, index):
-    assert choice_of(said, OPTIONS) == index
+    assert parse_choice(said, OPTIONS) == index
 
 
 @given(st.integers(0, 4))
 def test_every_option_is_chosen_by_letter_and_by_text(at):
     options = ["one bed", "two beds", "three beds", "four beds", "no bed"]
-    assert choice_of("ABCDE"[at], options) == choice_of(options[at].upper(), options) == at
+    assert parse_choice("ABCDE"[at], options) == parse_choice(options[at].upper(), options) == at
 
 
 TASKS = (
@@ -190,10 +197,10 @@ TASKS = (
 )
 def test_no_number_is_too_long(form, count):
     number = re.sub(r"{(.)}", lambda found: found[1] * count, form)
-    assert not matches(number, ["5", "2 hours", "2025-03-04"]) and matches(number, [number])
-    assert verdict_of_rules(number, ["5"]) in ("wrong", "undecided")
-    assert choice_of(number, tuple("12345")) is None
+    assert not matches_variant(number, ["5", "2 hours", "2025-03-04"]) and matches_variant(number, [number])
+    assert decide_by_rules(number, ["5"]) in ("wrong", "undecided")
+    assert parse_choice(number, tuple("12345")) is None
     for task in TASKS:
         blueprint = PersonalHomeBlueprint.model_construct(task=task)
         for said in (number, f'{{"answer": {number}}}', f'{{"original": {number}}}'):
-            assert goals_of(blueprint, said) == (False,)
+            assert answer_goals(blueprint, said) == (False,)

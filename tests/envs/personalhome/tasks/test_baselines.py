@@ -8,20 +8,20 @@ from collections import Counter
 
 import pytest
 
-from homerl.envs.personalhome.bench.results import failure_of
-from homerl.envs.personalhome.bench.scenes import build_instances as scene_instances
-from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_instances
+from homerl.envs.personalhome.bench.results import personalhome_failure
+from homerl.envs.personalhome.bench.scenes import build_scene_instances as scene_instances
+from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import LETTERS
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 
 
 @pytest.fixture(scope="module", params=("en", "zh"))
 def instances(request) -> list[PersonalHomeInstance]:
-    return list(build_instances(0, request.param, Counter(), lambda done, total: None, 3))
+    return list(build_household_instances(0, request.param, Counter(), lambda done, total: None, 3))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def scenes():
 
 
 def played(instance, agent: str, setting: str = "agentic") -> Trajectory:
-    episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
+    episode = begin_episode(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, BASELINES[agent](), ScriptedUser()))
 
 
@@ -40,14 +40,14 @@ def played(instance, agent: str, setting: str = "agentic") -> Trajectory:
 def test_answers_can_be_read_and_are_the_same_again(instances, agent, setting):
     for instance in instances[::2]:
         first = played(instance, agent, setting)
-        failure = failure_of(first)
+        failure = personalhome_failure(first)
         assert failure is None or failure.dimension in ("READING", "REASONING"), (instance.id, failure)
         assert played(instance, agent, setting).messages == first.messages
 
 
 def test_keywords_reads_all_evidence_of_any_task(instances, scenes):
     for instance in (*instances, *scenes):
-        episode = begin(instance.blueprint, instance.limits_for("agentic"))
+        episode = begin_episode(instance.blueprint, instance.limits_for("agentic"))
         trajectory = asyncio.run(play(episode, BASELINES["keywords"](), ScriptedUser()))
         assert set(instance.task.evidence) <= episode.world.state.seen, instance.id
         assert not any("error" in json.loads(one["content"]) for one in trajectory.messages if one["role"] == "tool")
@@ -64,7 +64,9 @@ def test_keywords_finds_what_one_row_says(instances):
     blueprint = instances[0].blueprint.model_copy(
         update={"household": household.model_copy(update={"memories": (memory, *household.memories[1:])}), "task": task}
     )
-    answer = asyncio.run(play(begin(blueprint, instances[0].limits_for("agentic")), BASELINES["keywords"](), ScriptedUser()))
+    answer = asyncio.run(
+        play(begin_episode(blueprint, instances[0].limits_for("agentic")), BASELINES["keywords"](), ScriptedUser())
+    )
     assert json.loads(answer.messages[-1]["content"]) == {"answer": "C"}
 
 
@@ -72,7 +74,7 @@ def test_a_guess_is_each_letter(instances):
     guesses = set()
     for number in range(60):
         choice = next(one for one in instances if one.task.kind == "choice").blueprint.model_copy(update={"id": str(number)})
-        episode = begin(choice, instances[0].limits_for("agentic"))
+        episode = begin_episode(choice, instances[0].limits_for("agentic"))
         said = asyncio.run(play(episode, BASELINES["random"](), ScriptedUser())).messages[-1]["content"]
         guesses.add(json.loads(said)["answer"])
     assert guesses == set(LETTERS)

@@ -13,14 +13,14 @@ from scripted_server import MODEL, ScriptedServer
 
 from homerl.app.studies import suite as evaluation
 from homerl.app.studies.suite import BenchRun, run_benchmark
-from homerl.bench.rescore import rescore
+from homerl.bench.rescore import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes import ScenesSuite, build_instances
-from homerl.envs.personalhome.bench.suite import build_instances as build_plain
-from homerl.envs.personalhome.sim.env import observed
+from homerl.envs.personalhome.bench.scenes import ScenesSuite, build_scene_instances
+from homerl.envs.personalhome.bench.suite import build_household_instances as build_plain
+from homerl.envs.personalhome.sim.env import result_to_observation
 from homerl.envs.personalhome.tasks.expert import right_answer
-from homerl.models.endpoint.images import MOST, with_images
+from homerl.models.endpoint.images import MOST, add_frame_images
 from homerl.play.trajectory import read_rows
 
 pillow = pytest.importorskip("PIL.Image")
@@ -30,7 +30,7 @@ COLOURS = ("red", "lime", "blue", "yellow", "fuchsia", "aqua")  # of the clip's 
 @pytest.fixture(scope="module")
 def suite(tmp_path_factory):
     """A suite of two households with scenes, with a choice of each."""
-    found = list(build_instances(5, "en", Counter(), lambda done, total: None, 2))
+    found = list(build_scene_instances(5, "en", Counter(), lambda done, total: None, 2))
     path = tmp_path_factory.mktemp("suite") / "scenes.jsonl"
     choices = {one.household: one for one in found if one.task.kind == "choice"}
     write_suite(iter(choices.values()), path)
@@ -108,12 +108,12 @@ def test_a_served_model_sees_the_frames_of_the_asked_seconds_and_trajectories_ke
     assert "base64" not in stored and f"video:h{filmed}@0.000-1.000" in stored
     assert all(row["messages"][-1]["role"] == "assistant" for row in read_rows(tmp_path / "out/trajectories.jsonl"))
     clips.rename(tmp_path / "away")
-    assert "the same results" in rescore(tmp_path / "out")
+    assert "the same results" in rescore_run(tmp_path / "out")
 
 
 def result(**data):
     """A tool's result as the world writes it."""
-    return {"role": "tool", "content": observed(data)}
+    return {"role": "tool", "content": result_to_observation(data)}
 
 
 def frames(*handles):
@@ -124,7 +124,7 @@ def test_a_message_shows_few_frames_evenly_spread(suite, clips):
     one = read_suite(str(suite))[0]
     _, shown = ScenesSuite().with_clips([one], clips, "agentic")
     names = [f"frame:h{one.household}@{second}.000" for second in range(40)]
-    (*_, message) = with_images([frames(*names), frames(names[0])], shown, one.id)
+    (*_, message) = add_frame_images([frames(*names), frames(names[0])], shown, one.id)
     head, *images = message["content"]
     assert len(images) == MOST and f"({MOST} of 40)" in head["text"]
     assert [names[at * 40 // MOST] for at in range(MOST)] == head["text"].partition("): ")[2].split(", ")
@@ -135,13 +135,13 @@ def test_a_request_shows_the_latest_frames_and_leaves_earlier_ones_as_handles(su
     _, shown = ScenesSuite().with_clips([one], clips, "agentic")
     first, second = (result(video=f"video:h{one.household}@0.000-{last}.000") for last in (MOST - 1, 2))
     reply = {"role": "assistant", "content": "again"}
-    one_look = with_images([first], shown, one.id)
+    one_look = add_frame_images([first], shown, one.id)
     assert len(colours(one_look[-1])) == MOST
-    two = with_images([first, reply, second], shown, one.id)
+    two = add_frame_images([first, reply, second], shown, one.id)
     assert [message["role"] for message in two] == ["tool", "user", "assistant", "tool", "user"]
     assert colours(two[-1]) == ["red", "lime", "blue"] and len(colours(two[1])) == MOST - 3
     assert f"({MOST - 3} of {MOST})" in two[1]["content"][0]["text"]
-    assert with_images([first, reply, first], shown, one.id) == [first, reply, *one_look]
+    assert add_frame_images([first, reply, first], shown, one.id) == [first, reply, *one_look]
 
 
 def test_only_what_a_tool_shows_of_the_own_clip_is_shown(suite, clips):
@@ -151,9 +151,9 @@ def test_only_what_a_tool_shows_of_the_own_clip_is_shown(suite, clips):
     pillow.new("RGB", (16, 16), "aqua").save(clips / "h9/0.png")
     _, shown = ScenesSuite().with_clips([one], clips, "agentic")
     refusal = {"role": "tool", "content": f"refused: unknown_member: there is no person '{own}'"}
-    assert len(with_images([frames(own)], shown, one.id)) == 2
+    assert len(add_frame_images([frames(own)], shown, one.id)) == 2
     for said in (refusal, frames(other), result(video="video:h9@0.000-2.000"), result(member=own), frames(f"no {own}")):
-        assert with_images([said], shown, one.id) == [said]
+        assert add_frame_images([said], shown, one.id) == [said]
 
 
 def test_an_agent_that_makes_up_handles_is_shown_nothing(suite, clips, tmp_path):

@@ -13,27 +13,27 @@ from scripted_server import ScriptedServer
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.bench.instances import Instances
-from homerl.bench.runner import Pace, ParticipantFactories, run_suite
-from homerl.bench.score import score
+from homerl.bench.instances import SuiteInstances
+from homerl.bench.runner import EpisodePace, ParticipantFactories, run_suite
+from homerl.bench.score import score_results
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.judged import FILE, together
+from homerl.envs.personalhome.bench.judged import FILE, merge_verdicts
 from homerl.envs.personalhome.bench.reflecting import FILE as REVISIONS
-from homerl.envs.personalhome.bench.report import report
-from homerl.envs.personalhome.bench.stored import read_results
-from homerl.envs.personalhome.bench.suite import build_instances
+from homerl.envs.personalhome.bench.report import build_scores_report
+from homerl.envs.personalhome.bench.stored import read_named_results
+from homerl.envs.personalhome.bench.suite import build_household_instances
 from homerl.envs.personalhome.pages.scores import render_scores
-from homerl.envs.personalhome.pages.scores_terminal import tables
+from homerl.envs.personalhome.pages.scores_terminal import scores_terminal_tables
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.expert import right_answer
-from homerl.report.pages.bench_report import write_report
+from homerl.report.pages.bench_report import write_bench_report
 
 LANGUAGE = "en"
 
 
 @pytest.fixture(scope="module")
 def instances():
-    return list(build_instances(2026, LANGUAGE, Counter(), lambda done, total: None, households=3))
+    return list(build_household_instances(2026, LANGUAGE, Counter(), lambda done, total: None, households=3))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def played(instances, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name in ("expert", "nothing"):
         factories = ParticipantFactories(BASELINES[name], identity=name)
-        run_suite(Instances(instances, "agentic", 1), factories, folder / name, Pace(4, waves=False))
+        run_suite(SuiteInstances(instances, "agentic", 1), factories, folder / name, EpisodePace(4, waves=False))
         run = {"suite": "personalhome-bench", "model": name, "setting": "agentic"}
         (folder / name / "run.json").write_text(json.dumps(run))
     return folder
@@ -98,7 +98,7 @@ def table(found, title):
 def test_the_expert_is_perfect_and_nothing_earns_nothing(runs):
     code, said = homerl("scores", *runs)
     assert code == 0 and "No judge has been asked" in said
-    found = report(runs)
+    found = build_scores_report(runs)
     assert table(found, "Questions, accuracy")["IG"] == ("100.0", "0.0")
     assert table(found, "Features")["RRS, 0 is best"] == ("0.00", "27.00")
     assert table(found, "Plans")["steps go together, %"] == ("100.0", "0.0")
@@ -107,10 +107,10 @@ def test_the_expert_is_perfect_and_nothing_earns_nothing(runs):
 
 
 def test_many_runs_stand_in_several_tables_of_a_terminal_and_nothing_is_cut(runs, capsys):
-    found = report(runs)
+    found = build_scores_report(runs)
     found = replace(found, tables=tuple(map(thrice, found.tables)))
     for width in (60, 80, 200):
-        Console(width=width).print(tables(found, width))
+        Console(width=width).print(scores_terminal_tables(found, width))
         shown = capsys.readouterr().out
         assert "…" not in shown and max(map(len, shown.splitlines())) <= width
         assert shown.count("RRS, 0 is best") > 1 or width == 200
@@ -129,34 +129,36 @@ def test_the_judges_are_asked_once_and_scores_asks_nobody(runs):
         asked = len(server.requests)
         assert homerl("judge", *runs, *judging(server, "--relative"))[0] == 0 and len(server.requests) == asked
     assert asked == 3 + 2 * 3, "each plan of the expert, and each pair of plans twice"
-    found = report(runs)
+    found = build_scores_report(runs)
     plans = table(found, "Plans")
     assert plans["RPJ rel, best plan, %"] == ("100.0", "0.0") and plans["RPJ abs, 1 to 5"][1] == "1.00"
     assert table(found, "Questions with the judge")["IG"] == ("100.0", "0.0")
-    assert render_scores(found) == render_scores(report(runs)) and homerl("scores", *runs) == homerl("scores", *runs)
+    assert render_scores(found) == render_scores(build_scores_report(runs)) and homerl("scores", *runs) == homerl(
+        "scores", *runs
+    )
 
 
 def test_a_judge_that_was_killed_goes_on_with_what_is_missing(runs):
     expert, file = runs[0], runs[0] / FILE
     with ScriptedServer(answer=judge) as server:
         homerl("judge", expert, *judging(server))
-        whole, figures = file.read_bytes(), report([expert])
+        whole, figures = file.read_bytes(), build_scores_report([expert])
         file.write_bytes(whole[: len(whole) // 2])
         kept = whole[: len(whole) // 2].count(b"\n")
         assert 0 < kept < 3
         server.requests.clear()
         assert homerl("judge", expert, *judging(server))[0] == 0 and len(server.requests) == 3 - kept
-    assert report([expert]) == figures, "the same digits"
+    assert build_scores_report([expert]) == figures, "the same digits"
     file.write_bytes(b"{broken}\n" + whole)
     with pytest.raises(InputError, match="not a verdict"):
-        report([expert])
+        build_scores_report([expert])
 
 
 def test_a_judge_that_is_away_is_told_by_the_exit_code_and_by_the_report(runs):
     with ScriptedServer(answer=lambda request: {"content": "well"}) as server:
         code, said = homerl("judge", runs[0], *judging(server))
     assert code == 1 and "0 of 3" in said
-    assert any("3 questions to the judge have no verdict" in note for note in report([runs[0]]).notes)
+    assert any("3 questions to the judge have no verdict" in note for note in build_scores_report([runs[0]]).notes)
 
 
 def test_of_several_judges_one_is_named(runs):
@@ -164,10 +166,10 @@ def test_of_several_judges_one_is_named(runs):
         for name in ("one", "two"):
             homerl("judge", runs[0], "--judge-url", server.url, "--judge-model", name)
     with pytest.raises(InputError, match="several judges"):
-        report(runs)
+        build_scores_report(runs)
     with pytest.raises(InputError, match="has given no verdict"):
-        report(runs, "three")
-    assert "The judge is two" in " ".join(report(runs, "two").notes)
+        build_scores_report(runs, "three")
+    assert "The judge is two" in " ".join(build_scores_report(runs, "two").notes)
 
 
 def test_the_judge_of_meaning_decides_what_rules_leave_open(runs):
@@ -184,9 +186,11 @@ def test_the_judge_of_meaning_decides_what_rules_leave_open(runs):
         homerl("judge", expert, *judging(server))
         (asked,) = (r for r in server.requests if "wordings" in r["messages"][0]["content"])
     assert list(json.loads(asked["messages"][1]["content"])) == ["o"]
-    assert table(report([expert]), "Questions with the judge")["IG"] == ("100.0",)
-    together(read_results([expert])).add(_without_verdict(expert))
-    assert table(report([expert]), "Questions with the judge")["IG"] == ("66.7",), "without a verdict it is wrong"
+    assert table(build_scores_report([expert]), "Questions with the judge")["IG"] == ("100.0",)
+    merge_verdicts(read_named_results([expert])).add_row(_without_verdict(expert))
+    assert table(build_scores_report([expert]), "Questions with the judge")["IG"] == ("66.7",), (
+        "without a verdict it is wrong"
+    )
 
 
 def _without_verdict(folder):
@@ -223,7 +227,7 @@ def test_reflection_goes_on_in_the_same_episode_and_is_shown_before_and_after(ru
         (nothing / REVISIONS).write_bytes(kept[: kept.index(b"\n") + 20])
         server.requests.clear()
         assert homerl(*arguments)[0] == 0 and len(server.requests) == 2 * 2, "one was kept, and all verdicts"
-    lines = table(report([nothing]), "Plans before and after")
+    lines = table(build_scores_report([nothing]), "Plans before and after")
     names = ("RPJ abs, 1 to 5", "validity, static", "validity, executed", "situations settled, %")
     assert [lines[f"{name}, before"] for name in names] == [("1.00",), ("0.000",), ("0.000",), ("0.0",)]
     assert [lines[f"{name}, after"] for name in names[1:]] == [("1.000",), ("1.000",), ("100.0",)]
@@ -255,19 +259,21 @@ def test_the_page_is_one_file_and_escapes_what_models_are_called(runs, tmp_path)
 
 
 def test_the_report_of_the_suite_has_its_categories(runs):
-    write_report(runs[0])
+    write_bench_report(runs[0])
     assert "information grounding" in (runs[0] / "report.html").read_text()
-    scored = score([json.loads(line) for line in (runs[0] / "results.jsonl").read_text().splitlines()], ("category",))
+    scored = score_results(
+        [json.loads(line) for line in (runs[0] / "results.jsonl").read_text().splitlines()], ("category",)
+    )
     assert scored["by_category"]["IG"]["success"] == 1.0
 
 
 def test_what_is_no_run_is_refused(runs, tmp_path):
     for folders, why in (([tmp_path], "there are no results"), ([runs[0], runs[0]], "named twice")):
         with pytest.raises(InputError, match=why):
-            read_results(folders)
+            read_named_results(folders)
     (runs[0] / "results.jsonl").write_text('{"id": "smh-1", "outcome": "success", "success": true}\n')
     with pytest.raises(InputError, match="another world"):
-        read_results(runs)
+        read_named_results(runs)
     with pytest.raises(InputError, match="one run cannot be compared"):
         homerl("judge", runs[1], "--relative", "--judge-url", "http://127.0.0.1:9/v1", "--judge-model", "x")
 

@@ -18,8 +18,8 @@ from forked import homerl
 from scripted_server import ScriptedServer
 
 from homerl.bench.suites import write_suite
-from homerl.envs.personalhome.bench.suite import build_instances
-from homerl.envs.personalhome.tasks.expert import reads, right_answer
+from homerl.envs.personalhome.bench.suite import build_household_instances
+from homerl.envs.personalhome.tasks.expert import evidence_calls, right_answer
 
 RESULTS = ("results.jsonl", "trajectories.jsonl", "score.json")
 PROFILE = ("get_household_profile", {})  # tells which household it is
@@ -28,7 +28,7 @@ WAIT = 60  # seconds
 
 @pytest.fixture(scope="module")
 def instances():
-    return list(build_instances(2026, "en", Counter(), lambda done, total: None, households=3))
+    return list(build_household_instances(2026, "en", Counter(), lambda done, total: None, households=3))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ class Expert(ScriptedServer):
         told = rest[1]["content"] if rest else system["content"][system["content"].index("\n{") :]
         household, _ = json.JSONDecoder().raw_decode(told.strip())
         blueprint = self.known[household["household_id"], asked["content"]]
-        calls = [call for call in reads(blueprint) if call != PROFILE] if rest else []
+        calls = [call for call in evidence_calls(blueprint) if call != PROFILE] if rest else []
         done = sum(message["role"] == "assistant" for message in rest)
         return called(*calls[done - 1]) if done and done <= len(calls) else self.answer_to(blueprint)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.bench.figures import average, difference, scores, share
+from homerl.envs.personalhome.bench.figures import compute_run_scores, difference_figure, mean_figure, share_figure
 from homerl.envs.personalhome.tasks import metrics
 from homerl.envs.personalhome.tasks.metrics import CUTS, ERRORS
 
@@ -56,7 +56,7 @@ def test_questions():
         asked(True, False, True, "hard", False),
     ]
     rows += [row("MC", difficulty="hard", personal=False, right={"original": right}) for right in (True, False)]
-    found = scores(rows)
+    found = compute_run_scores(rows)
     assert found.episodes == {"IG": 4, "MC": 2} and found.left_out == 0
     assert means(found.tasks) == {
         "IG ACC": 0.75,
@@ -72,26 +72,26 @@ def test_questions():
 
 
 def test_a_share_has_wilsons_interval_and_a_mean_a_bootstrap():
-    assert share([]) is None and average([]) is None and difference(None, share([True])) is None
-    one = share([True, True, True, False])
+    assert share_figure([]) is None and mean_figure([]) is None and difference_figure(None, share_figure([True])) is None
+    one = share_figure([True, True, True, False])
     assert (one.n, one.mean) == (4, 0.75) and one.low == pytest.approx(0.3006, abs=1e-4)
-    assert average([0.0, 1.0, 0.5]) == average([0.0, 1.0, 0.5]), "equal values, equal digits"
-    gain = difference(share([1.0, 1.0, 0.0, 1.0]), share([0.0, 0.0, 1.0, 0.0]))
+    assert mean_figure([0.0, 1.0, 0.5]) == mean_figure([0.0, 1.0, 0.5]), "equal values, equal digits"
+    gain = difference_figure(share_figure([1.0, 1.0, 0.0, 1.0]), share_figure([0.0, 0.0, 1.0, 0.0]))
     assert gain.mean == 0.5 and gain.low < 0.5 < gain.high and gain.n == 8
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(1, 50), st.integers(1, 50))
 def test_episodes_that_all_ended_alike_have_an_interval_with_a_width(value, other, n, m):
     """All right is no proof: 40 of 40 counterfactuals once stood as 100.0 to 100.0 %."""
-    one, two = average([value] * n), average([other] * m)
-    for figure in (one, two, difference(one, two), average([27.0 * value] * n, (0.0, 27.0))):
+    one, two = mean_figure([value] * n), mean_figure([other] * m)
+    for figure in (one, two, difference_figure(one, two), mean_figure([27.0 * value] * n, (0.0, 27.0))):
         assert figure.low <= figure.mean <= figure.high and figure.high - figure.low > 0.01
-    of_shares, wilson = average([1.0] * n), share([True] * n)
+    of_shares, wilson = mean_figure([1.0] * n), share_figure([True] * n)
     assert (of_shares.low, of_shares.high) == pytest.approx((wilson.low, wilson.high))
 
 
 def test_no_figure_of_a_run_in_which_all_is_right_is_certain():
-    found = scores(
+    found = compute_run_scores(
         [asked(True, True, True), asked(True, True, True, personal=False), ranked("a", "b", "c"), planned(1.0, [True])]
     )
     every = [*found.tasks.items(), *((name, f) for part in found.naming.values() for name, f in part.items())]
@@ -100,7 +100,7 @@ def test_no_figure_of_a_run_in_which_all_is_right_is_certain():
 
 
 def test_rankings_by_equation_8():
-    found = scores([ranked("a", "b", "c"), ranked("x", "a", "y", "b", "c")]).tasks
+    found = compute_run_scores([ranked("a", "b", "c"), ranked("x", "a", "y", "b", "c")]).tasks
     assert (
         found["MAP@1"].mean == 0.5
         and found["MAP@2"].mean == (1 + 0.25) / 2
@@ -110,7 +110,7 @@ def test_rankings_by_equation_8():
 
 
 def test_a_plan_that_settles_nothing_keeps_no_rule():
-    found = means(scores([planned(1.0, [True, False], ordered=False), planned(0.0, [False])]).tasks)
+    found = means(compute_run_scores([planned(1.0, [True, False], ordered=False), planned(0.0, [False])]).tasks)
     assert found["validity"] == 0.5 and found["executed"] == 0.25 and found["settled"] == 0.25
     assert found["kept"] == 0.5 and found["ordered"] == 0.0
 
@@ -118,7 +118,7 @@ def test_a_plan_that_settles_nothing_keeps_no_rule():
 def test_errors_and_calls_by_task_and_episodes_that_say_nothing_are_left_out():
     empty = NO_ERRORS | {"EMPTY_OUTPUT": 1, "EXECUTION_ERROR": 2}
     spoiled = asked(False, False, False, outcome="infra_error", errors=empty, calls=">10")
-    found = scores(
+    found = compute_run_scores(
         [asked(True, True, True, errors=empty, calls="5-10", outcome="agent_failure"), spoiled, planned(1, [True])]
     )
     assert found.left_out == 1 and found.tasks["IG ACC"].n == 1

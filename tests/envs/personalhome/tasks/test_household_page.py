@@ -16,9 +16,9 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.personalhome.pages import task_view
 from homerl.envs.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
-from homerl.envs.personalhome.pages.replay import Marks, Replay, replayed
+from homerl.envs.personalhome.pages.replay import EpisodeMarks, EpisodeReplay, replay_episode
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
-from homerl.envs.personalhome.tasks.author import make_blueprint
+from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.reference import reference_plan
@@ -26,9 +26,9 @@ from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
-from homerl.play.trajectory import Trajectory, to_row, write_rows
+from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
 from homerl.report.pages.episode import find_episode
-from homerl.worlds.registry import begin
+from homerl.worlds.registry import begin_episode
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
@@ -51,23 +51,23 @@ class Curious:
 def blueprint(kind, seed=15, language="en", scenes=False, setting="agentic"):
     household = {"language": language}
     recipe = PersonalHomeRecipe(world="personalhome", tasks={kind: 1}, scenes=scenes, setting=setting, household=household)
-    return make_blueprint(recipe, "heldout", seed)
+    return make_personalhome_blueprint(recipe, "heldout", seed)
 
 
 def played(blueprint, agent="expert") -> Trajectory:
     agent = BASELINES[agent]() if isinstance(agent, str) else agent
-    return asyncio.run(play(begin(blueprint, LIMITS), agent, ScriptedUser()))
+    return asyncio.run(play(begin_episode(blueprint, LIMITS), agent, ScriptedUser()))
 
 
-def replay_of(blueprint, agent="expert") -> Replay:
-    return replayed(played(blueprint, agent), "here")
+def replay_of(blueprint, agent="expert") -> EpisodeReplay:
+    return replay_episode(played(blueprint, agent), "here")
 
 
-def page_of(replay: Replay) -> HouseholdPage:
+def page_of(replay: EpisodeReplay) -> HouseholdPage:
     return HouseholdPage(replay.blueprint.household, EpisodeView(replay))
 
 
-def rendered(replay: Replay) -> str:
+def rendered(replay: EpisodeReplay) -> str:
     return render_household(replay.blueprint.household, replay)
 
 
@@ -107,7 +107,7 @@ class Page(HTMLParser):
 def test_a_household_has_all_that_agents_may_see_and_the_situations(language):
     household = make_household(32, HouseholdRecipe(language=language))
     page, view = Page(render_household(household)), HouseholdPage(household)
-    told = [household.layout, *view.situations, *(view.people.values()), *(pet.name for pet in household.pets)]
+    told = [household.layout, *view.situation_names, *(view.member_names.values()), *(pet.name for pet in household.pets)]
     told += [one.memory for one in household.memories] + [one.description for one in household.context.events]
     told += [text for one in household.members for text in (one.persona, one.lifestyle, one.preference) if text]
     told += [event.description for one in household.members for event in one.major_events]
@@ -168,30 +168,30 @@ def test_what_was_needed_and_never_read_is_marked_and_only_then():
 
 
 def test_of_several_facts_the_one_that_was_missed_decides():
-    marks = Marks({"state:tv": 2, "features:tv": 1}, frozenset({"features:tv", "appliance:tv"}))
-    assert (marks.of("features:tv").tone, marks.of("state:tv").tone, marks.of("appliance:tv").tone) == (
+    marks = EpisodeMarks({"state:tv": 2, "features:tv": 1}, frozenset({"features:tv", "appliance:tv"}))
+    assert (marks.mark_of("features:tv").tone, marks.mark_of("state:tv").tone, marks.mark_of("appliance:tv").tone) == (
         "both",
         "read",
         "missed",
     )
-    both = marks.of("state:tv", "features:tv", "appliance:tv")
+    both = marks.mark_of("state:tv", "features:tv", "appliance:tv")
     assert (both.tone, both.steps, both.tags) == ("missed", (1, 2), "read needed missed")
-    assert marks.of("features:tv").text == "needed, read in step 1" and marks.of("weather").text == ""
+    assert marks.mark_of("features:tv").text == "needed, read in step 1" and marks.mark_of("weather").text == ""
 
 
 def test_every_memory_has_a_dot_in_its_month_for_each_of_its_people():
     page = HouseholdPage(make_household(32, HouseholdRecipe()))
-    months = page.months
+    months = page.memory_timeline
     for lane in months.lanes:
         for column, cell in zip(months.columns, lane.cells, strict=True):
             assert all(f"{entry.time:%b %Y}" == f"{column.label} {column.group}" for entry in cell)
     dots = {entry.id for lane in months.lanes for cell in lane.cells for entry in cell}
-    assert dots == {entry.id for entry in page.memories} and [lane.name for lane in months.lanes][:5] == [
-        *page.people.values()
+    assert dots == {entry.id for entry in page.memory_entries} and [lane.name for lane in months.lanes][:5] == [
+        *page.member_names.values()
     ]
-    assert sum(width for _, width in months.groups) == len(months.columns)
-    for lane in page.hours.lanes:
-        for column, cell in zip(page.hours.columns, lane.cells, strict=True):
+    assert sum(width for _, width in months.column_groups) == len(months.columns)
+    for lane in page.event_timeline.lanes:
+        for column, cell in zip(page.event_timeline.columns, lane.cells, strict=True):
             assert all(f"{entry.time:%m-%d %H}" == f"{column.group} {column.label}" for entry in cell)
 
 
@@ -200,20 +200,20 @@ def test_every_memory_has_a_dot_in_its_month_for_each_of_its_people():
 
 def test_the_answers_and_the_choices_are_those_of_the_task():
     replay = replay_of(blueprint("grounding"))
-    rows = EpisodeView(replay).answers
+    rows = EpisodeView(replay).answer_views
     assert [row.label for row in rows] == ["Question", "Counterfactual 1", "Counterfactual 2"] and all(
         row.ok for row in rows
     )
     assert {row.changed for row in rows} == {None, True, False}
     replay = replay_of(blueprint("choice"), "first")
-    options = EpisodeView(replay).options
+    options = EpisodeView(replay).option_views
     assert [one.letter for one in options if one.chosen] == ["A"]
     assert [one.letter for one in options if one.right] == [replay.blueprint.task.right]
 
 
 def test_the_ranking_says_where_the_agent_put_each_feature():
     replay = replay_of(blueprint("features"), "first")
-    task, rows = replay.blueprint.task, EpisodeView(replay).ranking
+    task, rows = replay.blueprint.task, EpisodeView(replay).ranked_features
     assert [row.feature for row in rows] == list(task.ranking)
     assert [row.given for row in rows] == [list(task.titles).index(key) + 1 for key in task.ranking]
     assert rows[0].wanted_for and [row.tier for row in rows].count("less relevant") == 4
@@ -222,14 +222,18 @@ def test_the_ranking_says_where_the_agent_put_each_feature():
 def test_a_plan_shows_what_each_step_changes_and_the_devices_how_they_end():
     replay = replay_of(blueprint("plans"))
     page = page_of(replay)
-    made = page.episode.plans["The agent's plan"]
+    made = page.episode.plan_views["The agent's plan"]
     assert made.changes and not made.broken and all(step.refusal is None for _, steps in made.programs for step in steps)
     assert [change for _, steps in made.programs for step in steps for change in step.changes] == list(made.changes)
     planned = {
-        (view.device.did, path): after for _, views in page.rooms for view in views for path, _, after in view.state if after
+        (view.device.did, path): after
+        for _, views in page.room_devices
+        for view in views
+        for path, _, after in view.state
+        if after
     }
     assert planned == {(change.device, change.path): change.after for change in made.changes}
-    assert all(met for _, met in page.episode.goals)
+    assert all(met for _, met in page.episode.goal_results)
 
 
 def test_a_step_that_is_refused_says_why_and_what_is_written_down_changes_nothing():
@@ -238,11 +242,11 @@ def test_a_step_that_is_refused_says_why_and_what_is_written_down_changes_nothin
     broken = {**program["steps"][0], "feature": "fly"}
     writes = {**broken, "appliance": "toolbox", "feature": "update_appliance_status", "args": {}}
     plan = [{"program_id": "p", "steps": [broken, writes, *program["steps"]]}]
-    view = task_view.plan(one, json.dumps(plan))
+    view = task_view.build_plan_view(one, json.dumps(plan))
     (_, steps), *_ = view.programs
     assert "fly" in steps[0].refusal and steps[1].refusal and not steps[0].changes and not steps[1].changes
-    assert view.changes == task_view.right_plan(one).programs[0][1][0].changes + tuple(
-        change for step in task_view.right_plan(one).programs[0][1][1:] for change in step.changes
+    assert view.changes == task_view.build_right_plan_view(one).programs[0][1][0].changes + tuple(
+        change for step in task_view.build_right_plan_view(one).programs[0][1][1:] for change in step.changes
     )
 
 
@@ -254,10 +258,10 @@ def test_all_text_is_escaped_and_equal_episodes_give_equal_bytes():
     one = one.model_copy(update={"household": one.household.model_copy(update=changed)})
     agent = Curious([("get_household_member_info", {"member_ids": [NASTY]})], NASTY)
     trajectory = played(one, agent)
-    text = rendered(replayed(trajectory, "here"))
+    text = rendered(replay_episode(trajectory, "here"))
     page = Page(text)
     assert page.tags.count("script") == 1 and "img" not in page.tags and page.text.count("{{ 7 * 7 }}") >= 4
-    assert text == rendered(replayed(trajectory, "here")) and "url(" not in text and "http" not in text
+    assert text == rendered(replay_episode(trajectory, "here")) and "url(" not in text and "http" not in text
     assert all(link.startswith(("#", "data:")) for link in page.links)
     assert {link[1:] for link in page.links if link.startswith("#")} <= {*page.ids}
 
@@ -279,7 +283,7 @@ def test_the_command_draws_a_seed(tmp_path, monkeypatch):
 
 def test_other_households_are_refused_by_their_line(tmp_path):
     path = tmp_path / "t.jsonl"
-    row = to_row(played(blueprint("grounding")))
+    row = trajectory_to_row(played(blueprint("grounding")))
 
     def refused(change) -> str:
         stored = json.loads(row["blueprint"])
@@ -287,7 +291,7 @@ def test_other_households_are_refused_by_their_line(tmp_path):
         write_rows(path, [row | {"blueprint": json.dumps(stored)}])
         with pytest.raises(InputError) as caught:
             where, trajectory = find_episode(path, "1")
-            replayed(trajectory, where)
+            replay_episode(trajectory, where)
         assert str(caught.value).startswith(f"{path}:1: ")
         return str(caught.value)
 

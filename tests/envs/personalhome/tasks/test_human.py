@@ -14,7 +14,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.judge import check_page
 from homerl.envs.personalhome.judge.check_page import render_check
 from homerl.envs.personalhome.judge.human import COLUMNS, Item, Marks, checked, csv_template, read_marks
-from homerl.envs.personalhome.judge.words import judge_words
+from homerl.envs.personalhome.judge.words import load_judge_words
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"
 PARTS = ("h1_1", "smart_home")
@@ -60,7 +60,7 @@ class Parser(HTMLParser):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_page_shows_all_and_asks_for_both_marks(language):
     page = Parser(render_check([item("pg-1"), item("pg-2")], language))
-    text, said = " ".join(page.words), judge_words(language).check
+    text, said = " ".join(page.words), load_judge_words(language).check
     for part in ("pg-1", "It is late.", "07:00 up", "Emma", "nurse", "chess", "Rex", "robot vacuum", "tv", "quiet night",
                  "since It is late.", "smart_home says", said.home, said.save, *said.marks.values()):  # fmt: skip
         assert part in text
@@ -84,7 +84,7 @@ def marked(calls, kept):
     """What the page's own code does when a person marks the items "a" and 'b, "c"'."""
     if not (node := shutil.which("node")):
         pytest.skip("node is not installed")
-    page = {"page": "key", "columns": ",".join(COLUMNS), "progress": judge_words("en").check.progress}
+    page = {"page": "key", "columns": ",".join(COLUMNS), "progress": load_judge_words("en").check.progress}
     told = json.dumps({"page": page, "items": ["a", 'b, "c"'], "calls": calls, "kept": kept})
     script = Path(check_page.__file__).with_suffix(".js")
     command = [node, str(Path(__file__).with_name("stub_dom.js")), str(script), told]

@@ -14,12 +14,12 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.judge.absolute import absolute_question, overall_scores, persona_scores
-from homerl.envs.personalhome.judge.equivalence import decide, equivalence_question
-from homerl.envs.personalhome.judge.hearing import Verdicts, hear, judge_client
-from homerl.envs.personalhome.judge.household import personas
+from homerl.envs.personalhome.judge.equivalence import decide_answers, equivalence_question
+from homerl.envs.personalhome.judge.hearing import VerdictStore, ask_judge, make_judge_client
+from homerl.envs.personalhome.judge.household import judge_personas
 from homerl.envs.personalhome.judge.reflection import RefusedStep, revision_message
-from homerl.envs.personalhome.judge.relative import lettered, ranking, relative_questions
-from homerl.envs.personalhome.judge.words import judge_words
+from homerl.envs.personalhome.judge.relative import assign_letters, read_plan_ranking, relative_questions
+from homerl.envs.personalhome.judge.words import load_judge_words
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.settings import EndpointSettings
 from homerl.models.endpoint.structured import StructuredClient
@@ -53,9 +53,9 @@ def rated(*overall):
 
 def heard(server, questions, path, **settings):
     """Ask all, in a new client of a server, and return the store."""
-    verdicts, told = Verdicts(path), EndpointSettings(url=(server.url,), model="scripted", max_tokens=500)
+    verdicts, told = VerdictStore(path), EndpointSettings(url=(server.url,), model="scripted", max_tokens=500)
     endpoint = Endpoint([server.url], "scripted", Patience(timeout=5, deadline=5, tries=1))
-    asyncio.run(hear(StructuredClient(endpoint, told), questions, verdicts, **settings))
+    asyncio.run(ask_judge(StructuredClient(endpoint, told), questions, verdicts, **settings))
     return verdicts
 
 
@@ -73,7 +73,7 @@ def test_scores_of_every_program_by_every_part(tmp_path):
     with ScriptedServer(answer=replies(rated(4, 2))) as server:
         verdicts = heard(server, [question], tmp_path / "v.jsonl")
         (request,) = server.requests
-    verdict = verdicts.verdict(question, "scripted")
+    verdict = verdicts.stored_verdict(question, "scripted")
     assert overall_scores(verdict) == [4, 2]
     assert persona_scores(verdict) == {part: [4, 2] for part in PARTS}
     system, told = (message["content"] for message in request["messages"])
@@ -111,12 +111,12 @@ def test_an_incomplete_verdict_is_asked_for_again_and_then_refused(tmp_path, bro
     question = absolute_question(HOUSEHOLD, SITUATION, plan("a", "b"))
     with ScriptedServer(answer=replies(broken)) as server:
         found = heard(server, [question], tmp_path / "v.jsonl")
-        assert len(server.requests) == 2 and found.verdict(question, "scripted") is None
-        fault = found.fault(question, "scripted")
+        assert len(server.requests) == 2 and found.stored_verdict(question, "scripted") is None
+        fault = found.stored_fault(question, "scripted")
         server.answer = replies(broken, rated(4, 2))
         found = heard(server, [question], tmp_path / "v.jsonl")
-        assert len(server.requests) == 4 and overall_scores(found.verdict(question, "scripted")) == [4, 2]
-    assert fault.boundary == "judge" and fault.kind == "unreadable"
+        assert len(server.requests) == 4 and overall_scores(found.stored_verdict(question, "scripted")) == [4, 2]
+    assert fault.boundary == "judge" and fault.reason_kind == "unreadable"
 
 
 def test_a_plan_without_programs_cannot_be_rated():
@@ -126,7 +126,7 @@ def test_a_plan_without_programs_cannot_be_rated():
 
 def test_the_home_is_no_member():
     with pytest.raises(ValueError, match="member ids that differ"):
-        personas({"members": [{"member_id": "smart_home"}]})
+        judge_personas({"members": [{"member_id": "smart_home"}]})
 
 
 # rel mode
@@ -153,8 +153,8 @@ def test_plans_are_ordered_twice_and_letters_say_nothing(tmp_path):
     with ScriptedServer(answer=prefers("bca")) as server:
         verdicts = heard(server, questions, tmp_path / "v.jsonl")
         told = [request["messages"][1]["content"] for request in server.requests]
-    found = ranking([verdicts.verdict(question, "scripted") for question in questions], PLANS, seed=3)
-    assert found.overall == (("qwen", "gemini", "gpt"),) * 2 and not found.disagrees
+    found = read_plan_ranking([verdicts.stored_verdict(question, "scripted") for question in questions], PLANS, seed=3)
+    assert found.overall == (("qwen", "gemini", "gpt"),) * 2 and not found.has_unstable_best
     assert found.by_persona["h1_2"] == (("gpt", "gemini", "qwen"),) * 2 and set(found.by_persona) == set(PARTS)
     assert len(told) == 2 and told[0] != told[1] and not re.search("gpt|qwen|gemini", "".join(told))
 
@@ -164,8 +164,8 @@ def test_a_judge_who_prefers_the_first_letter_disagrees_with_itself(tmp_path):
     first = {"overall_order": list("ABC"), "persona_order": by_all(list("ABC")), "rationale": "A"}
     with ScriptedServer(answer=replies(first)) as server:
         verdicts = heard(server, questions, tmp_path / "v.jsonl")
-    found = ranking([verdicts.verdict(question, "scripted") for question in questions], PLANS, seed=3)
-    assert found.disagrees and found.overall[0] == found.overall[1][::-1]
+    found = read_plan_ranking([verdicts.stored_verdict(question, "scripted") for question in questions], PLANS, seed=3)
+    assert found.has_unstable_best and found.overall[0] == found.overall[1][::-1]
 
 
 @pytest.mark.parametrize("order", ["AB", "ABB", "ABCD", "ABCA", "abc", ""])
@@ -180,9 +180,9 @@ def test_an_order_has_every_letter_once(order):
 
 @given(st.sets(st.text(min_size=1, max_size=3), min_size=2, max_size=26), st.integers(0, 99))
 def test_letters_are_a_shuffle_and_its_opposite(models, seed):
-    first, second = lettered(sorted(models), seed)
+    first, second = assign_letters(sorted(models), seed)
     assert set(first.values()) == models and list(second.values()) == list(first.values())[::-1]
-    assert (first, second) == lettered(sorted(models, reverse=True), seed)
+    assert (first, second) == assign_letters(sorted(models, reverse=True), seed)
 
 
 def test_letters_end_at_z():
@@ -203,14 +203,14 @@ def test_rules_decide_before_the_judge(tmp_path):
     with ScriptedServer(answer=replies({"f2": 1})) as server:
         verdicts = heard(server, [question], tmp_path / "v.jsonl")
         assert set(json.loads(server.requests[0]["messages"][1]["content"])) == {"f2"}
-    found = decide(said, TRUE, verdicts.verdict(question, "scripted"))
+    found = decide_answers(said, TRUE, verdicts.stored_verdict(question, "scripted"))
     assert found.correct == {"o": True, "f1": False, "f2": True} and not found.unsure and not found.open
-    assert decide(said, TRUE).open == ("f2",) and not decide(said, TRUE).correct["f2"]
+    assert decide_answers(said, TRUE).open == ("f2",) and not decide_answers(said, TRUE).correct["f2"]
 
 
 def test_an_unsure_judge_counts_0_and_is_reported():
     said = {"o": "the den", "f1": "21 degrees", "f2": "where they cook"}
-    found = decide(said, TRUE, {"o": -1, "f2": 0})
+    found = decide_answers(said, TRUE, {"o": -1, "f2": 0})
     assert found.correct == {"o": False, "f1": True, "f2": False} and found.unsure == ("o",)
 
 
@@ -235,10 +235,10 @@ def test_a_second_run_asks_nobody(tmp_path):
         first = heard(server, questions, tmp_path / "v.jsonl", progress=lambda *at: done.append(at))
         again = heard(server, questions, tmp_path / "v.jsonl")
         assert len(server.requests) == 3 and sorted(done) == [(1, 3), (2, 3), (3, 3)]
-    stored = Verdicts(tmp_path / "v.jsonl")
+    stored = VerdictStore(tmp_path / "v.jsonl")
     for question in questions:
-        assert first.verdict(question, "scripted") == again.verdict(question, "scripted") == rated(3)
-        assert stored.verdict(question, "scripted") == rated(3) and stored.verdict(question, "another") is None
+        assert first.stored_verdict(question, "scripted") == again.stored_verdict(question, "scripted") == rated(3)
+        assert stored.stored_verdict(question, "scripted") == rated(3) and stored.stored_verdict(question, "another") is None
 
 
 def test_what_is_asked_differs_by_all_that_matters():
@@ -249,35 +249,37 @@ def test_what_is_asked_differs_by_all_that_matters():
         absolute_question(HOUSEHOLD, SITUATION, plan("a"), "zh"),
         absolute_question(HOUSEHOLD | {"layout": "house"}, SITUATION, plan("a")),
     ]
-    keys = {base.key("m"), base.key("n"), *(question.key("m") for question in others)}
-    assert len(keys) == 6 and base.key("m") == absolute_question(HOUSEHOLD, SITUATION, plan("a"), about={"x": 1}).key("m")
+    keys = {base.verdict_key("m"), base.verdict_key("n"), *(question.verdict_key("m") for question in others)}
+    assert len(keys) == 6 and base.verdict_key("m") == absolute_question(
+        HOUSEHOLD, SITUATION, plan("a"), about={"x": 1}
+    ).verdict_key("m")
 
 
 def test_a_server_that_fails_leaves_its_fault_and_is_asked_again(tmp_path):
     question = absolute_question(HOUSEHOLD, SITUATION, plan("a"))
     with ScriptedServer(answer=replies(rated(5)), faults=Faults(refusals=1.0)) as server:
-        assert heard(server, [question], tmp_path / "v.jsonl").fault(question, "scripted").kind == "server"
+        assert heard(server, [question], tmp_path / "v.jsonl").stored_fault(question, "scripted").reason_kind == "server"
         server.faults = Faults()
         verdicts = heard(server, [question], tmp_path / "v.jsonl")
-    assert verdicts.verdict(question, "scripted") == rated(5) and verdicts.fault(question, "scripted") is None
+    assert verdicts.stored_verdict(question, "scripted") == rated(5) and verdicts.stored_fault(question, "scripted") is None
 
 
 def test_a_cut_line_is_removed_and_a_broken_one_is_named(tmp_path):
     path, question = tmp_path / "v.jsonl", absolute_question(HOUSEHOLD, SITUATION, plan("a"))
-    Verdicts(path).add({"key": question.key("m"), "verdict": rated(2)})
+    VerdictStore(path).add_row({"key": question.verdict_key("m"), "verdict": rated(2)})
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"key": "x", "ver')
-    assert Verdicts(path).verdict(question, "m") == rated(2) and path.read_bytes() == whole
+    assert VerdictStore(path).stored_verdict(question, "m") == rated(2) and path.read_bytes() == whole
     path.write_bytes(whole.replace(b'"overall_score":2', b'"overall_score":7'))
     with pytest.raises(InputError, match="another form"):
-        Verdicts(path).verdict(question, "m")
+        VerdictStore(path).stored_verdict(question, "m")
     path.write_bytes(whole + b"5\n")
     with pytest.raises(InputError, match=r"v\.jsonl:2"):
-        Verdicts(path)
+        VerdictStore(path)
 
 
 def test_a_client_for_a_judge():
-    client = judge_client("http://a/v1,http://b/v1", "gemini")
+    client = make_judge_client("http://a/v1,http://b/v1", "gemini")
     assert [replica.url for replica in client.endpoint.replicas] == ["http://a/v1", "http://b/v1"]
     assert client.endpoint.model == "gemini" and client.settings.temperature == 0.0
 
@@ -296,7 +298,7 @@ def test_every_language_asks_for_the_same_form(language):
 
 def test_an_unknown_language_is_refused():
     with pytest.raises(InputError, match="known: en, zh"):
-        judge_words("tlh")
+        load_judge_words("tlh")
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -310,11 +312,11 @@ def test_a_revision_is_told_all_that_was_found(language):
         "id_b",
         "Emma",
         "Noah",
-        judge_words(language).revision.home,
+        load_judge_words(language).revision.home,
         "there is no appliance 'tv'",
         "4",
         "2",
     ):
         assert part in text
     bare = revision_message([], None, [], {}, language)["content"]
-    assert judge_words(language).revision.empty in bare and judge_words(language).revision.refused not in bare
+    assert load_judge_words(language).revision.empty in bare and load_judge_words(language).revision.refused not in bare

@@ -13,12 +13,12 @@ from scripted_server import MODEL, ScriptedServer
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.adapter import WORLD
-from homerl.envs.personalhome.sim.generate.checks import problems
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.sim.generate.checks import household_problems
+from homerl.envs.personalhome.sim.words import load_fact_words
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.verdicts import choice_right
-from homerl.models.endpoint.endpoint import endpoint_of
+from homerl.envs.personalhome.tasks.verdicts import is_choice_right
+from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.settings import AuthorSettings
 from homerl.models.endpoint.structured import StructuredClient
 from homerl.worlds.contract import NoBlueprint
@@ -45,11 +45,11 @@ def recipe(language: str = "en", **more) -> PersonalHomeRecipe:
 
 def people(told: dict, language: str) -> dict:
     """Everybody likes to save water, or children a room temperature, and has the first hobby."""
-    words, written = words_for(language), []
+    words, written = load_fact_words(language), []
     for person in told["people"]:
         kind = "save_water" if person["age"] >= 14 else "room_temperature"
         taste = TASTE | {"kind": kind}
-        text = LIKES[language].format(who=person["name"], taste=words.word("tastes", kind))
+        text = LIKES[language].format(who=person["name"], taste=words.key_word("tastes", kind))
         if kind == "room_temperature":
             taste |= {"low": 19, "high": 21}
             text = text[:-1] + f" (19 °C, 21 °C){text[-1]}"
@@ -60,19 +60,19 @@ def people(told: dict, language: str) -> dict:
 
 def past(told: dict, language: str) -> dict:
     """A thing is bought every tenth day, by a grown-up, and one of them hears music before the situation."""
-    words, now = words_for(language), datetime.fromisoformat(told["now"])
+    words, now = load_fact_words(language), datetime.fromisoformat(told["now"])
     grown = [person for person in told["people"] if person["age"] >= 18]
     things = list(told["words"]["things"])
     memories = []
     for n in range(18):
         who, thing = grown[n % len(grown)], things[n % 5]
-        text = BOUGHT[language].format(who=who["name"], what=words.word("things", thing), n=30 + n)
+        text = BOUGHT[language].format(who=who["name"], what=words.key_word("things", thing), n=30 + n)
         bought = FACT | {"kind": "bought", "who": who["member_id"], "what": thing, "value": 30 + n, "text": text}
         memories.append(bought | {"time": (now - timedelta(days=10 * n + 5)).isoformat(timespec="minutes")})
     (did, speaker), *_ = [(did, one) for did, one in told["appliances"].items() if did.startswith("speaker")]
     who, room, what = grown[0], speaker["room"], "listening_to_music"
     names = {"who": who["name"], "speaker": speaker["name"], "room": told["rooms"][room]}
-    text = PLAYED[language].format(**names, what=words.word("activities", what))
+    text = PLAYED[language].format(**names, what=words.key_word("activities", what))
     played = FACT | {"kind": "used", "who": who["member_id"], "what": what, "appliance": did, "room": room, "value": 30}
     time = datetime.fromisoformat(told["events_before"]) - timedelta(hours=6)
     return {"memories": memories, "events": [played | {"text": text, "time": time.isoformat(timespec="minutes")}]}
@@ -96,7 +96,7 @@ def written(answer, seed: int = 0, attempts: int = 8, made: PersonalHomeRecipe |
         settings = AuthorSettings(url=server.url, model=MODEL)
 
         async def run():
-            endpoint = endpoint_of(settings)
+            endpoint = make_endpoint(settings)
             try:
                 client = StructuredClient(endpoint, settings)
                 return await WORLD.llm_author(made or recipe(), split, seed, client, attempts, dropped)
@@ -115,13 +115,13 @@ def test_a_household_is_written_and_its_task_computed(language, split):
     blueprint = found.blueprint
     household, task = blueprint.household, blueprint.task
     assert household.language == blueprint.language == language and blueprint.split == split
-    assert not [*problems(household, home_from_json(household.home))]
+    assert not [*household_problems(household, home_from_json(household.home))]
     assert {memory.fact.kind for memory in household.memories} == {"bought"} and 12 <= len(household.memories) <= 18
     assert all(memory.memory.endswith(("dollars.", "。")) for memory in household.memories)
     heard = household.context.events[0]
     assert heard.fact.what == "listening_to_music" and "30" in heard.description and heard.appliances
     assert all(member.persona == f"{member.name} is kind." and member.tastes for member in household.members)
-    assert task.kind == "choice" and choice_right(task, json.dumps({"answer": task.right}))
+    assert task.kind == "choice" and is_choice_right(task, json.dumps({"answer": task.right}))
     assert set(PersonalHomeSituation.begin(blueprint).met()) == {False}
     names = [request["response_format"]["json_schema"]["name"] for request in requests]
     assert names == ["People", "Past"] * (len(names) // 2) and found.record["candidates"] == len(names) // 2

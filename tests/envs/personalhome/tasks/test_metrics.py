@@ -16,9 +16,9 @@ RANKINGS = st.permutations(TEN)
 
 
 def test_accuracy_by_hand():
-    assert metrics.accuracy([True, True, False, True]) == 0.75
+    assert metrics.answer_accuracy([True, True, False, True]) == 0.75
     with pytest.raises(ValueError, match="mean of nothing"):
-        metrics.accuracy([])
+        metrics.answer_accuracy([])
 
 
 def test_counterfactuals_weigh_both_classes_alike():
@@ -101,12 +101,12 @@ def test_a_shorter_ranking_is_never_better(ranking, kept):
 
 
 def test_kept_order_by_hand():
-    assert metrics.kept_order("abc", "abc") == 1 and metrics.kept_order("abc", "cba") == 0
-    assert metrics.kept_order("abc", "acb") == pytest.approx(2 / 3)
+    assert metrics.kept_order_share("abc", "abc") == 1 and metrics.kept_order_share("abc", "cba") == 0
+    assert metrics.kept_order_share("abc", "acb") == pytest.approx(2 / 3)
 
 
 def test_errors_by_rule():
-    found = metrics.error_counts(
+    found = metrics.count_error_types(
         ["unknown_tool", "missing_argument", "unknown_argument", "door_is_open", "wrong_type"],
         [None, "EMPTY_OUTPUT", "UPSTREAM_FORMAT_ERROR", "UPSTREAM_FORMAT_ERROR"],
     )
@@ -125,8 +125,8 @@ def test_classes_of_calls():
 
 
 def test_agreement_by_hand():
-    found = metrics.agreement([(2, 2), (2, 1), (0, 2), (1, 1)])
+    found = metrics.mark_agreement([(2, 2), (2, 1), (0, 2), (1, 1)])
     low, high = found.pop("interval")
     assert found == {"n": 4, "equal": 0.5, "near": 0.75, "opposed": 1}
     assert (low, high) == (pytest.approx(0.150, abs=0.001), pytest.approx(0.850, abs=0.001))  # Wilson's for 2 of 4
-    assert metrics.agreement([(2, 2)])["opposed"] == 0
+    assert metrics.mark_agreement([(2, 2)])["opposed"] == 0

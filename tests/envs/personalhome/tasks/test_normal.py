@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks.normal import normal
+from homerl.envs.personalhome.tasks.normal import normal_form
 
 SAME = [
     ("The kitchen.", "kitchen", "  KITCHEN!", "ｋｉｔｃｈｅｎ"),
@@ -56,35 +56,39 @@ DIFFERENT = [
 
 @pytest.mark.parametrize("texts", SAME, ids=lambda texts: texts[0])
 def test_what_says_the_same_has_one_form(texts):
-    assert len({normal(text) for text in texts}) == 1, {text: normal(text) for text in texts}
+    assert len({normal_form(text) for text in texts}) == 1, {text: normal_form(text) for text in texts}
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_what_differs_stays_different(one, other):
-    assert normal(one) != normal(other)
+    assert normal_form(one) != normal_form(other)
 
 
 def test_forms_that_people_read():
     assert (
-        normal("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room")
+        normal_form("The 4th of March, 2025 at 6:30 pm, 21.50 °C in the Living_Room")
         == "2025-03-04 18:30 21.5 celsius in living room"
     )
-    assert normal("A") == "a" and normal("?!") == "?!"
+    assert normal_form("A") == "a" and normal_form("?!") == "?!"
 
 
 @given(st.text(max_size=60))
 def test_no_text_is_too_odd(text):
-    assert normal(text) == normal(f"  {text.strip()} ")
+    assert normal_form(text) == normal_form(f"  {text.strip()} ")
 
 
 @given(st.dates(), st.times())
 def test_every_moment_has_one_form(date, time):
-    wanted = normal(f"{date.isoformat()} {time:%H:%M}")
+    wanted = normal_form(f"{date.isoformat()} {time:%H:%M}")
     spelt = f"{date:%B} {date.day}, {date.year:04d} at {time.hour % 12 or 12}:{time:%M} {'ap'[time.hour >= 12]}m"
-    assert normal(spelt) == wanted == normal(f"{date.year:04d}年{date.month}月{date.day}日{time.hour}点{time.minute}分")
+    assert (
+        normal_form(spelt)
+        == wanted
+        == normal_form(f"{date.year:04d}年{date.month}月{date.day}日{time.hour}点{time.minute}分")
+    )
 
 
 @given(st.integers(-9999, 9999), st.sampled_from(["°C", "%", "minutes", "lux", ""]))
 def test_different_numbers_never_meet(value, unit):
-    assert normal(f"{value} {unit}") != normal(f"{value + 1} {unit}")
-    assert normal(f"{value} {unit}") == normal(f"{value}.0 {unit}")
+    assert normal_form(f"{value} {unit}") != normal_form(f"{value + 1} {unit}")
+    assert normal_form(f"{value} {unit}") == normal_form(f"{value}.0 {unit}")

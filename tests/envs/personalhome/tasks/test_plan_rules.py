@@ -11,8 +11,8 @@ from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_househol
 from homerl.envs.personalhome.sim.household import Household, Taste
 from homerl.envs.personalhome.sim.state import HouseholdState
 from homerl.envs.personalhome.tasks import plan_rules
-from homerl.envs.personalhome.tasks.plan_rules import judge, static_validity
-from homerl.envs.personalhome.tasks.reference import program_for
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
+from homerl.envs.personalhome.tasks.reference import settling_program
 
 
 def household_with(*situations: str) -> Household:
@@ -28,11 +28,11 @@ def leaking() -> Household:
 
 
 def plan_of(household: Household) -> list[dict[str, Any]]:
-    return [program_for(household, key) for key in household.context.situations]
+    return [settling_program(household, key) for key in household.context.situations]
 
 
 def goals(household: Household, plan: list[dict[str, Any]]) -> tuple[bool, ...]:
-    return judge(household, household.context.situations, plan).goals()
+    return judge_plan(household, household.context.situations, plan).goals_met()
 
 
 def with_tastes(household: Household, *tastes: Taste) -> Household:
@@ -52,8 +52,8 @@ def test_an_empty_plan_meets_no_goal(leaking, plan):
 def test_reading_alone_meets_no_goal(leaking):
     (fridge,) = [one.did for one in HouseholdState(leaking).appliances if one.spec.category == "refrigerator"]
     step = {"step_id": "1", "appliance": fridge, "feature": "check_inventory", "category": [], "args": {}, "rationale": ""}
-    verdict = judge(leaking, leaking.context.situations, [{"program_id": "look", "steps": [step]}])
-    assert verdict.runs == (True,) and verdict.reasoned and not any(verdict.goals())
+    verdict = judge_plan(leaking, leaking.context.situations, [{"program_id": "look", "steps": [step]}])
+    assert verdict.runs == (True,) and verdict.reasoned and not any(verdict.goals_met())
 
 
 def test_writing_that_all_is_well_settles_nothing(leaking):
@@ -66,30 +66,30 @@ def test_a_step_that_does_not_work_costs_a_goal_and_stops_none(leaking):
     plan = copy.deepcopy(plan_of(leaking))
     bad = {"step_id": "0", "appliance": "submarine", "feature": "dive", "category": [], "args": {}, "rationale": ""}
     plan[0]["steps"].insert(0, bad)
-    verdict = judge(leaking, leaking.context.situations, plan)
+    verdict = judge_plan(leaking, leaking.context.situations, plan)
     assert not verdict.runs[0] and all(verdict.runs[1:]) and all(verdict.settled.values())
-    assert verdict.goals().count(False) == 1
+    assert verdict.goals_met().count(False) == 1
     assert static_validity(HouseholdState(leaking), plan[0]["steps"])[:2] == [False, True]
 
 
 def test_arguments_that_are_no_object_are_invalid(leaking):
     plan = copy.deepcopy(plan_of(leaking))
     plan[0]["steps"][0]["args"] = None
-    assert not judge(leaking, leaking.context.situations, plan).runs[0]
+    assert not judge_plan(leaking, leaking.context.situations, plan).runs[0]
     assert not static_validity(HouseholdState(leaking), plan[0]["steps"])[0]
 
 
 def test_the_most_urgent_comes_first():
     seeds = (make_household(seed) for seed in range(400))
     two = next(one for one in seeds if len(one.context.situations) > 1 and all(goals(one, plan_of(one))))
-    verdict = judge(two, two.context.situations, plan_of(two)[::-1])
+    verdict = judge_plan(two, two.context.situations, plan_of(two)[::-1])
     assert all(verdict.settled.values()) and not verdict.ordered
 
 
 def test_two_programs_too_many_are_too_many(leaking):
     plan = plan_of(leaking)
     again = [{**plan[0], "program_id": f"again {n}"} for n in range(4)]
-    assert not judge(leaking, leaking.context.situations, [*plan, *again]).sized
+    assert not judge_plan(leaking, leaking.context.situations, [*plan, *again]).sized
 
 
 def notice(appliance: str, feature: str) -> dict[str, Any]:
@@ -108,10 +108,10 @@ def test_one_sense_is_asked_once(leaking):
         "args": {},
         "rationale": "",
     }
-    assert plan_rules.compatible(state, [told, shown])
-    assert not plan_rules.compatible(state, [shown, asked]), "both are to be looked at"
+    assert plan_rules.are_steps_compatible(state, [told, shown])
+    assert not plan_rules.are_steps_compatible(state, [shown, asked]), "both are to be looked at"
     other = {**told, "args": {"message": "Another message."}}
-    assert not plan_rules.compatible(state, [told, other]), "the second undoes the first"
+    assert not plan_rules.are_steps_compatible(state, [told, other]), "the second undoes the first"
 
 
 def test_a_noise_in_quiet_hours_breaks_a_preference_unless_it_warns():
@@ -119,12 +119,12 @@ def test_a_noise_in_quiet_hours_breaks_a_preference_unless_it_warns():
     hour = dusty.now.hour
     told = with_tastes(dusty, Taste(kind="quiet_hours", hours=(hour, (hour + 1) % 24)))
     later = with_tastes(dusty, Taste(kind="quiet_hours", hours=((hour + 1) % 24, (hour + 2) % 24)))
-    plan = [program_for(dusty, "dirty_floor")]
-    accident = any(plan_rules.situations()[key].category == "ACCIDENT_RESPONSE" for key in dusty.context.situations)
-    assert judge(told, ["dirty_floor"], plan).kept is accident
-    assert judge(later, ["dirty_floor"], plan).kept
+    plan = [settling_program(dusty, "dirty_floor")]
+    accident = any(plan_rules.load_situations()[key].category == "ACCIDENT_RESPONSE" for key in dusty.context.situations)
+    assert judge_plan(told, ["dirty_floor"], plan).kept is accident
+    assert judge_plan(later, ["dirty_floor"], plan).kept
     warned = with_tastes(household_with("water_leak"), Taste(kind="quiet_hours", hours=(0, 23)))
-    assert judge(warned, warned.context.situations, plan_of(warned)).kept
+    assert judge_plan(warned, warned.context.situations, plan_of(warned)).kept
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_a_noise_in_quiet_hours_breaks_a_preference_unless_it_warns():
     [(None, 3, True), ((22, 7), 23, True), ((22, 7), 7, False), ((9, 17), 12, True), ((9, 17), 17, False)],
 )
 def test_hours_may_pass_midnight(hours, hour, counts):
-    assert plan_rules.counts_at(Taste(kind="soft_light", hours=hours), hour) is counts
+    assert plan_rules.taste_counts_at(Taste(kind="soft_light", hours=hours), hour) is counts

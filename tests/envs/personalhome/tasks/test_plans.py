@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks.answers import EMPTY, FORMAT_ERROR, Read
-from homerl.envs.personalhome.tasks.plans import read_plan
+from homerl.envs.personalhome.tasks.answers import EMPTY, FORMAT_ERROR, ReadAnswer
+from homerl.envs.personalhome.tasks.plans import parse_plan
 
 STEP = {"step_id": "1", "appliance": "tv", "feature": "on", "category": ["ROUTINE"], "args": {"volume": 3}, "rationale": "r"}
 
@@ -20,18 +20,18 @@ def program(name, *steps):
 def test_both_printed_shapes_give_the_same():
     nested = [program("a", STEP, STEP | {"step_id": "2"}), program("b", STEP)]
     flat = [step | {"program_id": part["program_id"]} for part in nested for step in part["steps"]]
-    assert read_plan(json.dumps(nested)) == Read(tuple(nested)) == read_plan(json.dumps(flat))
+    assert parse_plan(json.dumps(nested)) == ReadAnswer(tuple(nested)) == parse_plan(json.dumps(flat))
 
 
 def test_flat_steps_get_numbers_in_their_program():
     bare = {"program_id": "a", "appliance": "tv", "feature": "on"}
-    (one, other) = read_plan(json.dumps([bare, bare | {"program_id": "b"}, bare])).value
+    (one, other) = parse_plan(json.dumps([bare, bare | {"program_id": "b"}, bare])).value
     assert [step["step_id"] for step in one["steps"]] == ["1", "2"] and len(other["steps"]) == 1
     assert one["steps"][0]["args"] == {} and one["steps"][0]["category"] == []
 
 
 def test_what_is_malformed_is_still_a_step():
-    read = read_plan(json.dumps([program("a", STEP | {"args": [1]}, 5, STEP | {"args": '{"x": 1}'}, STEP | {"args": "?"})]))
+    read = parse_plan(json.dumps([program("a", STEP | {"args": [1]}, 5, STEP | {"args": '{"x": 1}'}, STEP | {"args": "?"})]))
     steps = read.value[0]["steps"]
     assert [step["args"] for step in steps] == [None, {}, {"x": 1}, None] and steps[1]["appliance"] == ""
     assert read.mended == ("a step that is no object", "args as text") and read.error == FORMAT_ERROR
@@ -45,22 +45,22 @@ def test_what_can_be_mended():
         (f"Here it is:\n```json\n{json.dumps([one])}\n```", ("text around",)),
         (str([one]), ("single quotes",)),
     ):
-        assert read_plan(text) == Read((one,), mended, FORMAT_ERROR)
-    unnamed = read_plan(json.dumps([{"steps": [STEP]}, {"steps": [STEP]}]))
+        assert parse_plan(text) == ReadAnswer((one,), mended, FORMAT_ERROR)
+    unnamed = parse_plan(json.dumps([{"steps": [STEP]}, {"steps": [STEP]}]))
     assert [part["program_id"] for part in unnamed.value] == ["program_1", "program_2"]
     assert unnamed.mended == ("no program_id",)
 
 
 def test_nothing_to_do_is_a_plan_and_words_are_none():
-    assert read_plan("[]") == Read(()) and read_plan('{"plan": []}').value == ()
-    assert len(read_plan(f"{json.dumps([program('a', STEP)])} Nothing else: []").value) == 1
-    assert read_plan("I would turn on the light.") == Read(None, (), FORMAT_ERROR)
-    assert read_plan("[1, 2]").value is None and read_plan("").error == EMPTY
+    assert parse_plan("[]") == ReadAnswer(()) and parse_plan('{"plan": []}').value == ()
+    assert len(parse_plan(f"{json.dumps([program('a', STEP)])} Nothing else: []").value) == 1
+    assert parse_plan("I would turn on the light.") == ReadAnswer(None, (), FORMAT_ERROR)
+    assert parse_plan("[1, 2]").value is None and parse_plan("").error == EMPTY
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5)), max_size=4))
 def test_no_step_is_lost(parts):
     written = [program(name, *[STEP] * steps) for name, steps in parts]
-    read = read_plan(json.dumps(written)).value
+    read = parse_plan(json.dumps(written)).value
     assert sum(len(part["steps"]) for part in read) == sum(steps for _, steps in parts)
     assert [part["program_id"] for part in read] == list(dict.fromkeys(name for name, _ in parts))

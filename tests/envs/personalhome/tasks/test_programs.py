@@ -11,28 +11,28 @@ from typing import Any
 import pytest
 
 from homerl.envs.personalhome.tasks.questions import scene_tables
-from homerl.envs.personalhome.tasks.questions.families import Candidate, Deed, candidates
-from homerl.envs.personalhome.tasks.questions.make import _near, answered
+from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
+from homerl.envs.personalhome.tasks.questions.make import _near, answer_candidate
 from homerl.envs.personalhome.tasks.questions.programs import (
-    Column,
-    Count,
-    Difference,
+    ColumnValues,
     Extreme,
     Follow,
     NoAnswer,
+    OnlyValue,
+    RowCount,
     Shared,
-    Table,
-    The,
+    TableRows,
     Total,
-    Usual,
+    UsualValue,
+    ValueGap,
     Where,
     YearsSince,
-    difficulty,
-    settled,
-    steps,
+    count_operations,
+    program_difficulty,
+    run_settled,
 )
-from homerl.envs.personalhome.tasks.questions.relative_edits import of_others, of_shifts
-from homerl.envs.personalhome.tasks.questions.tables import Tables
+from homerl.envs.personalhome.tasks.questions.relative_edits import shift_edits, swap_edits
+from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables
 
 BLANK = dict.fromkeys(("who", "pet", "appliance", "sensor", "room", "what", "value", "unit"))
 
@@ -46,7 +46,7 @@ def person(who: str, **fields: Any) -> dict[str, Any]:
     return {"id": f"member:{who}", "who": who, **fields}
 
 
-TABLES = Tables(
+TABLES = HouseholdTables(
     datetime(2026, 3, 10, 18, 0),
     {
         "members": (
@@ -67,53 +67,55 @@ TABLES = Tables(
         **dict.fromkeys(("events", "weather", "appliances", "sensors", "states", "readings", *scene_tables.TABLES), ()),
     },
 )
-MEMORIES = Table("memories")
+MEMORIES = TableRows("memories")
 COOKED = Where(MEMORIES, "kind", "cooked")
 BY_ANN = Where(COOKED, "who", "a")
-LAST_COOKED = The(Column(Extreme(BY_ANN, "time"), "time"))
-LAST_BAKER = Column(Extreme(Where(COOKED, "what", "muffins"), "time"), "who")
-LAST_ILL = The(Column(Extreme(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "time"), "time"))
+LAST_COOKED = OnlyValue(ColumnValues(Extreme(BY_ANN, "time"), "time"))
+LAST_BAKER = ColumnValues(Extreme(Where(COOKED, "what", "muffins"), "time"), "who")
+LAST_ILL = OnlyValue(ColumnValues(Extreme(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "time"), "time"))
 
 
 @pytest.mark.parametrize(
     ("program", "answer", "evidence", "operations"),
     [
-        (The(Column(Where(Table("members"), "who", "a"), "occupation")), "nurse", {"member:a"}, 2),
-        (Count(Where(BY_ANN, "what", "pizza")), 2, {"memory:0", "memory:1"}, 4),
-        (The(Column(Extreme(BY_ANN, "time"), "what")), "curry", {"memory:0", "memory:1", "memory:5"}, 4),
-        (Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), 8.0, {"memory:3", "memory:4"}, 4),
-        (Usual(Column(BY_ANN, "what")), "pizza", {"memory:0", "memory:1", "memory:5"}, 4),
-        (YearsSince(The(Column(Table("life"), "date"))), 5, {"life:a"}, 2),
+        (OnlyValue(ColumnValues(Where(TableRows("members"), "who", "a"), "occupation")), "nurse", {"member:a"}, 2),
+        (RowCount(Where(BY_ANN, "what", "pizza")), 2, {"memory:0", "memory:1"}, 4),
+        (OnlyValue(ColumnValues(Extreme(BY_ANN, "time"), "what")), "curry", {"memory:0", "memory:1", "memory:5"}, 4),
+        (Total(ColumnValues(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), 8.0, {"memory:3", "memory:4"}, 4),
+        (UsualValue(ColumnValues(BY_ANN, "what")), "pizza", {"memory:0", "memory:1", "memory:5"}, 4),
+        (YearsSince(OnlyValue(ColumnValues(TableRows("life"), "date"))), 5, {"life:a"}, 2),
         (
-            The(Shared(*(Column(Where(Table("hobbies"), "who", who), "hobby") for who in "ab"))),
+            OnlyValue(Shared(*(ColumnValues(Where(TableRows("hobbies"), "who", who), "hobby") for who in "ab"))),
             "chess",
             {"member:a", "member:b"},
             5,
         ),
-        (The(Column(Follow(LAST_BAKER, "members", "who"), "age")), 9, {"memory:2", "member:b"}, 6),
+        (OnlyValue(ColumnValues(Follow(LAST_BAKER, "members", "who"), "age")), 9, {"memory:2", "member:b"}, 6),
         (
-            The(Column(Extreme(Where(BY_ANN, "time", LAST_ILL, ">"), "time", largest=False), "what")),
+            OnlyValue(ColumnValues(Extreme(Where(BY_ANN, "time", LAST_ILL, ">"), "time", largest=False), "what")),
             "curry",
             {"memory:3", "memory:4", "memory:5"},
             9,
         ),
-        (Difference(LAST_ILL, LAST_COOKED), 29, {f"memory:{n}" for n in (0, 1, 3, 4, 5)}, 9),
+        (ValueGap(LAST_ILL, LAST_COOKED), 29, {f"memory:{n}" for n in (0, 1, 3, 4, 5)}, 9),
     ],
 )
 def test_answer_evidence_and_steps(program, answer, evidence, operations):
     found = program.run(TABLES)
-    assert (found.value, set(found.evidence), steps(program)) == (answer, evidence, operations)
+    assert (found.value, set(found.evidence), count_operations(program)) == (answer, evidence, operations)
 
 
 @pytest.mark.parametrize(
     "program",
     [
-        Count(Where(COOKED, "what", "salmon")),  # it never happened
-        The(Column(COOKED, "what")),  # several
-        Usual(Column(Where(MEMORIES, "kind", "ill"), "what")),  # each once
-        The(Column(Where(Table("pets"), "pet", "Tom"), "age")),  # there is no such pet
-        Difference(Count(Where(COOKED, "what", "muffins")), Count(Where(COOKED, "what", "curry"))),  # 1 and 1
-        The(Shared(Column(Table("hobbies"), "hobby"), Column(Table("hobbies"), "hobby"))),  # two in common
+        RowCount(Where(COOKED, "what", "salmon")),  # it never happened
+        OnlyValue(ColumnValues(COOKED, "what")),  # several
+        UsualValue(ColumnValues(Where(MEMORIES, "kind", "ill"), "what")),  # each once
+        OnlyValue(ColumnValues(Where(TableRows("pets"), "pet", "Tom"), "age")),  # there is no such pet
+        ValueGap(RowCount(Where(COOKED, "what", "muffins")), RowCount(Where(COOKED, "what", "curry"))),  # 1 and 1
+        OnlyValue(
+            Shared(ColumnValues(TableRows("hobbies"), "hobby"), ColumnValues(TableRows("hobbies"), "hobby"))
+        ),  # two in common
     ],
 )
 def test_no_single_answer(program):
@@ -122,28 +124,28 @@ def test_no_single_answer(program):
 
 
 def test_a_tie_is_no_answer():
-    tied = TABLES.edited("memories", "memory:5", {"time": datetime(2025, 2, 5, 10, 0)})
+    tied = TABLES.with_edited_rows("memories", "memory:5", {"time": datetime(2025, 2, 5, 10, 0)})
     with pytest.raises(NoAnswer):
-        Extreme(BY_ANN, "time").run(tied)
+        Extreme(BY_ANN, "time").run_on(tied)
 
 
 def test_difficulty_goes_by_steps():
     rows: Any = MEMORIES
     found = []
     for _ in range(11):
-        found.append(difficulty(Count(rows)))
+        found.append(program_difficulty(RowCount(rows)))
         rows = Where(rows, "kind", "cooked")
     assert found == ["simple"] * 3 + ["medium"] * 2 + ["hard"] * 5 + [None]
 
 
 def test_edits_leave_the_tables_alone():
-    program = Count(Where(BY_ANN, "what", "pizza"))
-    assert program.run(TABLES.edited("memories", "memory:0", None)).value == 1
-    assert program.run(TABLES.edited("memories", "memory:2", {"who": "a", "what": "pizza"})).value == 3
-    later = TABLES.later(2)
+    program = RowCount(Where(BY_ANN, "what", "pizza"))
+    assert program.run_on(TABLES.with_edited_rows("memories", "memory:0", None)).value == 1
+    assert program.run_on(TABLES.with_edited_rows("memories", "memory:2", {"who": "a", "what": "pizza"})).value == 3
+    later = TABLES.years_later(2)
     assert [row["age"] for row in later.rows["members"]] == [43, 11] and later.rows["pets"][0]["age"] == 5
-    assert YearsSince(The(Column(Table("life"), "date"))).run(later).value == 7
-    assert program.run(TABLES).value == 2
+    assert YearsSince(OnlyValue(ColumnValues(TableRows("life"), "date"))).run_on(later).value == 7
+    assert program.run_on(TABLES).value == 2
 
 
 HOME = replace(
@@ -175,7 +177,7 @@ RELATIVE = [  # frame, what it names, the table, row and column that are asked f
 
 
 def drawn(seed: int) -> list[Any]:
-    return [edit for each in (of_others, of_shifts) for _, edit in each(HOME, random.Random(seed))]
+    return [edit for each in (swap_edits, shift_edits) for _, edit in each(HOME, random.Random(seed))]
 
 
 @pytest.mark.parametrize(("frame", "named", "asked", "answer"), RELATIVE)
@@ -194,10 +196,10 @@ def test_no_assumption_leaves_what_is_possible():
 
 
 def test_every_candidate_names_what_it_asks_about():
-    found = candidates(TABLES)
+    found = question_candidates(TABLES)
     assert len({(one.family, str(one.slots)) for one in found}) == len(found), "no question is asked twice"
     times = [one for one in found if one.family == "times" and one.slots["deed"].value == Deed("cooked", "pizza")]
-    assert len(times) == 1 and answered(times[0], TABLES).answer == 2
+    assert len(times) == 1 and answer_candidate(times[0], TABLES).answer == 2
 
 
 @pytest.mark.parametrize(("once", "twice", "asked"), [(0, 3, 0), (9, 0, 0), (9, 3, 3), (2, 3, 2)])
@@ -205,7 +207,7 @@ def test_what_was_done_once_is_counted_no_more_often_than_what_was_done_twice(on
     done = [f"dish {at}" for at in range(once)] + [f"meal {at}" for at in range(twice)] * 2 + ["feast"] * 5
     memories = tuple(memory(n, "2025-01-05", "cooked", who="a", what=what) for n, what in enumerate(done))
     tables = replace(TABLES, rows={**TABLES.rows, "memories": memories})
-    counts = Counter(one.program.run(tables).value for one in candidates(tables) if one.family == "times")
+    counts = Counter(one.program.run_on(tables).value for one in question_candidates(tables) if one.family == "times")
     assert (counts[1], counts[2], counts[5]) == (asked, twice, 1)
 
 
@@ -213,47 +215,49 @@ def test_what_has_too_many_steps_is_not_asked():
     rows: Any = MEMORIES
     for _ in range(11):
         rows = Where(rows, "kind", "cooked")
-    assert answered(Candidate("long", Count(rows), {}, "times"), TABLES) is None
+    assert answer_candidate(QuestionCandidate("long", RowCount(rows), {}, "times"), TABLES) is None
 
 
 def test_what_events_or_companions_would_change_is_not_asked():
-    last = Candidate("last_cooked", The(Column(Extreme(BY_ANN, "time"), "what")), {}, "what:cooked")
+    last = QuestionCandidate("last_cooked", OnlyValue(ColumnValues(Extreme(BY_ANN, "time"), "what")), {}, "what:cooked")
     event = {**memory(9, "2026-03-10", "cooked", who="a", what="popcorn"), "id": "event:0"}
     told = replace(TABLES, told={"memories": (*TABLES.rows["memories"], event)})
-    assert answered(last, TABLES).answer == "curry" and answered(last, told) is None
-    ill = Candidate("total_ill", Total(Column(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), {}, "number:day")
-    assert answered(ill, told).answer == 8.0, "popcorn is no illness"
+    assert answer_candidate(last, TABLES).answer == "curry" and answer_candidate(last, told) is None
+    ill = QuestionCandidate(
+        "total_ill", Total(ColumnValues(Where(Where(MEMORIES, "kind", "ill"), "who", "a"), "value")), {}, "number:day"
+    )
+    assert answer_candidate(ill, told).answer == 8.0, "popcorn is no illness"
 
 
 def test_an_edit_changes_what_is_told_as_well():
     trip = memory(7, "2025-06-01", "travelled", who="a", what="paris", value=3.0)
     event = {**memory(9, "2026-03-10", "cooked", who="b", what="popcorn"), "id": "event:0"}
     memories = (*TABLES.rows["memories"], trip)
-    tables = Tables(
+    tables = HouseholdTables(
         TABLES.now,
         {**TABLES.rows, "memories": memories, "events": (event,)},
         {"memories": (*memories, {**trip, "who": "b"}, event), "events": (event,)},
     )
 
     def told(edited, id, table="memories"):
-        return [(row["who"], row["value"]) for row in edited.as_told().rows[table] if row["id"] == id]
+        return [(row["who"], row["value"]) for row in edited.with_told_rows().rows[table] if row["id"] == id]
 
-    trips = Count(Where(Where(MEMORIES, "kind", "travelled"), "who", "a"))
-    assert settled(trips, tables).value == 1
-    other = tables.edited("memories", "memory:7", {"who": "c", "value": 5.0})
+    trips = RowCount(Where(Where(MEMORIES, "kind", "travelled"), "who", "a"))
+    assert run_settled(trips, tables).value == 1
+    other = tables.with_edited_rows("memories", "memory:7", {"who": "c", "value": 5.0})
     assert told(other, "memory:7") == [("c", 5.0), ("b", 5.0)], "the companion travelled as long"
-    assert told(tables.edited("memories", "memory:7", None), "memory:7") == []
-    by_ann = tables.edited("events", "event:0", {"who": "a"})
+    assert told(tables.with_edited_rows("memories", "memory:7", None), "memory:7") == []
+    by_ann = tables.with_edited_rows("events", "event:0", {"who": "a"})
     assert told(by_ann, "event:0") == told(by_ann, "event:0", "events") == [("a", None)]
-    last = The(Column(Extreme(BY_ANN, "time"), "what"))
-    assert settled(last, tables.later(2)).value == "curry"
+    last = OnlyValue(ColumnValues(Extreme(BY_ANN, "time"), "what"))
+    assert run_settled(last, tables.years_later(2)).value == "curry"
     with pytest.raises(NoAnswer):
-        settled(last, by_ann)
+        run_settled(last, by_ann)
 
 
 def test_only_a_leap_day_moves():
-    assert replace(TABLES, now=datetime(2026, 3, 31)).later(2).now == datetime(2028, 3, 31)
-    assert replace(TABLES, now=datetime(2028, 2, 29)).later(2).now == datetime(2030, 2, 28)
+    assert replace(TABLES, now=datetime(2026, 3, 31)).years_later(2).now == datetime(2028, 3, 31)
+    assert replace(TABLES, now=datetime(2028, 2, 29)).years_later(2).now == datetime(2030, 2, 28)
 
 
 def test_the_right_number_has_any_place_among_the_wrong_ones():

@@ -6,29 +6,37 @@ from datetime import datetime
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions.families import candidates
-from homerl.envs.personalhome.tasks.questions.make import answered
-from homerl.envs.personalhome.tasks.questions.programs import MOST_STEPS, Column, NoAnswer, The, Where, difficulty, steps
-from homerl.envs.personalhome.tasks.questions.scene_edits import of_scene
-from homerl.envs.personalhome.tasks.questions.scene_tables import TABLES, Act
+from homerl.envs.personalhome.tasks.questions.families import question_candidates
+from homerl.envs.personalhome.tasks.questions.make import answer_candidate
+from homerl.envs.personalhome.tasks.questions.programs import (
+    MOST_STEPS,
+    ColumnValues,
+    NoAnswer,
+    OnlyValue,
+    Where,
+    count_operations,
+    program_difficulty,
+)
+from homerl.envs.personalhome.tasks.questions.scene_edits import present_scene_edits
+from homerl.envs.personalhome.tasks.questions.scene_tables import TABLES, SceneAct
 from homerl.envs.personalhome.tasks.questions.scenes import ACTS, HEARD, LOOSE, TIMED
-from homerl.envs.personalhome.tasks.questions.tables import Tables
-from homerl.envs.personalhome.tasks.questions.wording import phrases
+from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables
+from homerl.envs.personalhome.tasks.questions.wording import load_phrases
 
 FIELD = re.compile(r"\{(\w+)\}")
-ENTER, TAKE_POT = Act("enter", "ann", zone="kitchen"), Act("take", "ann", "pot", "counter")
-TAKE_KEYS, PUT = Act("take", "bob", "keys", "shelf"), Act("put_on_top", "ann", "pot", "stove")
-TURN_ON, SIT = Act("turn_on", "ann", "stove"), Act("sit_down", "bob", at="chair")
+ENTER, TAKE_POT = SceneAct("enter", "ann", zone="kitchen"), SceneAct("take", "ann", "pot", "counter")
+TAKE_KEYS, PUT = SceneAct("take", "bob", "keys", "shelf"), SceneAct("put_on_top", "ann", "pot", "stove")
+TURN_ON, SIT = SceneAct("turn_on", "ann", "stove"), SceneAct("sit_down", "bob", at="chair")
 EVENTS = [  # start, end, zone, what is done, what is heard
     (0, 2, "kitchen", ENTER, "footsteps"),
     (4, 6, "kitchen", TAKE_POT, None),
-    (8, 10, "hall", Act("enter", "bob", zone="hall"), None),
+    (8, 10, "hall", SceneAct("enter", "bob", zone="hall"), None),
     (12, 15, "hall", TAKE_KEYS, "rustling"),
     (16, 17, "kitchen", PUT, None),
     (20, 21, "kitchen", TURN_ON, "clinking"),
     (24, 26, "hall", SIT, None),
     (30, 31, "kitchen", None, "alarm"),
-    (34, 36, "kitchen", Act("leave", "ann", zone="kitchen"), None),
+    (34, 36, "kitchen", SceneAct("leave", "ann", zone="kitchen"), None),
 ]
 STATES = [  # event (0: the setting), from when on, whose, which, what
     (0, 0, "pot", "place", "counter"),
@@ -64,7 +72,7 @@ LOOKS = {
 PEOPLE = [("ann", 40, "teacher"), ("bob", 70, "chef")]
 
 
-def scene() -> Tables:
+def scene() -> HouseholdTables:
     """The tables of the scene, whose ids are `act1` and the like, and those of its people."""
     rows = {name: [] for name in (*TABLES, "members", "appliances")}
     for number, (start, end, zone, act, sound) in enumerate(EVENTS, 1):
@@ -86,11 +94,11 @@ def scene() -> Tables:
     rows["members"] = [{"id": f"member:{who}", "who": who, "age": age, "occupation": job} for who, age, job in PEOPLE]
     rows["appliances"] = [{"id": "appliance:stove", "appliance": "stove", "room": "kitchen", "kind": "stove"}]
     empty = ("hobbies", "life", "pets", "memories", "events", "weather", "sensors", "states", "readings")
-    return Tables(datetime(2026, 3, 14), {name: tuple(rows.get(name, ())) for name in (*rows, *empty)})
+    return HouseholdTables(datetime(2026, 3, 14), {name: tuple(rows.get(name, ())) for name in (*rows, *empty)})
 
 
 SCENE = scene()
-ASKED = [each for each in candidates(SCENE) if each.family.startswith("scene_")]
+ASKED = [each for each in question_candidates(SCENE) if each.family.startswith("scene_")]
 A, B = {"who": "ann"}, {"who": "bob"}
 GOLDEN = [  # family, the values that its slots have, the answer
     *((f"scene_look_{attribute}", B, value) for attribute, value in LOOKS["bob"].items()),
@@ -101,12 +109,12 @@ GOLDEN = [  # family, the values that its slots have, the answer
     ("scene_light", {}, "day"),
     ("scene_room_of_act", {"act": SIT}, "hall"),
     ("scene_seconds", {"act": TAKE_KEYS}, 3),
-    ("scene_who", {"act": Act("take", "?who", "keys", "shelf")}, "bob"),
-    ("scene_gap", {"act": Act("take", "bob", "?gap", "shelf")}, "keys"),
-    ("scene_gap", {"act": Act("put_on_top", "ann", "pot", "?gap")}, "stove"),
-    ("scene_times", {"act": Act("take", "ann", LOOSE["what"], LOOSE["at"])}, 1),
-    ("scene_first_thing", {"act": Act("take", "bob", "?gap", LOOSE["at"])}, "keys"),
-    ("scene_last_thing", {"act": Act("turn_on", "ann", "?gap")}, "stove"),
+    ("scene_who", {"act": SceneAct("take", "?who", "keys", "shelf")}, "bob"),
+    ("scene_gap", {"act": SceneAct("take", "bob", "?gap", "shelf")}, "keys"),
+    ("scene_gap", {"act": SceneAct("put_on_top", "ann", "pot", "?gap")}, "stove"),
+    ("scene_times", {"act": SceneAct("take", "ann", LOOSE["what"], LOOSE["at"])}, 1),
+    ("scene_first_thing", {"act": SceneAct("take", "bob", "?gap", LOOSE["at"])}, "keys"),
+    ("scene_last_thing", {"act": SceneAct("turn_on", "ann", "?gap")}, "stove"),
     ("scene_first_act", A, ENTER),
     ("scene_last_act", B, SIT),
     ("scene_first_room", B, "hall"),
@@ -146,11 +154,11 @@ GOLDEN = [  # family, the values that its slots have, the answer
     ("scene_posture_at_end", B, "sitting"),
     ("scene_place_of_first_taken", A, "stove"),
     ("scene_place_of_last_taken", B, "bob"),
-    ("scene_occupation_of_doer", {"act": Act("turn_on", "?somebody", "stove")}, "teacher"),
-    ("scene_age_of_doer", {"act": Act("sit_down", "?somebody", at="chair")}, 70),
-    ("scene_top_colour_of_doer", {"act": Act("turn_on", "?somebody", "stove")}, "red"),
-    ("scene_hair_of_doer", {"act": Act("sit_down", "?somebody", at="chair")}, "shaved"),
-    ("scene_feet_of_doer", {"act": Act("take", "?somebody", "keys", "shelf")}, "sneakers"),
+    ("scene_occupation_of_doer", {"act": SceneAct("turn_on", "?somebody", "stove")}, "teacher"),
+    ("scene_age_of_doer", {"act": SceneAct("sit_down", "?somebody", at="chair")}, 70),
+    ("scene_top_colour_of_doer", {"act": SceneAct("turn_on", "?somebody", "stove")}, "red"),
+    ("scene_hair_of_doer", {"act": SceneAct("sit_down", "?somebody", at="chair")}, "shaved"),
+    ("scene_feet_of_doer", {"act": SceneAct("take", "?somebody", "keys", "shelf")}, "sneakers"),
 ]
 
 
@@ -163,20 +171,20 @@ def asked(family, slots):
 
 @pytest.mark.parametrize(("family", "slots", "answer"), GOLDEN, ids=[row[0] for row in GOLDEN])
 def test_a_question_has_the_answer_that_the_scene_shows(family, slots, answer):
-    question = answered(asked(family, slots), SCENE)
+    question = answer_candidate(asked(family, slots), SCENE)
     assert question is not None
     assert question.answer == answer
     assert question.evidence
 
 
 def test_every_family_with_sentences_is_asked_and_known_by_an_answer():
-    named = set(phrases("en")["scenes"]["questions"])
+    named = set(load_phrases("en")["scenes"]["questions"])
     assert {one.family for one in ASKED} == named == {family for family, _, _ in GOLDEN}
 
 
 def test_every_difficulty_occurs_and_none_takes_more_steps_than_there_are():
-    assert {difficulty(one.program) for one in ASKED} == {*MOST_STEPS}
-    assert max(steps(one.program) for one in ASKED) <= MOST_STEPS["hard"]
+    assert {program_difficulty(one.program) for one in ASKED} == {*MOST_STEPS}
+    assert max(count_operations(one.program) for one in ASKED) <= MOST_STEPS["hard"]
 
 
 def test_what_happens_twice_has_no_single_answer():
@@ -184,22 +192,22 @@ def test_what_happens_twice_has_no_single_answer():
     rows = {name: list(SCENE.rows[name]) for name in SCENE.rows}
     for table, at, changes in twice:
         rows[table][at] = {**rows[table][at], **changes}
-    changed = Tables(SCENE.now, {name: tuple(each) for name, each in rows.items()})
-    where = The(Column(Where(ACTS, "act", TAKE_POT), "zone"))
+    changed = HouseholdTables(SCENE.now, {name: tuple(each) for name, each in rows.items()})
+    where = OnlyValue(ColumnValues(Where(ACTS, "act", TAKE_POT), "zone"))
     with pytest.raises(NoAnswer):
-        where.run(changed)
+        where.run_on(changed)
 
 
 def test_only_programs_that_read_times_have_times_as_evidence():
-    who = answered(asked("scene_who", {"act": Act("take", "?who", "keys", "shelf")}), SCENE)
-    order = answered(asked("scene_next_actor", {"act": PUT}), SCENE)
+    who = answer_candidate(asked("scene_who", {"act": SceneAct("take", "?who", "keys", "shelf")}), SCENE)
+    order = answer_candidate(asked("scene_next_actor", {"act": PUT}), SCENE)
     assert who.evidence == ("act4",)
     assert order.evidence == ("act5.time", "act7.time")
 
 
 @pytest.mark.parametrize("group", ["questions", "edits"])
 def test_languages_have_the_same_sentences_and_name_the_same_slots(group):
-    english, chinese = (phrases(language)["scenes"][group] for language in ("en", "zh"))
+    english, chinese = (load_phrases(language)["scenes"][group] for language in ("en", "zh"))
     assert english.keys() == chinese.keys()
     for name in english:
         fields = [set(FIELD.findall(frame)) for frame in (*english[name], *chinese[name])]
@@ -209,60 +217,60 @@ def test_languages_have_the_same_sentences_and_name_the_same_slots(group):
 def edited(frame, **slots):
     """The tables after the first edit of a frame whose slots have these values."""
     for seed in range(40):
-        for _, edit in of_scene(SCENE, random.Random(seed)):
+        for _, edit in present_scene_edits(SCENE, random.Random(seed)):
             if edit.frame == frame and all(edit.slots[name].value == value for name, value in slots.items()):
                 return edit.tables
     raise AssertionError(frame)
 
 
 def test_an_edit_of_an_event_changes_all_that_the_event_is_read_for():
-    took = The(Column(Where(ACTS, "what", "keys"), "who"))
+    took = OnlyValue(ColumnValues(Where(ACTS, "what", "keys"), "who"))
     end = asked("scene_place_at_end", {"what": "keys"}).program
     other = edited("scene_actor", act=TAKE_KEYS, other="ann")
-    assert took.run(other).value == end.run(other).value == "ann"
+    assert took.run_on(other).value == end.run_on(other).value == "ann"
     gone = edited("scene_gone", act=TAKE_KEYS)
-    assert end.run(gone).value == "shelf"
+    assert end.run_on(gone).value == "shelf"
     with pytest.raises(NoAnswer):
-        took.run(gone)
+        took.run_on(gone)
     assert "rustling" not in {row["sound"] for row in gone.rows["scene_sounds_timed"]}
     away = edited("scene_place", act=TAKE_KEYS, new="kitchen")
-    assert The(Column(Where(ACTS, "act", TAKE_KEYS), "zone")).run(away).value == "kitchen"
-    assert asked("scene_room_of_sound", {"sound": "rustling"}).program.run(away).value == "kitchen"
+    assert OnlyValue(ColumnValues(Where(ACTS, "act", TAKE_KEYS), "zone")).run_on(away).value == "kitchen"
+    assert asked("scene_room_of_sound", {"sound": "rustling"}).program.run_on(away).value == "kitchen"
 
 
 def test_an_edit_of_an_object_moves_the_other_object():
     other = edited("scene_object", act=TAKE_KEYS, other="pot")
-    assert The(Column(Where(ACTS, "who", "bob"), "what")).run(other).value == "pot"
+    assert OnlyValue(ColumnValues(Where(ACTS, "who", "bob"), "what")).run_on(other).value == "pot"
 
 
 def test_an_edit_of_time_keeps_how_long_it_takes():
     moved = edited("scene_time", act=TAKE_KEYS)
     (row,) = [row for row in moved.rows["scene_acts_timed"] if row["act"] == TAKE_KEYS]
     assert row["start"] != 12 and row["end"] - row["start"] == 3
-    assert The(Column(Where(HEARD, "sound", "rustling"), "start")).run(moved).value == row["start"]
-    assert The(Column(Where(TIMED, "act", PUT), "start")).run(moved).value == 16
+    assert OnlyValue(ColumnValues(Where(HEARD, "sound", "rustling"), "start")).run_on(moved).value == row["start"]
+    assert OnlyValue(ColumnValues(Where(TIMED, "act", PUT), "start")).run_on(moved).value == 16
 
 
 def test_a_sound_can_be_silent_another_or_elsewhere():
     heard = asked("scene_heard_in", {"zone": "hall"}).program
     with pytest.raises(NoAnswer):
-        heard.run(edited("scene_silent", sound="rustling"))
-    assert heard.run(edited("scene_other_sound", sound="rustling")).value not in {event[4] for event in EVENTS}
+        heard.run_on(edited("scene_silent", sound="rustling"))
+    assert heard.run_on(edited("scene_other_sound", sound="rustling")).value not in {event[4] for event in EVENTS}
     assert (
-        asked("scene_room_of_sound", {"sound": "alarm"}).program.run(edited("scene_sound_place", sound="alarm")).value
+        asked("scene_room_of_sound", {"sound": "alarm"}).program.run_on(edited("scene_sound_place", sound="alarm")).value
         == "hall"
     )
 
 
 def test_an_edit_of_the_setting_changes_what_is_seen():
-    assert asked("scene_look_hair", B).program.run(edited("scene_set_hair", what="bob")).value != "shaved"
+    assert asked("scene_look_hair", B).program.run_on(edited("scene_set_hair", what="bob")).value != "shaved"
     assert (
-        asked("scene_zone_of_thing", {"what": "shelf"}).program.run(edited("scene_set_zone", what="shelf")).value
+        asked("scene_zone_of_thing", {"what": "shelf"}).program.run_on(edited("scene_set_zone", what="shelf")).value
         == "kitchen"
     )
-    assert asked("scene_light", {}).program.run(edited("scene_set_light")).value != "day"
+    assert asked("scene_light", {}).program.run_on(edited("scene_set_light")).value != "day"
 
 
 def test_edits_have_sentences():
-    frames = {edit.frame for _, edit in of_scene(SCENE, random.Random(0))}
-    assert frames == set(phrases("en")["scenes"]["edits"])
+    frames = {edit.frame for _, edit in present_scene_edits(SCENE, random.Random(0))}
+    assert frames == set(load_phrases("en")["scenes"]["edits"])

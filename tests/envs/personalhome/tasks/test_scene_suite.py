@@ -11,27 +11,32 @@ from pathlib import Path
 
 import pytest
 
-from homerl.bench.suites import to_line
+from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.scenes import (
     HOUSEHOLDS,
     QUESTIONS,
     RECIPE,
-    build_instances,
-    filmed_household,
-    levels_of,
-    question_tasks,
+    build_scene_instances,
+    draw_question_tasks,
+    make_filmed_household,
+    question_difficulties,
 )
-from homerl.envs.personalhome.sim.calls import call
-from homerl.envs.personalhome.sim.scene.playbook import DOMAINS, domain_of
-from homerl.envs.personalhome.sim.scene.reading import readable
+from homerl.envs.personalhome.sim.calls import call_household_tool
+from homerl.envs.personalhome.sim.scene.playbook import DOMAINS, situation_domain
+from homerl.envs.personalhome.sim.scene.reading import readable_ids
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.tasks.author import blueprint_of, features_task, make_blueprint, plans_task
+from homerl.envs.personalhome.tasks.author import (
+    make_features_task,
+    make_personalhome_blueprint,
+    make_plans_task,
+    task_to_blueprint,
+)
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import reads
+from homerl.envs.personalhome.tasks.expert import evidence_calls
 from homerl.envs.personalhome.tasks.filmed import scene_signs
-from homerl.envs.personalhome.tasks.prompts import system_prompt
+from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
 from homerl.envs.personalhome.tasks.scene_reads import scene_reads
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
 from homerl.play.episode import Episode, EpisodeLimits
@@ -51,7 +56,7 @@ DOMAIN = tuple(DOMAINS)
 @lru_cache
 def built():
     """The instances of three households."""
-    return tuple(build_instances(5, "en", Counter(), lambda done, total: None, 3))
+    return tuple(build_scene_instances(5, "en", Counter(), lambda done, total: None, 3))
 
 
 @lru_cache
@@ -59,10 +64,10 @@ def blueprints(language):
     """A task of each of 20 households, the kinds in turn; a household without it is left out, and the next is taken."""
     found, seed = [], 0
     while len(found) < 20:
-        household = filmed_household(seed, language, DOMAIN[seed % 3])
+        household = make_filmed_household(seed, language, DOMAIN[seed % 3])
         task = household and task_of(KINDS[len(found) % 4], household, seed)
         if task is not None:
-            found.append(blueprint_of(household, task, f"h{seed}", seed, "heldout", RECIPE))
+            found.append(task_to_blueprint(household, task, f"h{seed}", seed, "heldout", RECIPE))
         seed += 1
     return found
 
@@ -71,14 +76,14 @@ def task_of(kind, household, seed):
     """A task of a kind, if the household has one."""
     rng = random.Random(seed)
     if kind in ("features", "plans"):
-        return features_task(household, rng) if kind == "features" else plans_task(household)
-    tasks = question_tasks(kind, [("simple", "medium", "hard")[seed % 3]], household, rng)
+        return make_features_task(household, rng) if kind == "features" else make_plans_task(household)
+    tasks = draw_question_tasks(kind, [("simple", "medium", "hard")[seed % 3]], household, rng)
     return tasks[0] if tasks else None
 
 
 def played(blueprint, name):
     """The trajectory of a baseline on a blueprint."""
-    episode = Episode.begin(PersonalHomeSituation.begin(blueprint), EpisodeLimits(1, 16, 16))
+    episode = Episode.from_situation(PersonalHomeSituation.begin(blueprint), EpisodeLimits(1, 16, 16))
     return asyncio.run(play(episode, BASELINES[name](), ScriptedUser()))
 
 
@@ -99,9 +104,9 @@ def test_the_expert_sees_all_evidence_and_is_right_and_lazy_agents_are_not(langu
 def test_evidence_of_scenes_can_be_shown_and_proactive_tasks_begin_with_the_summary(language):
     for blueprint in blueprints(language):
         scene = {id for id in blueprint.task.evidence if id.startswith("scene:")}
-        assert scene and scene <= readable(blueprint.household.transcript)
+        assert scene and scene <= readable_ids(blueprint.household.transcript)
         if blueprint.task.kind in ("features", "plans"):
-            assert reads(blueprint)[0] == ("get_scene_summary", {})
+            assert evidence_calls(blueprint)[0] == ("get_scene_summary", {})
             assert {*scene_signs(blueprint.household)} == scene
 
 
@@ -119,7 +124,7 @@ def test_the_expert_takes_one_call_where_one_is_enough():
 
 
 def test_three_households_give_the_same_bytes_in_another_process():
-    lines = "".join(map(to_line, built()))
+    lines = "".join(map(instance_to_line, built()))
     again = subprocess.run(
         [sys.executable, "-c", BUILD],
         cwd=ROOT,
@@ -134,12 +139,12 @@ def test_three_households_give_the_same_bytes_in_another_process():
 def test_each_domain_has_a_household_whose_video_is_of_it():
     assert [one.domain for one in built() if one.task.kind == "plans"] == [*DOMAIN]
     for one in built():
-        assert domain_of(one.made().transcript.situation) == one.domain
+        assert situation_domain(one.remake_household().transcript.situation) == one.domain
 
 
 def test_an_instance_makes_its_household_again_and_refuses_another():
     one = built()[0]
-    assert one.blueprint.household == filmed_household(one.household, "en", one.domain)
+    assert one.blueprint.household == make_filmed_household(one.household, "en", one.domain)
     with pytest.raises(InputError, match="homerl bench build personalhome-scenes"):
         _ = one.model_copy(update={"digest": "0" * 16}).blueprint
 
@@ -152,7 +157,7 @@ def test_ids_and_questions_of_a_household_differ():
 
 
 def test_all_households_together_ask_as_much_as_the_paper_and_of_each_difficulty_alike():
-    levels = Counter(level for number in range(HOUSEHOLDS) for level in levels_of(number))
+    levels = Counter(level for number in range(HOUSEHOLDS) for level in question_difficulties(number))
     assert levels.total() == QUESTIONS
     assert max(levels.values()) - min(levels.values()) <= 2
 
@@ -165,21 +170,21 @@ def test_a_grounding_task_has_an_assumption_that_changes_the_answer_and_one_that
 
 def test_who_is_told_everything_is_told_the_video_but_not_what_it_is_of():
     one = next(one for one in built() if one.task.kind == "plans")
-    prompt = system_prompt(one.blueprint_for("sole"))
-    transcript = one.made().transcript
+    prompt = personalhome_system_prompt(one.blueprint_for("sole"))
+    transcript = one.remake_household().transcript
     assert json.dumps(transcript.video_description.scene.summary, ensure_ascii=False) in prompt
     assert transcript.datapoint_id not in prompt and transcript.inferred[0].text not in prompt
 
 
 def test_training_households_have_videos_where_the_recipe_wants_them():
     recipe = PersonalHomeRecipe(world="personalhome", scenes=True, tasks={"plans": 1.0})
-    blueprint = make_blueprint(recipe, "train", 3)
+    blueprint = make_personalhome_blueprint(recipe, "train", 3)
     assert blueprint.household.transcript is not None
     assert {*scene_signs(blueprint.household)} <= {*blueprint.task.evidence}
-    assert make_blueprint(recipe, "train", 3) == blueprint
+    assert make_personalhome_blueprint(recipe, "train", 3) == blueprint
     state = HouseholdState(blueprint.household)
-    for name, arguments in reads(blueprint):
-        call(state, name, arguments)
+    for name, arguments in evidence_calls(blueprint):
+        call_household_tool(state, name, arguments)
     assert state.seen >= {*blueprint.task.evidence}
-    plain = make_blueprint(recipe.model_copy(update={"scenes": False}), "train", 3)
+    plain = make_personalhome_blueprint(recipe.model_copy(update={"scenes": False}), "train", 3)
     assert plain.household.transcript is None

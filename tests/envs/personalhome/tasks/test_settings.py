@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from homerl.envs.personalhome.sim.calls import call
+from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import cast_of, words_for
-from homerl.envs.personalhome.tasks.author import blueprint_of
+from homerl.envs.personalhome.sim.words import household_cast, load_fact_words
+from homerl.envs.personalhome.tasks.author import task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe, Plans
-from homerl.envs.personalhome.tasks.prompts import system_prompt
-from homerl.envs.personalhome.tasks.questions.tables import FACT, Row, tables_of
+from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
+from homerl.envs.personalhome.tasks.questions.tables import FACT, Row, make_household_tables
 
 Shown = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ def told(household: Household) -> Shown:
     """The household that the prompt of `sole` holds."""
     recipe = PersonalHomeRecipe(world="personalhome", setting="sole")
     task = Plans(situations=household.context.situations, evidence=())
-    prompt = system_prompt(blueprint_of(household, task, "one", 0, "train", recipe))
+    prompt = personalhome_system_prompt(task_to_blueprint(household, task, "one", 0, "train", recipe))
     (line,) = (line for line in prompt.splitlines() if line.startswith('{"household_id"'))
     found: Shown = json.loads(line)
     return found
@@ -123,10 +123,10 @@ FIND: Mapping[str, Find] = {
 
 def says(row: Shown, table: str, known: Row, household: Household) -> bool:
     """Whether a shown row says all values of a row of a table."""
-    words, cast = words_for(household.language), cast_of(household.members, household.home)
+    words, cast = load_fact_words(household.language), household_cast(household.members, household.home)
     if table in ("memories", "events"):
         text = (row.get("memory") or row["description"]).casefold()
-        fields = words.fields(Fact(**{name: known[name] for name in FACT}), cast)
+        fields = words.fact_field_words(Fact(**{name: known[name] for name in FACT}), cast)
         said = [word for name, word in fields.items() if name not in ("room", "place")]
         said += [cast.rooms[known["room"]].name] if known["room"] else []
         return row["time"] == f"{known['time']:%FT%R}" and all(word.casefold() in text for word in said)
@@ -138,14 +138,14 @@ def says(row: Shown, table: str, known: Row, household: Household) -> bool:
     if table == "weather":
         return f"{known['value']:g}" in str(row[known["side"]][known["quantity"]])
     if table == "life":
-        kind = words.word("life_events", known["kind"])
+        kind = words.key_word("life_events", known["kind"])
         return any(one["date"] == f"{known['date']}" and kind in one["description"] for one in row["major_events"])
     if table == "hobbies":
-        return row["member_id"] == known["who"] and words.word("hobbies", known["hobby"]) in row["hobbies"]
+        return row["member_id"] == known["who"] and words.key_word("hobbies", known["hobby"]) in row["hobbies"]
     groups = {"role": "roles", "gender": "genders", "occupation": "occupations", "animal": "animals"}
     columns = {"who": "member_id", "pet": "name"}
     values = {columns.get(name, name): value for name, value in known.items() if name != "id"}
-    return all(row[name] == (words.word(groups[name], one) if name in groups else one) for name, one in values.items())
+    return all(row[name] == (words.key_word(groups[name], one) if name in groups else one) for name, one in values.items())
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -153,11 +153,11 @@ def says(row: Shown, table: str, known: Row, household: Household) -> bool:
 def test_the_prompt_and_the_tools_say_all_that_questions_rest_on(seed: int, language: str) -> None:
     household = make_household(seed, HouseholdRecipe(language=language))
     whole, start = told(household), HouseholdState(household)
-    for table, rows in tables_of(household).rows.items():
+    for table, rows in make_household_tables(household).rows.items():
         for known in rows:
             kind, _, name = known["id"].partition(":")
             place, state = FIND[kind](start, name), start.fork()
-            row, same = place.in_result(call(state, place.tool, place.arguments)), place.in_whole(whole)
+            row, same = place.in_result(call_household_tool(state, place.tool, place.arguments)), place.in_whole(whole)
             assert known["id"] in state.shown
             assert row.items() <= same.items()
             assert says(row, table, known, household), (known, row)

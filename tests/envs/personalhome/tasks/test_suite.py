@@ -8,15 +8,15 @@ from collections import Counter
 import pytest
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, build_instances
-from homerl.envs.personalhome.sim.words import words_for
+from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, build_household_instances
+from homerl.envs.personalhome.sim.words import load_fact_words
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import split_of
-from homerl.worlds.registry import begin, suites
+from homerl.worlds.registry import begin_episode, known_suites
 
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = 3
@@ -24,11 +24,11 @@ HOUSEHOLDS = 3
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def instances(request) -> list[PersonalHomeInstance]:
-    return list(build_instances(0, request.param, Counter(), lambda done, total: None, HOUSEHOLDS))
+    return list(build_household_instances(0, request.param, Counter(), lambda done, total: None, HOUSEHOLDS))
 
 
 def played(instance: PersonalHomeInstance, agent: str, setting: str = "agentic") -> Trajectory:
-    episode = begin(instance.blueprint_for(setting), instance.limits_for(setting))
+    episode = begin_episode(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, BASELINES[agent](), ScriptedUser()))
 
 
@@ -39,7 +39,7 @@ def test_each_household_has_one_task_of_each_kind(instances):
 
 
 def test_the_same_seed_gives_the_same_bytes(instances):
-    again = build_instances(0, instances[0].language, Counter(), lambda done, total: None, HOUSEHOLDS)
+    again = build_household_instances(0, instances[0].language, Counter(), lambda done, total: None, HOUSEHOLDS)
     assert [one.model_dump_json() for one in again] == [one.model_dump_json() for one in instances]
 
 
@@ -52,8 +52,8 @@ def test_only_the_expert_succeeds(instances):
 
 
 def test_names_and_questions_are_held_out(instances):
-    words = words_for(instances[0].language)
-    train = {name for halves in words.people.values() for name in halves.of("train")}
+    words = load_fact_words(instances[0].language)
+    train = {name for halves in words.people.values() for name in halves.entries_of("train")}
     for instance in instances:
         assert train.isdisjoint(member.name for member in instance.blueprint.household.members)
         if hasattr(instance.task, "question"):
@@ -61,7 +61,7 @@ def test_names_and_questions_are_held_out(instances):
 
 
 def test_the_setting_decides_what_is_shown(instances):
-    sole, agentic = (begin(instances[0].blueprint_for(setting)) for setting in ("sole", "agentic"))
+    sole, agentic = (begin_episode(instances[0].blueprint_for(setting)) for setting in ("sole", "agentic"))
     name = instances[0].blueprint.household.members[0].name
     assert name in sole.messages[0]["content"] and not sole.world.tools
     assert name not in agentic.messages[0]["content"] and len(agentic.world.tools) == 17, "28 with those of scenes"
@@ -74,5 +74,5 @@ def test_a_household_that_came_out_otherwise_is_refused(instances):
 
 
 def test_the_suite_is_registered():
-    world, suite = suites()["personalhome-bench"]
+    world, suite = known_suites()["personalhome-bench"]
     assert world.name == "personalhome" and suite.settings == ("agentic", "sole")

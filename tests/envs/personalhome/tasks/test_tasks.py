@@ -21,30 +21,36 @@ import pytest
 
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.bench.scenes import FAMILIES, filmed_household
-from homerl.envs.personalhome.sim.features import feature_ranking
+from homerl.envs.personalhome.bench.scenes import FAMILIES, make_filmed_household
+from homerl.envs.personalhome.sim.features import rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.scene.playbook import DOMAINS
 from homerl.envs.personalhome.sim.shown import weather_shown
 from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.vocabulary import vocabulary
-from homerl.envs.personalhome.tasks.answers import matches, verdict_of_rules
-from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, grounding_task, make_blueprint
-from homerl.envs.personalhome.tasks.baselines import BASELINES, Constant
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+from homerl.envs.personalhome.tasks.answers import decide_by_rules, matches_variant
+from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_grounding_task, make_personalhome_blueprint
+from homerl.envs.personalhome.tasks.baselines import BASELINES, ConstantAgent
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, reads, right_answer
-from homerl.envs.personalhome.tasks.needs import needs_of
-from homerl.envs.personalhome.tasks.normal import normal
-from homerl.envs.personalhome.tasks.plan_rules import judge
-from homerl.envs.personalhome.tasks.questions.edits import edits
-from homerl.envs.personalhome.tasks.questions.families import candidates
-from homerl.envs.personalhome.tasks.questions.make import answer_stated, answered, assumed, distractors, questions
-from homerl.envs.personalhome.tasks.questions.programs import NoAnswer, steps
-from homerl.envs.personalhome.tasks.questions.tables import tables_of
-from homerl.envs.personalhome.tasks.questions.wording import WHAT, Wording, phrases
+from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, evidence_calls, right_answer
+from homerl.envs.personalhome.tasks.needs import household_needs
+from homerl.envs.personalhome.tasks.normal import normal_form
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan
+from homerl.envs.personalhome.tasks.questions.edits import draw_edits
+from homerl.envs.personalhome.tasks.questions.families import question_candidates
+from homerl.envs.personalhome.tasks.questions.make import (
+    answer_candidate,
+    draw_counterfactuals,
+    draw_distractors,
+    draw_questions,
+    is_answer_stated,
+)
+from homerl.envs.personalhome.tasks.questions.programs import NoAnswer, count_operations
+from homerl.envs.personalhome.tasks.questions.tables import make_household_tables
+from homerl.envs.personalhome.tasks.questions.wording import WHAT, QuestionWording, load_phrases
 from homerl.envs.personalhome.tasks.reference import reference_plan
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.verdicts import goals_of
+from homerl.envs.personalhome.tasks.verdicts import answer_goals
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
@@ -69,7 +75,7 @@ def household(seed: int, language: str, half: str = "train"):
 @cache
 def blueprint(kind: str, language: str, seed: int, split: str = "train", setting: str = "agentic"):
     data = {"world": "personalhome", "tasks": {kind: 1}, "household": {"language": language}, "setting": setting}
-    return make_blueprint(PersonalHomeRecipe.model_validate(data), split, seed)
+    return make_personalhome_blueprint(PersonalHomeRecipe.model_validate(data), split, seed)
 
 
 def blueprints(kind: str, language: str, count: int = 20):
@@ -82,8 +88,8 @@ def asked(language: str):
     found = []
     for seed in HOUSEHOLDS:
         home, rng = household(seed, language), random.Random(seed)
-        wording = Wording(home, seed % 2 == 0)
-        found += [(home, wording, question) for question, _ in zip(questions(home, rng), range(25), strict=False)]
+        wording = QuestionWording(home, seed % 2 == 0)
+        found += [(home, wording, question) for question, _ in zip(draw_questions(home, rng), range(25), strict=False)]
     return found
 
 
@@ -92,9 +98,9 @@ def scenes_asked(language: str):
     """(household, wording, question) of questions about scenes."""
     found = []
     for seed, domain in enumerate(DOMAINS):
-        home = filmed_household(seed, language, domain)
-        wording = Wording(home, True)
-        found += [(home, wording, one) for one in islice(questions(home, random.Random(seed), FAMILIES), 25)]
+        home = make_filmed_household(seed, language, domain)
+        wording = QuestionWording(home, True)
+        found += [(home, wording, one) for one in islice(draw_questions(home, random.Random(seed), FAMILIES), 25)]
     return found
 
 
@@ -103,21 +109,21 @@ def scenes_asked(language: str):
 
 @both
 def test_every_question_assumption_and_answer_has_words(language):
-    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = vocabulary().keys("occupations")
+    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = load_vocabulary().group_keys("occupations")
     frames: set[str] = set()
     for seed in HOUSEHOLDS[:8]:
         home, rng = household(seed, language), random.Random(seed)
-        tables, wording = tables_of(home), Wording(home, seed % 2 == 0)
-        for candidate in candidates(tables):
-            assert all(wording.questions(candidate))
-            if (question := answered(candidate, tables)) is not None:
-                texts = wording.answers(candidate.answer, question.answer)
+        tables, wording = make_household_tables(home), QuestionWording(home, seed % 2 == 0)
+        for candidate in question_candidates(tables):
+            assert all(wording.question_texts(candidate))
+            if (question := answer_candidate(candidate, tables)) is not None:
+                texts = wording.answer_texts(candidate.answer, question.answer)
                 assert texts and all(texts) and len(set(texts)) == len(texts)
-        assumptions = [edit for _, edit in edits(tables, groups, rng)]
-        assert all(wording.assumption(edit, rng) for edit in assumptions)
+        assumptions = [edit for _, edit in draw_edits(tables, groups, rng)]
+        assert all(wording.assumption_text(edit, rng) for edit in assumptions)
         frames |= {edit.frame for edit in assumptions}
-    assert frames == set(phrases(language)["edits"])
+    assert frames == set(load_phrases(language)["edits"])
 
 
 def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
@@ -125,27 +131,27 @@ def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
     texts, things = set(), set()
     for seed in range(20):
         home = household(seed, "en")
-        wording, tables = Wording(home), tables_of(home)
-        texts |= {text for one in candidates(tables) for text in wording.questions(one)}
-        groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
-        groups["occupations"] = vocabulary().keys("occupations")
-        drawn = edits(tables, groups, random.Random(seed))
-        texts |= {wording.assumption(edit, random.Random(seed)) for _, edit in drawn}
-        things |= {name for name in wording.cast.devices.values() if name.endswith(("blinds", "lights", "sprinklers"))}
+        wording, tables = QuestionWording(home), make_household_tables(home)
+        texts |= {text for one in question_candidates(tables) for text in wording.question_texts(one)}
+        groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
+        groups["occupations"] = load_vocabulary().group_keys("occupations")
+        drawn = draw_edits(tables, groups, random.Random(seed))
+        texts |= {wording.assumption_text(edit, random.Random(seed)) for _, edit in drawn}
+        things |= {name for name in wording.fact_cast.devices.values() if name.endswith(("blinds", "lights", "sprinklers"))}
     many = "|".join(map(re.escape, things))
     singular = re.compile(rf"\b(?:is|was|does) the (?:{many})\b")
     assert len(things) > 1 and not [text for text in texts if singular.search(text)]
-    jobs = "|".join(vocabulary().keys("occupations"))
+    jobs = "|".join(load_vocabulary().group_keys("occupations"))
     assert not [text for text in texts if re.search(rf"\b(?:as|Who is) (?:{jobs})\b", text)]
 
 
 @either
 def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_steps(language):
     for home, _, question in asked(language):
-        found = question.candidate.program.run(tables_of(home))
+        found = question.candidate.program.run(make_household_tables(home))
         assert found.value == question.answer and tuple(sorted(found.evidence)) == question.evidence
         low, high = BOUNDS[question.difficulty]
-        assert low <= steps(question.candidate.program) <= high
+        assert low <= count_operations(question.candidate.program) <= high
         assert question.evidence, "an answer that no row says"
 
 
@@ -166,13 +172,13 @@ def by_hand(question, home):
     if family == "who_has_hobby":
         return next(one.member_id for one in home.members if slots["what"] in one.hobbies)
     if family == "shared_hobby":
-        one, other = (set(home.member(id).hobbies) for id in (who, slots["other"]))
+        one, other = (set(home.member_by_id(id).hobbies) for id in (who, slots["other"]))
         return next(iter(one & other))
     if family == "age_of_last":
         deed = slots["deed"]
         column = "appliance" if deed.kind in ("used", "repaired") else "what"
         done = [(t, f.who) for t, f in facts if f.kind == deed.kind and getattr(f, column) == deed.object and f.who]
-        return home.member(max(done)[1]).age(home.now.date())
+        return home.member_by_id(max(done)[1]).age(home.now.date())
     return question.answer
 
 
@@ -211,11 +217,11 @@ def test_who_cooks_or_adjusts_has_used_the_appliance(language):
     families: Counter[str] = Counter()
     for seed in range(40):
         home = household(seed, language)
-        tables = tables_of(home)
-        for candidate in candidates(tables):
+        tables = make_household_tables(home)
+        for candidate in question_candidates(tables):
             family, deed = candidate.family, candidate.slots.get("deed")
             about_use = deed.value.kind == "used" if deed else family.endswith(("_used", "used_event"))
-            if about_use and family in USES and (question := answered(candidate, tables)):
+            if about_use and family in USES and (question := answer_candidate(candidate, tables)):
                 assert used_by_hand(question, home) == question.answer, (seed, question.candidate)
                 families[family] += 1
     assert all(families[name] > 3 for name in USES), families
@@ -228,7 +234,7 @@ def test_no_question_states_its_answer(language):
             variants = (
                 made.task.parts[0].variants if kind == "grounding" else (made.task.choices["ABCDE".index(made.task.right)],)
             )
-            assert not answer_stated(made.task.question, variants)
+            assert not is_answer_stated(made.task.question, variants)
 
 
 @both
@@ -237,28 +243,28 @@ def test_what_a_tool_shows_is_a_right_answer(language):
     shown_numbers = 0
     for seed in HOUSEHOLDS:
         home = household(seed, language)
-        wording, tables = Wording(home), tables_of(home)
-        for candidate in candidates(tables):
-            family, question = candidate.family, answered(candidate, tables)
+        wording, tables = QuestionWording(home), make_household_tables(home)
+        for candidate in question_candidates(tables):
+            family, question = candidate.family, answer_candidate(candidate, tables)
             if question is None or not family.startswith(("weather_", "state_of_")):
                 continue
             shown_numbers += 1
-            variants = wording.answers(candidate.answer, question.answer)
+            variants = wording.answer_texts(candidate.answer, question.answer)
             shown = str(question.answer)
             if family.startswith("weather_"):
                 _, side, quantity = family.split("_")
                 shown = str(weather_shown(HouseholdState(home))[side][quantity])
-            assert matches(shown, variants), (shown, variants)
+            assert matches_variant(shown, variants), (shown, variants)
     assert shown_numbers > 200
 
 
 @both
 def test_a_share_is_said_in_percent_as_well(language):
     home = household(0, language)
-    question = next(questions(home, random.Random(0), ["weather_outdoor_sunny"]))
-    variants = Wording(home).answers(question.candidate.answer, 0.27)
+    question = next(draw_questions(home, random.Random(0), ["weather_outdoor_sunny"]))
+    variants = QuestionWording(home).answer_texts(question.candidate.answer, 0.27)
     for said, verdict in ((0.27, "right"), ("27%", "right"), ("27 percent", "right"), ("28 %", "wrong"), ("0.28", "wrong")):
-        assert verdict_of_rules(said, variants) == verdict, said
+        assert decide_by_rules(said, variants) == verdict, said
 
 
 # Counterfactuals
@@ -268,7 +274,7 @@ def test_a_share_is_said_in_percent_as_well(language):
 def test_one_of_two_counterfactuals_changes_the_answer(language):
     pairs = 0
     for home, wording, question in asked(language)[::5]:
-        pair = assumed(question, wording, random.Random(3))
+        pair = draw_counterfactuals(question, wording, random.Random(3))
         if pair is None:
             continue
         pairs += 1
@@ -277,9 +283,12 @@ def test_one_of_two_counterfactuals_changes_the_answer(language):
             program, edited = question.candidate.program, one.edit.tables
             value = program.run(edited).value
             assert {row["id"] for row in edited.rows["memories"]} <= {row["id"] for row in edited.told["memories"]}
-            assert program.run(edited.as_told()).value == value, "events and companions make no difference"
+            assert program.run(edited.with_told_rows()).value == value, "events and companions make no difference"
             assert value == one.answer and (value != question.answer) is one.changed
-            assert len(set(map(id, one.edit.tables.rows.values())) - set(map(id, tables_of(home).rows.values()))) >= 1
+            assert (
+                len(set(map(id, one.edit.tables.rows.values())) - set(map(id, make_household_tables(home).rows.values())))
+                >= 1
+            )
     assert pairs > 20
 
 
@@ -297,17 +306,17 @@ def named(condition, variants):
 @pytest.mark.parametrize("filmed", [False, True])
 def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(language, filmed):
     """Asked what somebody cooked last, "assume that it was soup" leaves no question; another memory's date does."""
-    groups = {kind: vocabulary().keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = vocabulary().keys("occupations")
+    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
+    groups["occupations"] = load_vocabulary().group_keys("occupations")
     found = Counter()
     for _, wording, question in scenes_asked(language)[::2] if filmed else asked(language)[::10]:
         rng, program, base = random.Random(1), question.candidate.program, question.answer
-        pair = assumed(question, wording, rng)
+        pair = draw_counterfactuals(question, wording, rng)
         silent = set()
-        for _, edit in edits(question.tables, groups, random.Random(1)):
+        for _, edit in draw_edits(question.tables, groups, random.Random(1)):
             with suppress(NoAnswer):
                 answer = program.run(edit.tables).value
-                stated = named(wording.assumption(edit, rng), wording.answers(question.candidate.answer, answer))
+                stated = named(wording.assumption_text(edit, rng), wording.answers(question.candidate.answer, answer))
                 silent |= set() if stated else {answer != base}
         for one in pair or ():
             stated = named(one.condition, wording.answers(question.candidate.answer, one.answer))
@@ -323,12 +332,12 @@ def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evid
     found: Counter[tuple[str, bool]] = Counter()
     for seed in HOUSEHOLDS[::2]:
         home = household(seed, language)
-        wording, jobs = Wording(home), {member.occupation for member in home.members}
-        for question in questions(home, random.Random(seed), looked_up):
+        wording, jobs = QuestionWording(home), {member.occupation for member in home.members}
+        for question in draw_questions(home, random.Random(seed), looked_up):
             family = question.candidate.family
             if question.answer == 0 or (family == "occupation_of" and len(jobs) == 1):
                 continue
-            task = grounding_task(question, "?", wording, True, random.Random(seed))
+            task = make_grounding_task(question, "?", wording, True, random.Random(seed))
             if task is None:
                 continue
             changed = next(part for part in task.parts if part.changed)
@@ -346,7 +355,7 @@ def test_parts_of_a_grounding_task_agree_with_changed(language):
         assert [part.key for part in others] == ["counterfactual_1", "counterfactual_2"] and original.changed is None
         assert sorted(part.changed for part in others) == [False, True]
         for part in others:
-            assert part.condition and matches(part.variants[0], original.variants) is not part.changed
+            assert part.condition and matches_variant(part.variants[0], original.variants) is not part.changed
             assert part.changed or part.variants == original.variants
 
 
@@ -357,13 +366,13 @@ def test_parts_of_a_grounding_task_agree_with_changed(language):
 def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
     found = 0
     for _, wording, question in asked(language)[::3]:
-        wrong = distractors(question, wording, random.Random(1))
+        wrong = draw_distractors(question, wording, random.Random(1))
         if wrong is None:
             continue
         found += 1
         right = wording.answers(question.candidate.answer, question.answer)
-        assert len(wrong) == 4 and len({normal(text) for text in (*wrong, right[0])}) == 5
-        assert not any(matches(text, right) for text in wrong), (wrong, right)
+        assert len(wrong) == 4 and len({normal_form(text) for text in (*wrong, right[0])}) == 5
+        assert not any(matches_variant(text, right) for text in wrong), (wrong, right)
         numbers = [any(character.isdigit() for character in text) for text in (*wrong, right[0])]
         if question.candidate.answer.startswith(("number", "share", "date", "times", "years", "span")):
             assert all(numbers)
@@ -386,7 +395,7 @@ def test_the_right_letter_cannot_be_guessed():
     tasks = choices()
     letters = Counter(task.right for task in tasks)
     assert len(tasks) > 280 and all(0.14 <= letters[letter] / len(tasks) <= 0.26 for letter in "ABCDE"), letters
-    assert all(len({normal(choice) for choice in task.choices}) == 5 for task in tasks)
+    assert all(len({normal_form(choice) for choice in task.choices}) == 5 for task in tasks)
 
 
 def test_the_form_of_a_choice_says_nothing():
@@ -399,7 +408,7 @@ def test_the_form_of_a_choice_says_nothing():
 
 def middle(task) -> int | None:
     """The choice whose number is the median, or None if the choices are no numbers."""
-    numbers = [normal(choice).split()[0] for choice in task.choices]
+    numbers = [normal_form(choice).split()[0] for choice in task.choices]
     if not all(number.lstrip("-").replace(".", "", 1).isdigit() for number in numbers):
         return None
     values = [float(number) for number in numbers]
@@ -413,9 +422,9 @@ def middle(task) -> int | None:
 def test_features_lie_in_three_tiers_with_margins(language):
     for made in blueprints("features", language):
         task, home = made.task, made.household
-        needs = needs_of(home)
+        needs = household_needs(home)
         weight = {
-            feature.name: weight for feature, weight in feature_ranking({key: need.weight for key, need in needs.items()})
+            feature.name: weight for feature, weight in rank_features({key: need.weight for key, need in needs.items()})
         }
         weights = [weight[key] for key in task.ranking]
         owned = {device["spid"] for device in home.home["devices"]}
@@ -435,7 +444,7 @@ def test_the_order_in_which_features_are_shown_says_nothing():
 
 
 def goals(made, plan) -> tuple[bool, ...]:
-    return judge(made.household, made.task.situations, plan).goals()
+    return judge_plan(made.household, made.task.situations, plan).goals_met()
 
 
 @both
@@ -493,7 +502,7 @@ class ReadsAndIsSilent:
 
     async def consult(self, episode, n=1):
         done = sum(1 for message in episode.messages if message.get("tool_calls"))
-        calls = reads(episode.blueprint)
+        calls = evidence_calls(episode.blueprint)
         name, arguments = calls[done] if done < len(calls) else ("get_household_profile", {})
         return [Reply(call_message(tool_call(name, arguments)))]
 
@@ -511,15 +520,15 @@ LAZY = {
     "nothing": BASELINES["nothing"],
     "unknown": BASELINES["unknown"],
     "first": BASELINES["first"],
-    "as shown": lambda: Constant("as shown", as_shown),
-    "letter": lambda: Constant("letter", letter),
+    "as shown": lambda: ConstantAgent("as shown", as_shown),
+    "letter": lambda: ConstantAgent("letter", letter),
     "reads all": ReadsAll,
     "silent": ReadsAndIsSilent,
 }
 
 
 def played(made, agent):
-    return asyncio.run(play(Episode.begin(PersonalHomeSituation.begin(made), LIMITS), agent, ScriptedUser()))
+    return asyncio.run(play(Episode.from_situation(PersonalHomeSituation.begin(made), LIMITS), agent, ScriptedUser()))
 
 
 def total_reward(trajectory) -> float:
@@ -534,7 +543,7 @@ def test_the_expert_succeeds_and_lazy_policies_gain_nothing(kind, setting):
     for one in made:
         trajectory = played(one, PersonalHomeExpert())
         assert trajectory.success and trajectory.progress == 1 and not any(step.facts.blocked for step in trajectory.steps)
-        assert all(goals_of(one, right_answer(one))) and total_reward(trajectory) == pytest.approx(2)
+        assert all(answer_goals(one, right_answer(one))) and total_reward(trajectory) == pytest.approx(2)
     bounds = {"grounding": 0.02, "choice": 0.9, "features": 0.2, "plans": 0.0}  # a letter is right one time in five
     for name, lazy in LAZY.items():
         gains = [total_reward(played(one, lazy())) for one in made]
@@ -559,7 +568,9 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process():
     done = subprocess.run([sys.executable, "-c", MAKE], env=environment, capture_output=True, text=True, check=True)
     recipes = [{"world": "personalhome", "household": {"language": language}} for language in LANGUAGES]
     here = [
-        sha256(make_blueprint(PersonalHomeRecipe.model_validate(recipe), "train", seed).model_dump_json().encode())
+        sha256(
+            make_personalhome_blueprint(PersonalHomeRecipe.model_validate(recipe), "train", seed).model_dump_json().encode()
+        )
         for recipe in recipes
         for seed in range(4)
     ]

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from running import running
 
-from homerl.app.chat.server import Page
-from homerl.app.chat.session import Session
-from homerl.app.chat.terms import Partner, Terms
+from homerl.app.chat.server import ChatPage
+from homerl.app.chat.session import ChatSession
+from homerl.app.chat.terms import ChatPartner, ChatTerms
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe
-from homerl.host.web.address import Address
+from homerl.host.web.address import ServerAddress
 from homerl.play.observation import Observation
 from homerl.play.situation import Reply
-from homerl.play.trajectory import from_row
+from homerl.play.trajectory import trajectory_from_row
 from homerl.worlds.registry import default_world
 
 NASTY = "<script>alert(1)</script>"
@@ -78,23 +78,23 @@ def go() -> threading.Event:
 
 
 @pytest.fixture
-def session(go: threading.Event) -> Session:
+def session(go: threading.Event) -> ChatSession:
     visits: Any = default_world().visits
     blueprint = visits.blueprint({"home": LIGHTS}, None, 3)
-    session = Session(visits, blueprint, Partner("switch", lambda seed: Switch(did, go)), Terms())
-    home: Any = session.situation.home
+    session = ChatSession(visits, blueprint, ChatPartner("switch", lambda seed: Switch(did, go)), ChatTerms())
+    home: Any = session.current_situation.home
     did = home.plan.devices[0].did
     home.call(did, "turn_off")
     return session
 
 
 @pytest.fixture
-def client(session: Session) -> Iterator[Client]:
-    with running(Page(session, Address()).app()) as port:
+def client(session: ChatSession) -> Iterator[Client]:
+    with running(ChatPage(session, ServerAddress()).build_chat_app()) as port:
         yield Client(port)
 
 
-def test_a_sentence_streams_what_is_done_and_undo_takes_it_back(client: Client, session: Session) -> None:
+def test_a_sentence_streams_what_is_done_and_undo_takes_it_back(client: Client, session: ChatSession) -> None:
     before = json.loads(client.send("GET", "/talk").read())
     done, spoken, end = client.say(" light please ")
     (change,) = done["event"]["changes"]
@@ -103,7 +103,7 @@ def test_a_sentence_streams_what_is_done_and_undo_takes_it_back(client: Client, 
     assert spoken == {"event": spoken["event"]} and spoken["event"]["words"] == NASTY
     assert [turn["sentence"] for turn in end["turns"]] == ["light please"] and not end["busy"]
     assert json.loads(client.send("GET", "/talk").read()) == end
-    stored = from_row(json.loads(client.send("GET", "/talk.jsonl").read()))
+    stored = trajectory_from_row(json.loads(client.send("GET", "/talk.jsonl").read()))
     assert stored.turns()[0].utterance == "light please" and len(stored.steps) == 2
     undone = client.post("/undo")
     assert undone["undone"] == "light please" and undone["changed"] == [change["owner"]]
@@ -111,7 +111,7 @@ def test_a_sentence_streams_what_is_done_and_undo_takes_it_back(client: Client, 
     assert client.post("/undo")["undone"] is None
 
 
-def test_one_answer_runs_at_a_time_and_can_be_stopped(client: Client, session: Session, go: threading.Event) -> None:
+def test_one_answer_runs_at_a_time_and_can_be_stopped(client: Client, session: ChatSession, go: threading.Event) -> None:
     answer = client.send("POST", "/say", {"sentence": "wait for it"})
     assert json.loads(answer.readline())["event"]["changes"]
     for method, path, body in (("POST", "/undo", {}), ("POST", "/say", {"sentence": "more"}), ("GET", "/talk.jsonl", None)):
@@ -124,7 +124,7 @@ def test_one_answer_runs_at_a_time_and_can_be_stopped(client: Client, session: S
     assert client.post("/reset")["turns"] == []
 
 
-def test_of_two_sentences_at_once_one_is_refused(client: Client, session: Session, go: threading.Event) -> None:
+def test_of_two_sentences_at_once_one_is_refused(client: Client, session: ChatSession, go: threading.Event) -> None:
     def said() -> int:
         answer = client.send("POST", "/say", {"sentence": "wait for it"})
         answer.read()
@@ -144,7 +144,7 @@ def test_a_browser_that_asks_for_an_icon_is_told_that_there_is_none(client: Clie
     assert client.send("GET", "/favicon.ico").status == 204
 
 
-def test_an_answer_that_breaks_off_says_so_and_the_talk_goes_on(client: Client, session: Session) -> None:
+def test_an_answer_that_breaks_off_says_so_and_the_talk_goes_on(client: Client, session: ChatSession) -> None:
     note, end = client.say("break")
     assert note == {"event": {"note": "no answer: CUDA out of memory"}} and end["turns"] == [] and not end["busy"]
     assert len(client.say("light please")) == 3
@@ -156,7 +156,7 @@ def test_half_a_sign_in_a_sentence_is_no_trouble(client: Client) -> None:
     assert client.send("GET", "/talk.jsonl").status == 200
 
 
-def test_a_browser_that_goes_away_stops_its_answer(client: Client, session: Session, go: threading.Event) -> None:
+def test_a_browser_that_goes_away_stops_its_answer(client: Client, session: ChatSession, go: threading.Event) -> None:
     answer = client.send("POST", "/say", {"sentence": "wait for it"})
     answer.readline()
     answer.close()
@@ -187,7 +187,7 @@ def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_a_person_talks_in_a_browser(browser, client: Client, session: Session, width: int, scheme: str) -> None:
+def test_a_person_talks_in_a_browser(browser, client: Client, session: ChatSession, width: int, scheme: str) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)

@@ -14,45 +14,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.app.chat.find import Wanted, local_partner, session_of
-from homerl.app.chat.saving import save
-from homerl.app.chat.session import Did, Event, Note, Session
-from homerl.app.chat.terms import Partner, Terms
-from homerl.app.served.agents import loaded
+from homerl.app.chat.find import ChatRequest, make_local_partner, open_chat_session
+from homerl.app.chat.saving import save_chat
+from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
+from homerl.app.chat.terms import ChatPartner, ChatTerms
+from homerl.app.served.agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import load_home
-from homerl.envs.homeenv.visits.changes import changes
+from homerl.envs.homeenv.visits.changes import find_visit_changes
 from homerl.play.faults import InfraError
 from homerl.play.observation import Observation
 from homerl.play.reverify import reverify_file
 from homerl.play.situation import Reply
 from homerl.report.pages.page import readable_dialogue
-from homerl.worlds.registry import default_world, restored
+from homerl.worlds.registry import default_world, restore_situation
 
 SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")
 
 
-def talk(agent: Callable[[int], Any], name: str = "agent", terms: Terms = Terms(), recipe: dict[str, Any] | None = None):
+def talk(
+    agent: Callable[[int], Any], name: str = "agent", terms: ChatTerms = ChatTerms(), recipe: dict[str, Any] | None = None
+):
     """A session in the home of seed 3."""
     visits = default_world().visits
     assert visits is not None
     told = {"home": {"devices": (6, 6)}} | (recipe or {})
-    return Session(visits, visits.blueprint(told, None, 3), Partner(name, agent), terms)
+    return ChatSession(visits, visits.blueprint(told, None, 3), ChatPartner(name, agent), terms)
 
 
-def of(name: str, **more: Any) -> Session:
+def of(name: str, **more: Any) -> ChatSession:
     """A session with a baseline."""
     visits = default_world().visits
     assert visits is not None
     return talk(lambda seed: visits.agents[name](), name, **more)
 
 
-def say(session: Session, *sentences: str) -> list[Event]:
+def say(session: ChatSession, *sentences: str) -> list[Event]:
     """All that comes of sentences."""
 
     async def all_of(sentence: str) -> list[Event]:
-        return [event async for event in session.say(sentence)]
+        return [event async for event in session.say_sentence(sentence)]
 
     return [event for sentence in sentences for event in asyncio.run(all_of(sentence))]
 
@@ -80,8 +82,8 @@ def code(text: str) -> Message:
     return call_message(tool_call("pyexec", {"code": text}))
 
 
-def first_light(session: Session) -> str:
-    home: Any = session.situation.home
+def first_light(session: ChatSession) -> str:
+    home: Any = session.current_situation.home
     return next(device.did for device in home.plan.devices if "turn_on" in device.spec.service_index)
 
 
@@ -95,23 +97,23 @@ def test_what_was_taken_back_leaves_no_trace(name: str, deeds: list[str]) -> Non
     session, kept = of(name), list[str]()
     for deed in deeds:
         if deed == "/undo":
-            assert session.undo() == (kept.pop() if kept else None)
+            assert session.undo_turn() == (kept.pop() if kept else None)
         else:
             say(session, deed)
             kept.append(deed)
     plain = of(name)
     say(plain, *kept)
-    assert session.situation.state_key() == plain.situation.state_key()
+    assert session.current_situation.state_key() == plain.current_situation.state_key()
     assert session.episode.messages == plain.episode.messages and session.episode.steps == plain.episode.steps
-    session.reset()
-    assert session.situation.state_key() == of(name).situation.state_key() and not session.turns
+    session.undo_all_turns()
+    assert session.current_situation.state_key() == of(name).current_situation.state_key() and not session.turns
 
 
 def test_a_sampled_answer_depends_on_what_was_kept_alone(tiny: Path) -> None:
-    model, terms = loaded(str(tiny), cpu=True), Terms(temperature=1.0, max_tokens=12, steps=2)
-    twice, once = (talk(local_partner(model, terms).agent, terms=terms) for _ in range(2))
+    model, terms = load_local_model(str(tiny), cpu=True), ChatTerms(temperature=1.0, max_tokens=12, steps=2)
+    twice, once = (talk(make_local_partner(model, terms).agent, terms=terms) for _ in range(2))
     say(twice, "one thing")
-    twice.undo()
+    twice.undo_turn()
     for session in (twice, once):
         say(session, "another thing", "one more")
     assert twice.episode.messages == once.episode.messages
@@ -125,18 +127,18 @@ def test_a_sampled_answer_depends_on_what_was_kept_alone(tiny: Path) -> None:
 def test_changes_are_told_in_words_and_calls_with_their_results() -> None:
     session = talk(lambda seed: Says(code(f'device("{did}").turn_on()'), "It is on."))
     did = first_light(session)
-    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    session.current_situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
     done, spoken = say(session, "light please")
-    assert isinstance(done, Did) and isinstance(spoken, Did)
+    assert isinstance(done, AgentAct) and isinstance(spoken, AgentAct)
     assert done.step.calls == (f'device("{did}").turn_on()',) and done.step.observations == ("ok",)
     (change,) = [change for change in done.changes if not change.what]
-    assert (change.owner, change.words) == (did, "off → on") and change.thing
+    assert (change.owner, change.describe_change) == (did, "off → on") and change.thing
     assert spoken.words == "It is on." and not spoken.changes
 
 
 def test_one_json_answer_is_told_by_its_words() -> None:
     (did,) = say(of("keywords", recipe={"toolset": "direct"}), "turn on the light")
-    assert isinstance(did, Did) and "{" not in did.words and did.words
+    assert isinstance(did, AgentAct) and "{" not in did.words and did.words
 
 
 # How answers end
@@ -145,10 +147,10 @@ def test_one_json_answer_is_told_by_its_words() -> None:
 def test_a_stopped_answer_keeps_what_was_done() -> None:
     session = talk(lambda seed: Says(code(f'device("{did}").turn_on()'), asyncio.Event()))
     did = first_light(session)
-    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    session.current_situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
 
     async def stopped() -> None:
-        async with aclosing(session.say("light please")) as events:
+        async with aclosing(session.say_sentence("light please")) as events:
             await anext(events)
             waiting = asyncio.ensure_future(anext(events))
             await asyncio.sleep(0.01)
@@ -158,18 +160,18 @@ def test_a_stopped_answer_keeps_what_was_done() -> None:
 
     asyncio.run(stopped())
     (turn,) = session.turns
-    assert turn.events[-1] == Note("stopped") and session.situation.home.get(did, "state") == "on"  # type: ignore[attr-defined]
-    assert session.undo() == "light please" and session.situation.home.get(did, "state") == "off"  # type: ignore[attr-defined]
+    assert turn.events[-1] == SessionNote("stopped") and session.current_situation.home.get(did, "state") == "on"  # type: ignore[attr-defined]
+    assert session.undo_turn() == "light please" and session.current_situation.home.get(did, "state") == "off"  # type: ignore[attr-defined]
 
 
 def test_code_that_is_stopped_while_it_runs_has_done_nothing() -> None:
     did = first_light(talk(lambda seed: Says()))
     session = talk(lambda seed: Says(code(f'device("{did}").turn_on()\nwhile 1: pass')))
-    session.situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
-    before = session.situation.state_key()
+    session.current_situation.home.call(did, "turn_off")  # type: ignore[attr-defined]
+    before = session.current_situation.state_key()
 
     async def stopped() -> None:
-        async with aclosing(session.say("light please")) as events:
+        async with aclosing(session.say_sentence("light please")) as events:
             waiting = asyncio.ensure_future(anext(events))
             await asyncio.sleep(0.1)
             waiting.cancel()
@@ -177,42 +179,42 @@ def test_code_that_is_stopped_while_it_runs_has_done_nothing() -> None:
                 await waiting
 
     asyncio.run(stopped())
-    assert not session.turns and session.situation.state_key() == before
+    assert not session.turns and session.current_situation.state_key() == before
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), InfraError("the server is gone")])
 def test_a_sentence_to_which_nothing_was_done_counts_as_unsaid(error: BaseException) -> None:
     session = talk(lambda seed: Says(error))
-    before = session.situation.state_key(), list(session.episode.messages)
+    before = session.current_situation.state_key(), list(session.episode.messages)
     if isinstance(error, InfraError):
-        assert say(session, "light please") == [Note("no answer: the server is gone")]
+        assert say(session, "light please") == [SessionNote("no answer: the server is gone")]
     else:
         with pytest.raises(KeyboardInterrupt):
             say(session, "light please")
-    assert not session.turns and (session.situation.state_key(), session.episode.messages) == before
+    assert not session.turns and (session.current_situation.state_key(), session.episode.messages) == before
 
 
 def test_a_message_that_is_interrupted_is_not_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
     session = of("keywords")
     say(session, "hello")
-    before, messages = session.situation.state_key(), list(session.episode.messages)
-    step, calls = type(session.situation.world).step, list[int]()
+    before, messages = session.current_situation.state_key(), list(session.episode.messages)
+    step, calls = type(session.current_situation.world).step, list[int]()
 
     def interrupted(world: Any, action: Any) -> Any:
         calls.append(1)
         step(world, action)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(session.situation.world), "step", interrupted)
+    monkeypatch.setattr(type(session.current_situation.world), "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         say(session, "turn on the light")
-    assert calls and session.situation.state_key() == before and session.episode.messages == messages
+    assert calls and session.current_situation.state_key() == before and session.episode.messages == messages
 
 
 def test_an_answer_ends_with_the_last_message_that_is_allowed() -> None:
-    session = talk(lambda seed: Says(code("1"), code("2"), code("3")), terms=Terms(steps=2))
+    session = talk(lambda seed: Says(code("1"), code("2"), code("3")), terms=ChatTerms(steps=2))
     *done, note = say(session, "light please")
-    assert len(done) == 2 and isinstance(note, Note) and "2 messages" in note.text
+    assert len(done) == 2 and isinstance(note, SessionNote) and "2 messages" in note.text
 
 
 def test_the_agent_reads_the_last_turns_alone() -> None:
@@ -222,7 +224,7 @@ def test_the_agent_reads_the_last_turns_alone() -> None:
         agents.append(Says("Done."))
         return agents[-1]
 
-    say(talk(agent, terms=Terms(turns=2)), "one", "two", "three")
+    say(talk(agent, terms=ChatTerms(turns=2)), "one", "two", "three")
     (heard,) = agents[-1].heard
     assert [message["role"] for message in heard.messages] == ["system", "user", "assistant", "user"]
     assert [message["content"] for message in heard.messages if message["role"] == "user"] == ["two", "three"]
@@ -235,11 +237,11 @@ def test_a_talk_is_stored_replayed_and_shown(tmp_path: Path) -> None:
     session = of("keywords")
     say(session, "turn on the light", "hello")
     file = tmp_path / "talk.jsonl"
-    save(session, file)
-    assert f"1 trajectories, {len(session.episode.steps)} steps replayed" in reverify_file(file, restored)
+    save_chat(session, file)
+    assert f"1 trajectories, {len(session.episode.steps)} steps replayed" in reverify_file(file, restore_situation)
     with pytest.raises(InputError, match="there already"):
-        save(session, file)
-    shown = readable_dialogue(session.trajectory())
+        save_chat(session, file)
+    shown = readable_dialogue(session.to_trajectory())
     assert [said for said, _ in shown.turns] == ["turn on the light", "hello"] and not shown.side_effects
     assert session.episode.outcome is None and session.episode.progress == 0.0 and shown.goals == ()
 
@@ -263,10 +265,10 @@ def test_a_run_is_met_in_the_homes_of_its_benchmark(tiny: Path, tmp_path: Path) 
         "  suites: [{name: heldout, recipe: {toolset: assist, home: {devices: [2, 2], ids: slug}}}]\n"
     )
     for what in (stage.parent, stage, stage / "model"):
-        session = session_of(Wanted(str(what), cpu=True, seed=5))
+        session = open_chat_session(ChatRequest(str(what), cpu=True, seed=5))
         assert session.terms == replace(session.terms, temperature=0.5, max_tokens=9, steps=2, turns=3)
         assert session.partner.name == "run-sft"
-        home: Any = session.situation.home
+        home: Any = session.current_situation.home
         assert len(home.plan.devices) == 2 and session.blueprint.toolset == "assist"  # type: ignore[attr-defined]
 
 
@@ -275,7 +277,7 @@ def test_what_a_device_lacks_because_it_is_off_is_no_change() -> None:
     speaker = next(device for device in before.plan.devices if "speaker" in device.name)
     after = before.fork()
     after.call(speaker.did, "turn_off", ())
-    (off,) = changes(before, after)
-    assert (off.words, before.diff(after)[1:] != []) == ("on → off", True)
-    back = {change.what: change.after for change in changes(after, before)}
+    (off,) = find_visit_changes(before, after)
+    assert (off.describe_change, before.diff(after)[1:] != []) == ("on → off", True)
+    back = {change.what: change.after for change in find_visit_changes(after, before)}
     assert back["volume level"] == "0.5", "what it has again is told"

@@ -19,7 +19,7 @@ from command import homerl
 from rich.console import Console
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.chat.terminal import show
+from homerl.app.chat.terminal import print_part
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
 
@@ -171,6 +171,6 @@ def test_a_talk_is_drawn_with_the_names_and_states_of_devices_whole(tmp_path: Pa
 
 def test_a_long_line_goes_on_below_its_beginning() -> None:
     seen = Console(file=StringIO(), width=40, record=True)
-    show(seen, f"    → {'much ' * 20}\n  less")
+    print_part(seen, f"    → {'much ' * 20}\n  less")
     lines = [line.rstrip() for line in seen.export_text().splitlines()]
     assert len(lines) > 3 and all(line.startswith("    ") for line in lines[:-1]) and lines[-1] == "  less"

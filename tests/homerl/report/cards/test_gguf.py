@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import tool_call
-from homerl.play.messages import chat_template, plain_template, training_template
-from homerl.report.cards.export import export
-from homerl.report.cards.gguf_file import KINDS, check_convertible, split_name, vocabulary, write_gguf
-from homerl.train.common import load_tokenizer
+from homerl.play.messages import build_chat_template, with_generation_tags, without_generation_tags
+from homerl.report.cards.export import export_model
+from homerl.report.cards.gguf_file import KINDS, check_convertible, gguf_vocabulary, pre_tokenizer_name, write_gguf
+from homerl.train.common import load_chat_tokenizer
 from homerl.train.tiny import TinyConfig, make_tokenizer
 
 NAMES = {  # of the tensors, as llama.cpp's qwen3 has them
@@ -59,7 +59,7 @@ def run(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module", params=KINDS)
 def exported(request, run: Path) -> tuple[str, Path]:
-    return request.param, export(run, str(run.parent / f"agent-{request.param}"), gguf=request.param)
+    return request.param, export_model(run, str(run.parent / f"agent-{request.param}"), gguf=request.param)
 
 
 def read(folder: Path) -> GGUFReader:
@@ -98,7 +98,7 @@ def test_every_weight_is_there_to_the_bit(exported):
 @pytest.mark.parametrize("kind", ["f32", "q8_0"])
 def test_transformers_reads_a_llama_back(tmp_path: Path, kind: str):
     """In queries and keys of GGUF's `llama` the rows have another order, which its reader in transformers undoes."""
-    folder = export(make_agent(tmp_path / "run", llama=True), str(tmp_path / "agent"), gguf=kind)
+    folder = export_model(make_agent(tmp_path / "run", llama=True), str(tmp_path / "agent"), gguf=kind)
     reader, ours = read(folder), AutoModelForCausalLM.from_pretrained(folder)
     assert (value(reader, "general.architecture"), value(reader, "tokenizer.ggml.pre")) == ("llama", "smollm")
     back = AutoModelForCausalLM.from_pretrained(folder, gguf_file=f"{folder.name}-{kind}.gguf", dtype=torch.float32)
@@ -110,7 +110,7 @@ def test_transformers_reads_a_llama_back(tmp_path: Path, kind: str):
 
 def test_only_rows_that_blocks_divide_are_quantised(run: Path, tmp_path: Path):
     tensors = {
-        tensor.name: tensor.tensor_type.name for tensor in read(export(run, str(tmp_path / "a"), gguf="q8_0")).tensors
+        tensor.name: tensor.tensor_type.name for tensor in read(export_model(run, str(tmp_path / "a"), gguf="q8_0")).tensors
     }
     assert tensors["blk.0.ffn_down.weight"] == "F16"  # rows of 80
     assert {kind for name, kind in tensors.items() if "norm" not in name and "ffn_down" not in name} == {"Q8_0"}
@@ -152,16 +152,16 @@ def test_every_token_is_there(exported):
 
 def test_ids_without_a_token_pad_the_vocabulary(run: Path):
     tokenizer = AutoTokenizer.from_pretrained(run / "model")
-    rows = vocabulary(tokenizer, len(tokenizer) + 2)
+    rows = gguf_vocabulary(tokenizer, len(tokenizer) + 2)
     assert [kind for _, kind in rows[-3:]] == [4, 5, 5]
     assert len({text for text, _ in rows}) == len(rows)
 
 
 def test_a_qwen_tokenizer_splits_as_llama_cpp_does():
     found = Qwen2Tokenizer(vocab={"a": 0, "b": 1, "<|endoftext|>": 2}, merges=[])
-    assert split_name(found, "here") == "qwen2"
+    assert pre_tokenizer_name(found, "here") == "qwen2"
     assert make_tokenizer(["a b"], TOOLS, TinyConfig(split="gpt2")).decode([]) == ""
-    assert split_name(make_tokenizer(["a b"], TOOLS, TinyConfig(split="gpt2")), "here") == "gpt-2"
+    assert pre_tokenizer_name(make_tokenizer(["a b"], TOOLS, TinyConfig(split="gpt2")), "here") == "gpt-2"
 
 
 # Refusals
@@ -169,7 +169,7 @@ def test_a_qwen_tokenizer_splits_as_llama_cpp_does():
 
 def refused(run: Path, to: Path, *words: str, **options) -> None:
     with pytest.raises(InputError) as caught:
-        export(run, str(to), **options)
+        export_model(run, str(to), **options)
     assert all(word in str(caught.value) for word in words), caught.value
     assert list(to.parent.glob(f"*{to.name}*")) == []
 
@@ -177,7 +177,7 @@ def refused(run: Path, to: Path, *words: str, **options) -> None:
 def test_a_model_that_llama_cpp_would_read_otherwise_is_refused(tmp_path: Path):
     refused(make_agent(tmp_path / "words", split="words"), tmp_path / "a", "split: gpt2", gguf="f16")
     phrased = make_agent(tmp_path / "phrased", phrases=["light, ple", "please!! x"])
-    export(phrased, str(tmp_path / "whole"))
+    export_model(phrased, str(tmp_path / "whole"))
     refused(phrased, tmp_path / "b", "'please!! x' before 'light, ple'", gguf="f16")
 
 
@@ -207,7 +207,7 @@ def test_a_weight_that_overflows_leaves_nothing_behind(tmp_path: Path):
     weights["model.layers.1.mlp.up_proj.weight"][0, 0] = 1e6
     save_file(weights, run / "model/model.safetensors", metadata={"format": "pt"})
     refused(run, tmp_path / "a", "mlp.up_proj", "--gguf bf16", gguf="f16")
-    assert export(run, str(tmp_path / "a"), gguf="bf16").is_dir()
+    assert export_model(run, str(tmp_path / "a"), gguf="bf16").is_dir()
 
 
 def test_the_command_and_what_the_card_says(run: Path, tmp_path: Path):
@@ -219,7 +219,7 @@ def test_the_command_and_what_the_card_says(run: Path, tmp_path: Path):
     assert "ollama create my-agent -f Modelfile" in card
     assert modelfile.startswith("FROM ./My-Agent-f16.gguf\n")
     assert (folder / "My-Agent-f16.gguf").is_file()
-    export(run, str(folder))  # replaces it
+    export_model(run, str(folder))  # replaces it
     assert not list(folder.glob("*.gguf"))
     assert "llama-server" not in (folder / "README.md").read_text()
 
@@ -258,20 +258,20 @@ def tokenizer(run: Path):
 
 @given(messages=MESSAGES, tools=st.booleans(), prompt=st.booleans(), shown=st.booleans())
 def test_the_plain_template_writes_the_same_text(tokenizer, messages, tools, prompt, shown):
-    given, trained = TOOLS if tools else None, chat_template(shown)
+    given, trained = TOOLS if tools else None, build_chat_template(shown)
     expected = tokenizer.apply_chat_template(
         messages, tools=given, tokenize=False, add_generation_prompt=prompt, chat_template=trained
     )
-    plain = plain_template(trained)
+    plain = without_generation_tags(trained)
     assert rendered(plain, messages=messages, tools=given, add_generation_prompt=prompt) == expected
-    assert training_template(plain) == trained
+    assert with_generation_tags(plain) == trained
 
 
 def test_training_goes_on_from_an_export_with_the_marks_of_training(run: Path, tmp_path: Path):
-    folder = export(run, str(tmp_path / "agent"))
+    folder = export_model(run, str(tmp_path / "agent"))
     assert "{%- generation" not in (folder / "chat_template.jinja").read_text()
-    tokenizer = load_tokenizer(str(folder))
-    assert tokenizer.chat_template == chat_template(show_tools=False)
+    tokenizer = load_chat_tokenizer(str(folder))
+    assert tokenizer.chat_template == build_chat_template(show_tools=False)
     found = tokenizer.apply_chat_template(DIALOGUE, tokenize=True, return_dict=True, return_assistant_tokens_mask=True)
     assert 0 < sum(found["assistant_masks"]) < len(found["input_ids"])
     assert ROWS[0]["messages"][1]["content"] in tokenizer.decode(found["input_ids"])
@@ -288,7 +288,7 @@ def test_a_full_disk_is_said_and_leaves_the_earlier_export(exported, run: Path, 
 
     monkeypatch.setattr("homerl.report.cards.export.write_gguf", on_a_full_disk)
     with pytest.raises(OSError, match="No space left") as refused:
-        export(run, str(folder), gguf=kind)
+        export_model(run, str(folder), gguf=kind)
     assert refused.value.filename == str(next(folder.glob("*.gguf")))
     assert {path: path.read_bytes() for path in folder.iterdir()} == before, "nothing is half written"
     assert not list(folder.parent.glob(".*"))

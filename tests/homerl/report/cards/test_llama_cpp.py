@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
 from homerl.envs.core.messages import tool_call  # noqa: E402
 from homerl.play.messages import parse_reply  # noqa: E402
-from homerl.report.cards.export import export  # noqa: E402
+from homerl.report.cards.export import export_model  # noqa: E402
 
 DOCS = Path(__file__).parents[4] / "docs"
 NEW_TOKENS = 60
@@ -65,7 +65,7 @@ def load(run: Path):
 
     def loaded(kind: str) -> LlamaCpp:
         if kind not in made:
-            made[kind] = LlamaCpp(export(run, str(run.parent / f"agent-{kind}"), gguf=kind))
+            made[kind] = LlamaCpp(export_model(run, str(run.parent / f"agent-{kind}"), gguf=kind))
         return made[kind]
 
     return loaded
@@ -118,7 +118,7 @@ def test_eight_bits_answer(load):
 
 @pytest.mark.timeout(1800)  # 135 million parameters, on whatever processor there is
 def test_an_adapter_on_smollm2_answers_as_in_transformers(tmp_path: Path):
-    served = LlamaCpp(export(on_smollm2(tmp_path / "run"), str(tmp_path / "agent"), gguf="q8_0"))
+    served = LlamaCpp(export_model(on_smollm2(tmp_path / "run"), str(tmp_path / "agent"), gguf="q8_0"))
     tokenizer = AutoTokenizer.from_pretrained(served.folder)
     ours = AutoModelForCausalLM.from_pretrained(served.folder).float().eval()
     for dialogue in prompts():

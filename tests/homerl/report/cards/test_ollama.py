@@ -9,8 +9,8 @@ import jinja2
 import pytest
 from tiny_agent import DIALOGUE, TOOLS, prompts
 
-from homerl.play.messages import chat_template, plain_template
-from homerl.report.cards.ollama import go_template, modelfile
+from homerl.play.messages import build_chat_template, without_generation_tags
+from homerl.report.cards.ollama import go_chat_template, render_modelfile
 
 RENDERER = Path(__file__).parents[3] / "helpers/go_template/main.go"
 HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -34,7 +34,7 @@ def parsed(message: dict) -> dict:
 )
 @pytest.mark.skipif(shutil.which("go") is None, reason="scripts/check_gguf brings Go")
 def test_go_writes_what_jinja_writes(shown: bool, silent: bool, named: bool, tmp_path: Path):
-    (tmp_path / "template").write_text(go_template(chat_template(shown, silent, named)))
+    (tmp_path / "template").write_text(go_chat_template(build_chat_template(shown, silent, named)))
     dialogues = [
         {"Messages": [parsed(message) for message in dialogue], "Tools": tools}
         for dialogue in (DIALOGUE, *prompts())
@@ -46,7 +46,7 @@ def test_go_writes_what_jinja_writes(shown: bool, silent: bool, named: bool, tmp
     tag, *texts = json.loads(done.stdout)
     environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True)
     environment.filters["tojson"] = go_json
-    template = environment.from_string(plain_template(chat_template(shown, silent, named)))
+    template = environment.from_string(without_generation_tags(build_chat_template(shown, silent, named)))
     assert texts == [
         template.render(messages=each["Messages"], tools=each["Tools"], add_generation_prompt=True) for each in dialogues
     ]
@@ -54,17 +54,17 @@ def test_go_writes_what_jinja_writes(shown: bool, silent: bool, named: bool, tmp
 
 
 def test_a_silent_model_writes_after_an_empty_thought_in_ollama_too():
-    text = modelfile("a.gguf", chat_template(silent=True), 40_960)
+    text = render_modelfile("a.gguf", build_chat_template(silent=True), 40_960)
     assert text.count("<|im_start|>assistant\n<think>\n\n</think>\n\n") == text.count("<|im_start|>assistant") == 2
-    assert "<think>" not in modelfile("a.gguf", chat_template(), 40_960)
+    assert "<think>" not in render_modelfile("a.gguf", build_chat_template(), 40_960)
 
 
 def test_tools_are_shown_where_training_showed_them():
-    shown, hidden = (modelfile("a.gguf", chat_template(show), 40_960) for show in (True, False))
+    shown, hidden = (render_modelfile("a.gguf", build_chat_template(show), 40_960) for show in (True, False))
     assert "You may call the functions below" in shown
     assert "You may call the functions below" not in hidden
     assert "{{ if $.Tools }}{{ end }}" in hidden  # Ollama refuses tools where a template never names them
     for text in (shown, hidden):
         assert text.startswith("FROM ./a.gguf\n")
         assert text.endswith('PARAMETER stop "<|im_end|>"\nPARAMETER num_ctx 16384\n')
-    assert modelfile("a.gguf", chat_template(), 2048).endswith("num_ctx 2048\n")
+    assert render_modelfile("a.gguf", build_chat_template(), 2048).endswith("num_ctx 2048\n")

@@ -15,20 +15,20 @@ from tiny_agent import DIALOGUE, TOOLS, make_agent
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.find import Wanted, session_of
+from homerl.app.chat.find import ChatRequest, open_chat_session
 from homerl.app.cli.app import app
-from homerl.app.served.agents import agents_of, loaded
+from homerl.app.served.agents import load_local_model, make_model_agents
 from homerl.app.studies.suite import BenchRun, run_benchmark
 from homerl.bench.suites import write_suite
-from homerl.envs.assistant.commands.serve_agent import asked_as
+from homerl.envs.assistant.commands.serve_agent import choose_prompt_settings
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench.suites import SUITES, make_instance, suite_slots
+from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
 from homerl.host import launch_hook
-from homerl.report.cards.export import export
-from homerl.report.cards.scores import scores_in
-from homerl.report.cards.talk import trained_on
+from homerl.report.cards.export import export_model
+from homerl.report.cards.scores import read_complete_scores
+from homerl.report.cards.talk import trained_blueprint_recipes
 from homerl.train import named
-from homerl.train.common import load_policy, load_tokenizer
+from homerl.train.common import load_chat_tokenizer, load_policy
 from homerl.train.model import ModelSettings
 
 NAME, HUB, COMMAND = "tiny-home", "acme/Tiny-Llama", "make-the-tiny-llama"
@@ -66,7 +66,7 @@ def made(tmp_path_factory) -> Path:
 def exported(made: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("homerl.report.cards.export.MOST", 4)
-        return export(made / "run", str(made / "exported" / NAME), base=HUB, adapter=True)
+        return export_model(made / "run", str(made / "exported" / NAME), base=HUB, adapter=True)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def here(exported: Path, made: Path, tmp_path: Path, monkeypatch) -> Path:
     """An installation with the adapter and its base, which a test may spoil, on a machine without a hub."""
     shutil.copytree(exported, tmp_path / "models" / NAME)
     shutil.copytree(made / "bases", tmp_path / "bases")
-    known = named.Base(HUB, named.weights_of(str(made / "bases/Tiny-Llama")), "rounded", COMMAND)
+    known = named.OfflineBase(HUB, named.hash_model_weights(str(made / "bases/Tiny-Llama")), "rounded", COMMAND)
     monkeypatch.setattr(named, "BASES", {HUB: known})
     monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path / folder))
     monkeypatch.setenv("HOMERL_BASES", str(tmp_path / "bases"))
@@ -99,7 +99,7 @@ def test_plain_transformers_and_peft_load_it(exported: Path, here: Path):
 
 
 def test_it_is_asked_by_the_template_of_its_training(here: Path, made: Path):
-    wanted, found = AutoTokenizer.from_pretrained(made / "run/model"), load_tokenizer(NAME)
+    wanted, found = AutoTokenizer.from_pretrained(made / "run/model"), load_chat_tokenizer(NAME)
     asked = {"tools": TOOLS, "tokenize": False}
     assert found.apply_chat_template(DIALOGUE, **asked) == wanted.apply_chat_template(DIALOGUE, **asked)
 
@@ -114,8 +114,8 @@ def test_its_folder_says_on_what_it_was_trained_and_how_one_talks_with_it(export
 
 
 def test_every_command_finds_it_by_its_name(here: Path):
-    assert loaded(NAME, cpu=True).name == agents_of(NAME, cpu=True)[0] == NAME
-    session = session_of(Wanted(NAME, cpu=True))
+    assert load_local_model(NAME, cpu=True).name == make_model_agents(NAME, cpu=True)[0] == NAME
+    session = open_chat_session(ChatRequest(NAME, cpu=True))
     assert session.partner.name == NAME and session.terms.recipes[""]["toolset"] == "assist"
     done = CliRunner().invoke(app, ["export", NAME, "--to", str(here / "merged")])
     assert done.exit_code == 0, done.output
@@ -136,7 +136,11 @@ def test_every_command_finds_it_by_its_name(here: Path):
 def test_it_is_served_as_it_was_trained_or_not_at_all(here: Path, wanted, found):
     if found:
         assert (
-            tuple(asked_as(NAME, trained_on(NAME), {"toolset": None, "prompt": None, "language": None} | wanted).values())
+            tuple(
+                choose_prompt_settings(
+                    NAME, trained_blueprint_recipes(NAME), {"toolset": None, "prompt": None, "language": None} | wanted
+                ).values()
+            )
             == found
         )
         return
@@ -149,9 +153,13 @@ def test_it_is_served_as_it_was_trained_or_not_at_all(here: Path, wanted, found)
 def test_of_several_ways_in_which_it_was_trained_the_first_that_fits_is_taken():
     recipes = [{"toolset": "assist", "prompt": "brief"}, {"toolset": "homeflow", "prompt": "full"}, {"world": "lamp"}]
     wanted = {"toolset": "homeflow", "prompt": None, "language": None}
-    assert asked_as("x", recipes, wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
-    assert asked_as("x", [], wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
-    assert asked_as("x", [], dict.fromkeys(wanted)) == {"toolset": "assist", "prompt": "full", "language": "en"}
+    assert choose_prompt_settings("x", recipes, wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
+    assert choose_prompt_settings("x", [], wanted) == {"toolset": "homeflow", "prompt": "full", "language": "en"}
+    assert choose_prompt_settings("x", [], dict.fromkeys(wanted)) == {
+        "toolset": "assist",
+        "prompt": "full",
+        "language": "en",
+    }
 
 
 def test_a_suite_of_ones_home_is_built_as_it_was_trained(here: Path, monkeypatch):
@@ -167,7 +175,7 @@ def test_a_suite_of_ones_home_is_built_as_it_was_trained(here: Path, monkeypatch
 
 def test_tasks_that_ask_otherwise_are_played_with_a_word(here: Path, capsys):
     suite = SUITES["smh-bench"]
-    write_suite([make_instance(suite, next(iter(suite_slots(suite))), 7)], here / "suite.jsonl")
+    write_suite([make_home_instance(suite, next(iter(suite_slots(suite))), 7)], here / "suite.jsonl")
     run_benchmark(BenchRun(str(here / "suite.jsonl"), NAME, here / "bench", cpu=True, max_tokens=2))
     said = " ".join(capsys.readouterr().out.split())
     assert f"toolset and prompt: the tasks have smh, full; {NAME} was trained with assist, brief" in said
@@ -175,9 +183,9 @@ def test_tasks_that_ask_otherwise_are_played_with_a_word(here: Path, capsys):
 
 def test_figures_on_its_card_are_of_benchmarks_with_these_weights(here: Path, exported: Path):
     suite = SUITES["smh-bench"]
-    write_suite([make_instance(suite, next(iter(suite_slots(suite))), 7)], here / "suite.jsonl")
+    write_suite([make_home_instance(suite, next(iter(suite_slots(suite))), 7)], here / "suite.jsonl")
     run_benchmark(BenchRun(str(here / "suite.jsonl"), NAME, here / "bench", cpu=True, max_tokens=2))
-    assert scores_in([here / "bench"], exported)["bench"]["n"] == 1
+    assert read_complete_scores([here / "bench"], exported)["bench"]["n"] == 1
     run = here / "bench/run.json"
     said = json.loads(run.read_text())
     for change, words in (
@@ -187,7 +195,7 @@ def test_figures_on_its_card_are_of_benchmarks_with_these_weights(here: Path, ex
     ):
         run.write_text(json.dumps(said | change))
         with pytest.raises(InputError, match=words):
-            scores_in([here / "bench"], exported)
+            read_complete_scores([here / "bench"], exported)
 
 
 MODEL, BASE = f"models/{NAME}", "bases/Tiny-Llama"
@@ -212,9 +220,9 @@ def test_a_base_that_is_missing_is_named_with_its_command(here: Path):
 
 
 def test_in_a_clone_the_command_is_the_script(monkeypatch, tmp_path: Path):
-    assert str(named.SMOLLM2.how) == str(Path(named.__file__).parents[2] / "scripts/base_model")
+    assert str(named.SMOLLM2.build_command) == str(Path(named.__file__).parents[2] / "scripts/base_model")
     monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path / folder))
-    assert named.SMOLLM2.how == "pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2"
+    assert named.SMOLLM2.build_command == "pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2"
 
 
 @pytest.mark.parametrize("file", [f"{MODEL}/adapter_model.safetensors", f"{BASE}/model.safetensors"])
@@ -225,7 +233,11 @@ def test_other_weights_than_those_of_its_training_are_refused(here: Path, file: 
 
 def refused(what: str, remedy: str) -> None:
     """All ways to a model end with the same message, and none loads anything."""
-    for way in (lambda: agents_of(NAME), lambda: session_of(Wanted(NAME)), lambda: export(Path(NAME), "out")):
+    for way in (
+        lambda: make_model_agents(NAME),
+        lambda: open_chat_session(ChatRequest(NAME)),
+        lambda: export_model(Path(NAME), "out"),
+    ):
         with pytest.raises(InputError, match=what) as caught:
             way()
         assert re.search(remedy, caught.value.remedy), caught.value
@@ -238,15 +250,15 @@ def test_the_hubs_weights_are_taken_and_told_to_be_others(here: Path, monkeypatc
     (cache / "refs/main").write_text("abc")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(here / "hub"))
     shutil.rmtree(here / "bases")
-    assert named.base_of(here / MODEL) == HUB
+    assert named.find_adapter_base(here / MODEL) == HUB
     assert not capsys.readouterr().out, "they are the same"
     (cache / "snapshots/abc/model.safetensors").write_bytes(b"others")
-    assert named.base_of(here / MODEL) == HUB
+    assert named.find_adapter_base(here / MODEL) == HUB
     assert f"{NAME} was not tried on the hub's weights of {HUB}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_folder_of_that_name_comes_before_a_shipped_model(here: Path):
     (here / NAME).mkdir()
-    assert named.model_source(NAME) == NAME
-    assert named.model_source(HUB) == str(here / BASE)
-    assert named.model_source("acme/other") == "acme/other"
+    assert named.resolve_model_source(NAME) == NAME
+    assert named.resolve_model_source(HUB) == str(here / BASE)
+    assert named.resolve_model_source("acme/other") == "acme/other"

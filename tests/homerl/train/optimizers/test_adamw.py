@@ -13,7 +13,7 @@ from torch.nn import Parameter
 
 from homerl.train.devices.optimizers import masters as module
 from homerl.train.devices.optimizers.adamw import AdamW
-from homerl.train.devices.optimizers.masters import masters
+from homerl.train.devices.optimizers.masters import use_float32_masters
 
 SHAPES = [(30, 7), (5,), (), (0, 4), (3, 1, 8)]
 
@@ -36,7 +36,7 @@ def step(optimizer: torch.optim.Optimizer, seed: int, size: float = 1e-3) -> Non
 def exact(optimizer: AdamW) -> list[torch.Tensor]:
     """The masters of an optimizer's weights."""
     held = [weight for group in optimizer.param_groups for weight in group["params"]]
-    with masters(held, [optimizer.state[weight]["residual"] for weight in held]) as found:
+    with use_float32_masters(held, [optimizer.state[weight]["residual"] for weight in held]) as found:
         return [master.clone() for master in found]
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from homerl.train.devices.optimizers import masters as module
-from homerl.train.devices.optimizers.masters import buckets, masters
+from homerl.train.devices.optimizers.masters import split_into_buckets, use_float32_masters
 
 
 def stored(bits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """A weight and its residual after its master was given these bits; and the master that is read from them."""
     weight, residual = torch.zeros(bits.shape, dtype=torch.bfloat16), torch.zeros(bits.shape, dtype=torch.int16)
-    with masters([weight], [residual]) as (master,):
+    with use_float32_masters([weight], [residual]) as (master,):
         master.view(torch.int32).copy_(bits)
-    with masters([weight], [residual]) as (master,):
+    with use_float32_masters([weight], [residual]) as (master,):
         return weight, residual, master.clone()
 
 
@@ -44,7 +44,7 @@ def test_all_lower_halves_come_back_and_round_to_the_nearest() -> None:
 
 def test_a_residual_of_zeros_is_the_weight_itself() -> None:
     weight = torch.randn(100).bfloat16()
-    with masters([weight], [torch.zeros(100, dtype=torch.int16)]) as (master,):
+    with use_float32_masters([weight], [torch.zeros(100, dtype=torch.int16)]) as (master,):
         assert torch.equal(master, weight.float())
 
 
@@ -53,7 +53,7 @@ def test_buckets_hold_every_element_once_in_order(shapes: list[tuple[int, ...]],
     tensors = [torch.randn(shape) for shape in shapes]
     old, module.BUCKET = module.BUCKET, limit
     try:
-        found = list(buckets((tensor, tensor) for tensor in tensors))
+        found = list(split_into_buckets((tensor, tensor) for tensor in tensors))
     finally:
         module.BUCKET = old
     pieces = [piece for bucket in found for piece, _ in bucket]

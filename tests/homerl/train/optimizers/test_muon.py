@@ -7,13 +7,15 @@ import copy
 import pytest
 import torch
 
-from homerl.train.devices.optimizers.masters import masters
+from homerl.train.devices.optimizers.masters import use_float32_masters
 from homerl.train.devices.optimizers.muon import MuonWithAdamW, is_hidden_matrix
-from homerl.train.tiny import TinyConfig, make_model
+from homerl.train.tiny import TinyConfig, make_random_model
 
 
 def model() -> torch.nn.Module:
-    return make_model(TinyConfig(hidden_size=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate_size=16), 50, 0)
+    return make_random_model(
+        TinyConfig(hidden_size=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate_size=16), 50, 0
+    )
 
 
 def step(net: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -75,7 +77,7 @@ def test_masters_move_as_float32_weights(decay: float) -> None:
         for optimizer in optimizers:
             optimizer.step()
     held = list(half.parameters())
-    with masters(held, [optimizers[1].state[weight]["residual"] for weight in held]) as found:
+    with use_float32_masters(held, [optimizers[1].state[weight]["residual"] for weight in held]) as found:
         for master, weight, began in zip(found, whole.parameters(), start, strict=True):
             torch.testing.assert_close(master, weight.detach(), rtol=1e-6, atol=1e-8)
             assert not torch.equal(master, began.float())

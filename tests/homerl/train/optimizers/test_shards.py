@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import ROOT
 
-from homerl.train.devices.optimizers.shards import shard_rows
+from homerl.train.devices.optimizers.shards import count_shard_rows
 
 TRAINER = ROOT / "tests/helpers/sharded_muon.py"
 
@@ -19,7 +19,7 @@ TRAINER = ROOT / "tests/helpers/sharded_muon.py"
 @given(st.integers(1, 100), st.integers(1, 16))
 def test_rows_are_shared_out_as_torch_does(rows: int, count: int) -> None:
     found = [len(part) for part in torch.zeros(rows).chunk(count)]
-    assert shard_rows(rows, count) == found + [0] * (count - len(found))
+    assert count_shard_rows(rows, count) == found + [0] * (count - len(found))
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.long)])

@@ -13,15 +13,15 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from homerl.envs.core.documents import InputError
-from homerl.train.activations import count_model
-from homerl.train.adapted import peft_config
-from homerl.train.devices.optimizers.owned import match_adapter
+from homerl.train.activations import count_model_memory
+from homerl.train.adapted import make_lora_config
+from homerl.train.devices.optimizers.owned import match_adapter_dtype
 from homerl.train.model import LoraSettings, ModelSettings
-from homerl.train.rows.attention import by_segment, packed_attention
-from homerl.train.rows.families import why_unpackable
-from homerl.train.rows.rows import TokenSequence, row_of
-from homerl.train.rows.updates import configs_of
-from homerl.train.sizes import KNOWN, of_config
+from homerl.train.rows.attention import attend_by_segment, use_packed_attention
+from homerl.train.rows.families import find_packing_obstacle
+from homerl.train.rows.rows import TokenSequence, pack_row
+from homerl.train.rows.updates import list_attention_configs
+from homerl.train.sizes import KNOWN, sizes_from_config
 
 TOKENS = 256
 QWEN3_8B = KNOWN["Qwen3-8B"].config
@@ -37,18 +37,20 @@ def real(config: dict[str, Any], settings: ModelSettings) -> Any:
     made = AutoConfig.for_model(**config)
     model = AutoModelForCausalLM.from_config(made, dtype=getattr(torch, settings.dtype))
     if settings.lora:
-        model = get_peft_model(model, peft_config(settings))
-        match_adapter(model)
+        model = get_peft_model(model, make_lora_config(settings))
+        match_adapter_dtype(model)
     return model.train()
 
 
 def held(model: Any) -> float:
     """Bytes of a token that a forward pass has allocated and not freed, of a row of one sequence, without the head."""
     decoder = (model.get_base_model() if hasattr(model, "get_base_model") else model).get_decoder()
-    packs = why_unpackable(model.config.to_dict()) is None
-    row = row_of([TokenSequence.of([3] * (TOKENS + 1), np.array([TOKENS]))], by_segment if packs else None, "cpu")
+    packs = find_packing_obstacle(model.config.to_dict()) is None
+    row = pack_row(
+        [TokenSequence.from_ids([3] * (TOKENS + 1), np.array([TOKENS]))], attend_by_segment if packs else None, "cpu"
+    )
     inputs = {name: value for name, value in row.inputs.items() if name not in ("shift_labels", "fused_lm_head")}
-    attention = packed_attention(*configs_of(model)) if packs else nullcontext()
+    attention = use_packed_attention(*list_attention_configs(model)) if packs else nullcontext()
     with attention, profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         output = decoder(**inputs, use_cache=False).last_hidden_state
     assert output.requires_grad
@@ -73,7 +75,7 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.parametrize(("family", "settings"), pairs())
 def test_the_count_is_what_a_forward_pass_keeps(family, settings):
     config, model = config_of(family), real(config_of(family), SETTINGS[settings])
-    found = count_model(config, SETTINGS[settings], False, "cpu", TOKENS)
+    found = count_model_memory(config, SETTINGS[settings], False, "cpu", TOKENS)
     assert held(model) == pytest.approx(found.token.kept, rel=0.05)
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.disable_input_require_grads()  # else peft keeps the embeddings, once more
@@ -81,13 +83,13 @@ def test_the_count_is_what_a_forward_pass_keeps(family, settings):
 
 
 def megabytes(settings: ModelSettings, fused: bool) -> float:
-    return round(count_model(QWEN3_8B, settings, fused, "cuda", 8192).token.kept / 1e6, 2)
+    return round(count_model_memory(QWEN3_8B, settings, fused, "cuda", 8192).token.kept / 1e6, 2)
 
 
 def test_an_8b_model_keeps_so_much_of_a_token():
     assert (megabytes(FULL, False), megabytes(LORA, False)) == (7.79, 6.82)
-    assert count_model(QWEN3_8B, LORA, False, "cuda", 8192).trained == 87_293_952
-    assert count_model(QWEN3_8B, LORA, False, "cuda", 8192).parameters == 8_190_735_360
+    assert count_model_memory(QWEN3_8B, LORA, False, "cuda", 8192).trained == 87_293_952
+    assert count_model_memory(QWEN3_8B, LORA, False, "cuda", 8192).parameters == 8_190_735_360
 
 
 def test_fused_kernels_keep_less_and_are_gone_after_the_count():
@@ -103,19 +105,23 @@ def test_fused_kernels_keep_less_and_are_gone_after_the_count():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_fused_kernels_are_counted_in_every_family(family):
     pytest.importorskip("liger_kernel")
-    fused, plain = (count_model(config_of(family), SETTINGS["lora, bfloat16"], how, "cuda", TOKENS) for how in (True, False))
+    fused, plain = (
+        count_model_memory(config_of(family), SETTINGS["lora, bfloat16"], how, "cuda", TOKENS) for how in (True, False)
+    )
     assert fused.token.kept < plain.token.kept or family in {"lfm2", "granitemoehybrid"}, "Liger knows no such family"
 
 
 def test_a_model_whose_code_looks_at_values_is_counted_as_a_qwen3_of_its_sizes():
     config = config_of("llama") | {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}
-    found, like = (count_model(one, SETTINGS["lora"], False, "cpu", TOKENS) for one in (config, of_config(config).config))
+    found, like = (
+        count_model_memory(one, SETTINGS["lora"], False, "cpu", TOKENS) for one in (config, sizes_from_config(config).config)
+    )
     assert found.token == like.token and found.parameters < like.parameters, "norms of queries and keys are Qwen3's"
 
 
 def test_what_cannot_be_made_is_refused():
     with pytest.raises(InputError, match=r"model\.name: transformers makes no language model of its configuration"):
-        count_model({"model_type": "perhaps"}, SETTINGS["all"], False, "cpu", TOKENS)
+        count_model_memory({"model_type": "perhaps"}, SETTINGS["all"], False, "cpu", TOKENS)
     adapter = ModelSettings(name="some", lora=LoraSettings(target_modules=("no_such",)))
     with pytest.raises(InputError, match=r"model\.lora\.target_modules: .*no_such"):
-        count_model(config_of("llama"), adapter, False, "cpu", TOKENS)
+        count_model_memory(config_of("llama"), adapter, False, "cpu", TOKENS)

@@ -17,12 +17,12 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.train import activations, memory
-from homerl.train.common import compiled_layers
+from homerl.train.common import make_compiled_layers
 from homerl.train.recipe import SFTRecipe
 from homerl.train.refusals import refuse_untrainable
 from homerl.train.rows.compiled import CompiledLayers
-from homerl.train.rows.passes import Budget
-from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.rows.rows import TargetScores, TokenSequence
 from homerl.train.rows.updates import PackedUpdates
 
 SIZES = {
@@ -38,7 +38,7 @@ SIZES = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-PLAIN, RECOMPUTED = Budget(1000, 1000), Budget(0, 1000)
+PLAIN, RECOMPUTED = TokenBudget(1000, 1000), TokenBudget(0, 1000)
 
 
 def made(family: str = "qwen3", lora: bool = False, **sizes: Any) -> Any:
@@ -62,21 +62,21 @@ def group(seed: int) -> list[TokenSequence]:
     rng = random.Random(seed)
     prompt = [rng.randrange(40) for _ in range(5 + 7 * seed)]
     rollouts = [prompt + [rng.randrange(40) for _ in range(rng.randrange(3, 30))] for _ in range(1 + seed)]
-    return [TokenSequence.of(ids, np.arange(len(prompt), len(ids))) for ids in rollouts]
+    return [TokenSequence.from_ids(ids, np.arange(len(prompt), len(ids))) for ids in rollouts]
 
 
-def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+def objective(members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
     return -(scored.logps + 0.1 * scored.entropy).sum(), torch.zeros(1)
 
 
 def updated(model: Any, seed: int, updates: PackedUpdates) -> list[torch.Tensor]:
     """The loss of an update, and its gradients."""
     model.zero_grad()
-    loss, _ = updates.train(model, group(seed), objective)
+    loss, _ = updates.train_on_sequences(model, group(seed), objective)
     return [loss, *(part.grad.clone() for part in model.parameters() if part.grad is not None)]
 
 
-def packed(budget: Budget, compiled: CompiledLayers | None = None) -> PackedUpdates:
+def packed(budget: TokenBudget, compiled: CompiledLayers | None = None) -> PackedUpdates:
     return PackedUpdates(Accelerator(cpu=True), budget, "auto", compiled=compiled)
 
 
@@ -135,7 +135,7 @@ def test_weights_keep_their_names_and_a_model_generates_as_before():
     updated(model, 1, packed(PLAIN, compiled))
     hook.remove()
     assert entered
-    with compiled.running():
+    with compiled.run_compiled():
         assert list(model.state_dict()) == names
     assert model.generate(torch.tensor([[3, 4, 5]]), max_new_tokens=3).shape == (1, 6)
     assert counters["stats"]["unique_graphs"] == graphs
@@ -169,7 +169,7 @@ def test_layers_that_cannot_be_compiled_run_as_they_are(backward, budget, caplog
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
     said = [line for line in caplog.messages if "layers run as they are" in line]
     assert len(said) == 1 and "no such kernel" in said[0] and updates.budget == budget
-    assert updates.scores(model, group(1)).shape == (sum(len(one.targets) for one in group(1)),)
+    assert updates.score_sequences(model, group(1)).shape == (sum(len(one.targets) for one in group(1)),)
 
 
 @pytest.mark.long
@@ -181,14 +181,14 @@ def test_memory_that_lacks_while_a_layer_is_compiled_halves_the_passes_and_layer
     updates.checked = True
     for found, wanted in zip(updated(model, 2, updates), expected, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
-    assert updates.compiled and updates.budget == PLAIN.halved()
+    assert updates.compiled and updates.budget == PLAIN.halved_budget()
 
 
 def test_another_error_of_a_pass_is_raised():
     model = made()
     updates = packed(PLAIN, CompiledLayers(model, "eager"))
     with pytest.raises(ZeroDivisionError):
-        updates.train(model, group(1), lambda members, scored: 1 // 0)
+        updates.train_on_sequences(model, group(1), lambda members, scored: 1 // 0)
     assert updates.compiled
 
 
@@ -201,23 +201,27 @@ def test_layers_are_compiled_by_default_where_a_gpu_trains_whole_layers(monkeypa
     monkeypatch.setattr(memory, "find_spec", lambda name: name)
     for keys, expected in (({}, True), ({"cpu": True}, False), ({"parallel": "ddp"}, True), ({"parallel": "zero2"}, False)):
         found = recipe(**keys)
-        assert memory.compiles(found) is expected and (compiled_layers(made(), found) is not None) is expected
-        assert memory.has_liger(found) is not (expected or keys == {"cpu": True})  # which a compiler makes superfluous
+        assert (
+            memory.uses_compiled_layers(found) is expected and (make_compiled_layers(made(), found) is not None) is expected
+        )
+        assert memory.uses_liger_kernels(found) is not (
+            expected or keys == {"cpu": True}
+        )  # which a compiler makes superfluous
     monkeypatch.setattr(memory, "which", lambda name: None)
-    assert not memory.compiles(recipe())
-    assert compiled_layers(made(), recipe(model={"compile": False})) is None
+    assert not memory.uses_compiled_layers(recipe())
+    assert make_compiled_layers(made(), recipe(model={"compile": False})) is None
     with pytest.raises(InputError, match=r"model\.compile: there is no C compiler"):
-        compiled_layers(made(), recipe(model={"compile": True}))
+        make_compiled_layers(made(), recipe(model={"compile": True}))
 
 
 def test_compiled_layers_are_counted_as_fused_ones_where_these_can_be(monkeypatch):
     monkeypatch.setattr(activations, "count_model", lambda config, settings, fused, *_: fused)
     monkeypatch.setattr(memory, "config_of", lambda model: {})
     monkeypatch.setattr(memory, "find_spec", lambda name: name)
-    found = [memory.count_of(recipe(**keys), 100) for keys in ({}, {"parallel": "zero2"}, {"cpu": True})]
+    found = [memory.count_recipe_model(recipe(**keys), 100) for keys in ({}, {"parallel": "zero2"}, {"cpu": True})]
     assert found == [True, True, False]
     monkeypatch.setattr(memory, "find_spec", lambda name: name != "liger_kernel" or None)
-    assert not memory.count_of(recipe(), 100)
+    assert not memory.count_recipe_model(recipe(), 100)
 
 
 def test_layers_in_shards_are_refused():

@@ -12,15 +12,15 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.train.rows import self_check
-from homerl.train.rows.families import why_unpackable
-from homerl.train.rows.passes import Budget
-from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.families import find_packing_obstacle
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.rows.rows import TargetScores, TokenSequence
 from homerl.train.rows.updates import PackedUpdates
 
 PROMPT = [3 + i for i in range(20)]
 SEQUENCES = [
-    *(TokenSequence.of([*PROMPT, *[5 + i] * 3, 40 + i, 7, 9, 11], np.arange(20, 27)) for i in range(2)),
-    TokenSequence.of([9, 8, 7, 6, 5, 4, 3, 9, 8, 10, 11, 12, 13], np.arange(5, 13)),
+    *(TokenSequence.from_ids([*PROMPT, *[5 + i] * 3, 40 + i, 7, 9, 11], np.arange(20, 27)) for i in range(2)),
+    TokenSequence.from_ids([9, 8, 7, 6, 5, 4, 3, 9, 8, 10, 11, 12, 13], np.arange(5, 13)),
 ]
 
 
@@ -57,26 +57,26 @@ def alone(model: Any, one: TokenSequence) -> torch.Tensor:
     return every[one.targets - 1].gather(1, torch.tensor(one.ids[one.targets])[:, None])[:, 0]
 
 
-def mean_loss(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+def mean_loss(members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
     return -scored.logps.sum(), torch.zeros(1)
 
 
-def updates(model: Any, budget: Budget, why: str | None) -> PackedUpdates:
+def updates(model: Any, budget: TokenBudget, why: str | None) -> PackedUpdates:
     return PackedUpdates(Accelerator(cpu=True), budget, "auto", unpackable=why)
 
 
 @pytest.mark.parametrize(("family", "sizes"), [*PACKED.items(), *ALONE.items()], ids=[*PACKED, *ALONE])
 def test_an_update_is_that_of_the_sequences_alone(family, sizes):
     model = made(family, **sizes)
-    why = why_unpackable(model.config.to_dict())
+    why = find_packing_obstacle(model.config.to_dict())
     assert bool(why) == (family in ALONE), why
     loss = -torch.cat([alone(model, one) for one in SEQUENCES]).sum()
     loss.backward()
     expected = {name: part.grad.clone() for name, part in model.named_parameters() if part.grad is not None}
     assert expected
-    for budget in (Budget(1000, 1000), Budget(0, 40)):  # with all activations kept, and with checkpointing
+    for budget in (TokenBudget(1000, 1000), TokenBudget(0, 40)):  # with all activations kept, and with checkpointing
         model.zero_grad()
-        found, _ = updates(model, budget, why).train(model, SEQUENCES, mean_loss)
+        found, _ = updates(model, budget, why).train_on_sequences(model, SEQUENCES, mean_loss)
         assert found.item() == pytest.approx(loss.item(), rel=1e-5)
         for name, gradient in expected.items():
             torch.testing.assert_close(
@@ -93,19 +93,19 @@ def test_a_model_that_mixes_sequences_of_a_row_is_refused_before_its_first_updat
     """Also where its configuration does not tell."""
     model = made(family, **ALONE[family])
     with pytest.raises(InputError, match=r"model\.name: a packed row changes the log-probabilities"):
-        updates(model, Budget(1000, 1000), None).train(model, SEQUENCES, mean_loss)
+        updates(model, TokenBudget(1000, 1000), None).train_on_sequences(model, SEQUENCES, mean_loss)
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_the_rounding_of_tf32_is_no_mixing(monkeypatch):
     """Of 28 layers it was 0.002 nats, with weights of which each token matters."""
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
-    assert self_check.most(half=False, device="cuda") / 5 > 0.002
-    assert self_check.most(half=False, device="cpu") == self_check.IN_FLOAT32
+    assert self_check.largest_rounding_gap(half=False, device="cuda") / 5 > 0.002
+    assert self_check.largest_rounding_gap(half=False, device="cpu") == self_check.IN_FLOAT32
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "highest")
-    assert self_check.most(half=False, device="cuda") == self_check.IN_FLOAT32
+    assert self_check.largest_rounding_gap(half=False, device="cuda") == self_check.IN_FLOAT32
 
 
 def test_a_configuration_within_another_is_read():
-    assert why_unpackable({"text_config": {"layer_types": ["conv"]}}) == "its layers are not all attention (conv)"
-    assert why_unpackable({"text_config": {"layer_types": ["full_attention"]}, "attention_dropout": 0.5}) is None
+    assert find_packing_obstacle({"text_config": {"layer_types": ["conv"]}}) == "its layers are not all attention (conv)"
+    assert find_packing_obstacle({"text_config": {"layer_types": ["full_attention"]}, "attention_dropout": 0.5}) is None

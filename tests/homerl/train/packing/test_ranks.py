@@ -56,7 +56,7 @@ def learnt(memory):
     updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
     if memory == "measured":
         updates.profiler = Half(state, Headroom(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
-        updates.profiler.waits, updates.budget = True, updates.profiler.headroom.cautious()
+        updates.profiler.waits, updates.budget = True, updates.profiler.headroom.cautious_budget()
     updates.checked = shards   # else its rows count among the passes below
     recomputed = []   # of each pass
     forward = plain.model.forward

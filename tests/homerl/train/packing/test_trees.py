@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.train.rows.passes import Budget
-from homerl.train.rows.passes import split as split_arrays
-from homerl.train.rows.trees import Tree
-from homerl.train.rows.trees import merged as merged_arrays
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.rows.passes import split_into_passes as split_arrays
+from homerl.train.rows.trees import PrefixTree
+from homerl.train.rows.trees import merge_sequences as merged_arrays
 
 SEQUENCE = st.lists(st.integers(0, 2), min_size=2, max_size=9)
 SEQUENCES = st.lists(SEQUENCE, min_size=1, max_size=9)
@@ -20,11 +20,11 @@ def arrays(sequences: list[list[int]]) -> list[np.ndarray]:
     return [np.array(sequence, dtype=np.int64) for sequence in sequences]
 
 
-def merged(sequences: list[list[int]]) -> Tree:
+def merged(sequences: list[list[int]]) -> PrefixTree:
     return merged_arrays(arrays(sequences))
 
 
-def split(sequences: list[list[int]], budget: Budget) -> list[list[int]]:
+def split(sequences: list[list[int]], budget: TokenBudget) -> list[list[int]]:
     return split_arrays(arrays(sequences), budget).passes
 
 
@@ -33,12 +33,12 @@ def unique_tokens(sequences: list[list[int]]) -> int:
     return len({tuple(sequence[: t + 2]) for sequence in sequences for t in range(len(sequence) - 1)})
 
 
-def read(tree: Tree, sequence: list[int], number: int) -> None:
+def read(tree: PrefixTree, sequence: list[int], number: int) -> None:
     """A sequence's places hold its tokens and positions, and lie on one path of segments."""
     places = tree.places[number]
     assert tree.ids[places].tolist() == sequence[:-1]
     assert tree.positions[places].tolist() == list(range(len(sequence) - 1))
-    paths = tree.paths()
+    paths = tree.segment_paths()
     segment_of = np.repeat(np.arange(len(tree.segments)), [s.end - s.start for s in tree.segments])
     path = paths[segment_of[places[-1]]]
     seen = np.concatenate([np.arange(tree.segments[n].start, tree.segments[n].end) for n in path])
@@ -56,7 +56,7 @@ def test_every_sequence_is_on_a_path(sequences):
 @given(SEQUENCES)
 def test_a_place_is_stored_once_and_predicts_one_token(sequences):
     tree = merged(sequences)
-    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), Budget(5, 5)).unique
+    assert len(tree.ids) == unique_tokens(sequences) == split_arrays(arrays(sequences), TokenBudget(5, 5)).unique
     predicted: dict[int, int] = {}
     for places, sequence in zip(tree.places, sequences, strict=True):
         for place, token in zip(places.tolist(), sequence[1:], strict=True):
@@ -72,12 +72,12 @@ def test_the_order_of_sequences_does_not_change_the_tree(sequences, rng):
 
 def test_the_documented_example():
     tree = merged([[1, 2, 3, 4], [1, 2, 8, 9]])
-    assert tree.ids.tolist() == [1, 2, 3, 2, 8] and tree.paths() == [[0], [0, 1], [0, 2]]
+    assert tree.ids.tolist() == [1, 2, 3, 2, 8] and tree.segment_paths() == [[0], [0, 1], [0, 2]]
 
 
 @given(SEQUENCES, st.integers(1, 30), st.integers(0, 30))
 def test_passes_hold_every_sequence_once_within_the_budget(sequences, most, plain):
-    budget = Budget(min(plain, most), most)
+    budget = TokenBudget(min(plain, most), most)
     passes = split(sequences, budget)
     assert sorted(i for members in passes for i in members) == list(range(len(sequences)))
     sizes = [unique_tokens([sequences[i] for i in members]) for members in passes]
@@ -88,10 +88,10 @@ def test_passes_hold_every_sequence_once_within_the_budget(sequences, most, plai
 
 @given(st.lists(SEQUENCE, min_size=1, max_size=6), st.integers(1, 30), st.integers(0, 30))
 def test_no_other_split_of_the_sorted_sequences_is_cheaper(sequences, most, plain):
-    budget = Budget(min(plain, most), most)
+    budget = TokenBudget(min(plain, most), most)
 
     def cost(passes: list[list[int]]) -> float:
-        return sum(budget.cost(unique_tokens([sequences[i] for i in members])) for members in passes)
+        return sum(budget.pass_cost(unique_tokens([sequences[i] for i in members])) for members in passes)
 
     def allowed(members: list[int]) -> bool:
         return len(members) == 1 or unique_tokens([sequences[i] for i in members]) <= most
@@ -109,16 +109,16 @@ def test_no_other_split_of_the_sorted_sequences_is_cheaper(sequences, most, plai
 def test_a_group_stays_together_if_the_budget_allows():
     """Two groups with long prompts and four short answers each: a pass each, not a cut within one."""
     groups = [[[group] * 200 + [answer] * 20 for answer in range(4)] for group in (7, 8)]
-    passes = split([row for group in groups for row in group], Budget(300, 300))
+    passes = split([row for group in groups for row in group], TokenBudget(300, 300))
     assert sorted(map(sorted, passes)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_nothing_is_no_pass():
-    assert split([], Budget(10, 10)) == [] and unique_tokens([]) == 0
+    assert split([], TokenBudget(10, 10)) == [] and unique_tokens([]) == 0
 
 
 def test_a_budget_says_itself_and_halves():
-    assert str(Budget(0, 9)) == "9 with checkpointing" and str(Budget(9, 9)) == "9, with all activations kept"
-    assert str(Budget(4, 9)) == "4 with all activations kept, 9 with checkpointing"
-    assert Budget(4, 9).halved() == Budget(2, 4) and Budget(1, 1).halved() == Budget(0, 1)
-    assert Budget(4, 9).cost(5) > Budget(5, 9).cost(5) == pytest.approx(64 + 5)
+    assert str(TokenBudget(0, 9)) == "9 with checkpointing" and str(TokenBudget(9, 9)) == "9, with all activations kept"
+    assert str(TokenBudget(4, 9)) == "4 with all activations kept, 9 with checkpointing"
+    assert TokenBudget(4, 9).halved_budget() == TokenBudget(2, 4) and TokenBudget(1, 1).halved_budget() == TokenBudget(0, 1)
+    assert TokenBudget(4, 9).pass_cost(5) > TokenBudget(5, 9).pass_cost(5) == pytest.approx(64 + 5)

@@ -22,12 +22,12 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.train.rows import attention
-from homerl.train.rows.passes import Budget
-from homerl.train.rows.rows import Scores, TokenSequence, row_of, scores
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.rows.rows import TargetScores, TokenSequence, pack_row, score_row
 from homerl.train.rows.updates import PackedUpdates
 
 WORDS = 40
-PLENTY = Budget(10_000, 10_000)
+PLENTY = TokenBudget(10_000, 10_000)
 SHAPES = {
     "grouped": {"num_attention_heads": 4, "num_key_value_heads": 2},
     "even": {"num_attention_heads": 2, "num_key_value_heads": 2},
@@ -71,7 +71,9 @@ def groups(draw: Any) -> list[TokenSequence]:
             ids = stem + [rng.randrange(3) for _ in range(rng.randrange(1, 12))]
             known.append(ids)
             count = rng.choice([0, 1, rng.randrange(1, len(ids))])
-            found.append(TokenSequence.of(ids, np.array(sorted(rng.sample(range(1, len(ids)), count)), dtype=np.int64)))
+            found.append(
+                TokenSequence.from_ids(ids, np.array(sorted(rng.sample(range(1, len(ids)), count)), dtype=np.int64))
+            )
     return found
 
 
@@ -107,13 +109,15 @@ def gradients(model: Any) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def objective(sequences: Sequence[TokenSequence], members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+def objective(
+    sequences: Sequence[TokenSequence], members: list[int], scored: TargetScores
+) -> tuple[torch.Tensor, torch.Tensor]:
     own = torch.cat([weights(sequences)[i] for i in members] or [torch.zeros(0)])
     loss = ((scored.logps + 0.1 * scored.entropy) * own).sum()
     return loss, torch.tensor([float(len(own))])
 
 
-def updates(budget: Budget = PLENTY, kernel: str = "auto") -> PackedUpdates:
+def updates(budget: TokenBudget = PLENTY, kernel: str = "auto") -> PackedUpdates:
     return PackedUpdates(Accelerator(cpu=True), budget, kernel)
 
 
@@ -121,7 +125,7 @@ def close(model: Any, sequences: Sequence[TokenSequence], made: PackedUpdates) -
     """An update's loss and gradients are those of the padded batch."""
     loss, expected = weighted(model, sequences)
     model.zero_grad()
-    found, sums = made.train(model, sequences, partial(objective, sequences))
+    found, sums = made.train_on_sequences(model, sequences, partial(objective, sequences))
     assert found.item() == pytest.approx(loss, abs=1e-5, rel=1e-5)
     assert sums.tolist() == [sum(len(one.targets) for one in sequences)]
     for name, gradient in gradients(model).items():
@@ -137,7 +141,7 @@ anything = few(12, 100)
 @anything
 @given(groups(), st.integers(0, 60), st.integers(0, 60))
 def test_gradients_are_those_of_padded_rows(name, sequences, plain, more):
-    made = updates(Budget(plain, plain + more + 1))
+    made = updates(TokenBudget(plain, plain + more + 1))
     close(MODELS[name], sequences, made)
     places = {tuple(one.ids[: t + 2]) for one in sequences if len(one.targets) for t in range(len(one.ids) - 1)}
     assert made.unique == len(places) <= max(made.forwarded, 1)
@@ -146,7 +150,7 @@ def test_gradients_are_those_of_padded_rows(name, sequences, plain, more):
 @anything
 @given(groups(), st.integers(1, 60))
 def test_log_probabilities_come_in_the_order_of_the_sequences(sequences, most):
-    found = updates(Budget(0, most)).scores(MODELS["full"], sequences)
+    found = updates(TokenBudget(0, most)).score_sequences(MODELS["full"], sequences)
     torch.testing.assert_close(found, torch.cat(padded(MODELS["full"], sequences)[0]).detach(), atol=1e-5, rtol=1e-5)
     assert not found.requires_grad
 
@@ -155,10 +159,10 @@ def test_log_probabilities_are_those_of_a_policy_that_drops_nothing():
     """The sampler drops nothing either. What is trained on afterwards does."""
     torch.manual_seed(0)
     model = get_peft_model(made(), LoraConfig(r=4, target_modules="all-linear", lora_dropout=0.5, init_lora_weights=False))
-    one, maker = TokenSequence.of(range(1, 12), np.arange(1, 11)), updates()
-    first, again = (maker.scores(model.train(), [one]) for _ in range(2))
+    one, maker = TokenSequence.from_ids(range(1, 12), np.arange(1, 11)), updates()
+    first, again = (maker.score_sequences(model.train(), [one]) for _ in range(2))
     assert torch.equal(first, again) and torch.allclose(first, torch.cat(padded(model.eval(), [one])[0]), atol=1e-5)
-    losses = [maker.train(model, [one], partial(objective, [one]))[0].item() for _ in range(2)]
+    losses = [maker.train_on_sequences(model, [one], partial(objective, [one]))[0].item() for _ in range(2)]
     assert losses[0] != losses[1]
 
 
@@ -175,7 +179,7 @@ def test_a_row_may_be_filled_up(sequences, step):
 def test_the_model_generates_as_before():
     model, prompt = MODELS["full"], torch.tensor([[1, 2, 3]])
     before = model.eval().generate(prompt, max_new_tokens=5, do_sample=False)
-    updates().scores(model, [TokenSequence.of([1, 2, 3], np.array([2]))])
+    updates().score_sequences(model, [TokenSequence.from_ids([1, 2, 3], np.array([2]))])
     assert model.config._attn_implementation == "sdpa"
     assert torch.equal(model.eval().generate(prompt, max_new_tokens=5, do_sample=False), before)
 
@@ -278,9 +282,9 @@ def test_a_prompts_keys_are_not_kept_for_each_rollout(monkeypatch):
     monkeypatch.setattr(
         "transformers.modeling_flash_attention_utils.lazy_import_flash_attention", lambda _: ((None, watched, 0, 0, 0), None)
     )
-    _, kernel = attention.kernel_of("flash_attention_2", "cpu")
-    row = row_of([TokenSequence.of([1] * 200 + [2 + i, 3], np.array([200])) for i in range(16)], kernel, "cpu")
-    parts = [torch.randn(row.tokens, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
+    _, kernel = attention.choose_attention_kernel("flash_attention_2", "cpu")
+    row = pack_row([TokenSequence.from_ids([1] * 200 + [2 + i, 3], np.array([200])) for i in range(16)], kernel, "cpu")
+    parts = [torch.randn(row.token_count, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
     result = kernel(*parts, row.inputs["segments"], 0.3)
     gc.collect()
     assert len(seen) == 2 and not any(ref() is not None for ref in seen)
@@ -288,7 +292,7 @@ def test_a_prompts_keys_are_not_kept_for_each_rollout(monkeypatch):
     expected = [part.grad.clone() for part in parts]
     for part in parts:
         part.grad = None
-    attention.by_segment(*parts, row.inputs["segments"], 0.3).sum().backward()
+    attention.attend_by_segment(*parts, row.inputs["segments"], 0.3).sum().backward()
     for part, gradient in zip(parts, expected, strict=True):
         torch.testing.assert_close(part.grad, gradient, atol=1e-5, rtol=1e-4)
 
@@ -313,9 +317,11 @@ def test_forward_passes_that_fail_are_freed(monkeypatch):
         "transformers.modeling_flash_attention_utils.lazy_import_flash_attention",
         lambda _: ((None, lambda query, key, value, *_, **__: KeepsResult.apply(query, key, value), 0, 0, 0), None),
     )
-    _, kernel = attention.kernel_of("flash_attention_2", "cpu")
-    row = row_of([TokenSequence.of([1] * 500_000 + [2 + i, 3], np.array([500_000])) for i in range(2)], kernel, "cpu")
-    parts = [torch.randn(row.tokens, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
+    _, kernel = attention.choose_attention_kernel("flash_attention_2", "cpu")
+    row = pack_row(
+        [TokenSequence.from_ids([1] * 500_000 + [2 + i, 3], np.array([500_000])) for i in range(2)], kernel, "cpu"
+    )
+    parts = [torch.randn(row.token_count, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
 
     def fails() -> None:
         kernel(*(part * 2 for part in parts), row.inputs["segments"], 0.3)
@@ -342,10 +348,10 @@ def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):
     monkeypatch.setattr(
         "transformers.modeling_flash_attention_utils.lazy_import_flash_attention", lambda _: ((None, watched, 0, 0, 0), None)
     )
-    _, kernel = attention.kernel_of("flash_attention_2", "cpu")
-    some = [TokenSequence.of([1] * 200 + [2 + i, 3], np.array([200])) for i in range(4)]
-    row = row_of(some, kernel, "cpu", recomputed=True)
-    source = torch.randn(row.tokens, 4, 8, requires_grad=True)
+    _, kernel = attention.choose_attention_kernel("flash_attention_2", "cpu")
+    some = [TokenSequence.from_ids([1] * 200 + [2 + i, 3], np.array([200])) for i in range(4)]
+    row = pack_row(some, kernel, "cpu", recomputed=True)
+    source = torch.randn(row.token_count, 4, 8, requires_grad=True)
 
     def attended(source: torch.Tensor) -> torch.Tensor:
         return kernel(source * 1.5, source[:, :2] * 2, source[:, 2:] * 3, row.inputs["segments"], 0.3)
@@ -359,22 +365,26 @@ def test_checkpointing_keeps_nothing_of_the_attention(monkeypatch):
 
 
 def test_what_is_installed_is_chosen(monkeypatch):
-    assert attention.kernel_of("auto", "cpu")[1] is attention.by_segment
-    assert attention.kernel_of("auto", "cuda", half=False)[1] is attention.by_segment, "flash kernels know 16 bits only"
+    assert attention.choose_attention_kernel("auto", "cpu")[1] is attention.attend_by_segment
+    assert attention.choose_attention_kernel("auto", "cuda", half=False)[1] is attention.attend_by_segment, (
+        "flash kernels know 16 bits only"
+    )
     for installed, expected in (("3", "flash_attention_3"), ("2", "flash_attention_2"), ("", "torch's varlen attention")):
         monkeypatch.setattr("transformers.utils.is_flash_attn_3_available", lambda installed=installed: installed == "3")
         monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda installed=installed: installed == "2")
         attention._installed.cache_clear()
-        assert attention.kernel_of("auto", "cuda")[0] == expected
+        assert attention.choose_attention_kernel("auto", "cuda")[0] == expected
     attention._installed.cache_clear()
 
 
 @pytest.mark.parametrize("name", attention.UNKNOWN)
 def test_attention_of_another_kind_is_refused(name):
-    row = row_of([TokenSequence.of([1, 2, 3], np.array([2]))], attention.by_segment, "cpu")
+    row = pack_row([TokenSequence.from_ids([1, 2, 3], np.array([2]))], attention.attend_by_segment, "cpu")
     part = torch.zeros(1, 2, 2, 8)
     with pytest.raises(ValueError, match=f"packed rows know no `{name}`"):
-        attention.attend(None, part, part, part, None, 1.0, row.inputs["segments"], attention.by_segment, **{name: 0.5})
+        attention.attend_packed_row(
+            None, part, part, part, None, 1.0, row.inputs["segments"], attention.attend_by_segment, **{name: 0.5}
+        )
 
 
 # Memory
@@ -396,32 +406,32 @@ class Small(torch.nn.Module):
         return super().__getattr__(name) if name in ("model", "_modules") else getattr(self.model, name)
 
 
-SOME = [TokenSequence.of([group] * 90 + [answer] * 12, np.arange(90, 102)) for group in (1, 2) for answer in range(4)]
+SOME = [TokenSequence.from_ids([group] * 90 + [answer] * 12, np.arange(90, 102)) for group in (1, 2) for answer in range(4)]
 
 
-LONG = [TokenSequence.of([group] * 40 + [answer] * 2, np.arange(40, 42)) for group in range(8) for answer in range(8)]
+LONG = [TokenSequence.from_ids([group] * 40 + [answer] * 2, np.arange(40, 42)) for group in range(8) for answer in range(8)]
 
 
 def test_passes_without_gradients_have_a_budget_of_their_own(monkeypatch):
     """A pass of them that runs out of memory leaves the passes of training as they are."""
     rows: list[int] = []
     made_row = PackedUpdates._row
-    monkeypatch.setattr(PackedUpdates, "_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.tokens))[0])
-    packed = updates(Budget(0, 300, scored=600))
-    found = packed.scores(MODELS["full"], LONG)
+    monkeypatch.setattr(PackedUpdates, "_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.token_count))[0])
+    packed = updates(TokenBudget(0, 300, scored=600))
+    found = packed.score_sequences(MODELS["full"], LONG)
     assert len(rows) == 1 and rows[0] > 300
-    again = packed.scores(Small(MODELS["full"], rows[0] - 1), LONG)
-    assert packed.budget == Budget(0, 300, scored=300) and torch.allclose(found, again, atol=1e-5)
-    assert str(updates(Budget(0, 300, scored=600)).budget) == "300 with checkpointing; 600 without gradients"
+    again = packed.score_sequences(Small(MODELS["full"], rows[0] - 1), LONG)
+    assert packed.budget == TokenBudget(0, 300, scored=300) and torch.allclose(found, again, atol=1e-5)
+    assert str(updates(TokenBudget(0, 300, scored=600)).budget) == "300 with checkpointing; 600 without gradients"
 
 
 def test_out_of_memory_halves_the_budget_and_loses_nothing(caplog):
     model = made()
     loss, expected = weighted(model, SOME)
     model.zero_grad()
-    packed = updates(Budget(1024, 1024))
-    found, _ = packed.train(Small(model, 200), SOME, partial(objective, SOME))
-    assert packed.budget == Budget(256, 256) and caplog.text.count("out of memory; tokens of a pass from now on") == 2
+    packed = updates(TokenBudget(1024, 1024))
+    found, _ = packed.train_on_sequences(Small(model, 200), SOME, partial(objective, SOME))
+    assert packed.budget == TokenBudget(256, 256) and caplog.text.count("out of memory; tokens of a pass from now on") == 2
     assert found.item() == pytest.approx(loss, rel=1e-5)
     for name, gradient in gradients(model).items():
         torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
@@ -439,9 +449,9 @@ def test_gradients_of_a_pass_that_went_well_before_are_not_counted_twice():
             self.tokens = 0 if len(made_passes) == 2 else 10_000
             return super().forward(input_ids, **inputs)
 
-    packed = updates(Budget(140, 140))
+    packed = updates(TokenBudget(140, 140))
     packed.checked = True  # else it counts as a pass
-    packed.train(Once(model, 0), SOME, partial(objective, SOME))
+    packed.train_on_sequences(Once(model, 0), SOME, partial(objective, SOME))
     assert len(made_passes) > 2 and packed.forwarded == sum(made_passes[2:])
     for name, gradient in gradients(model).items():
         torch.testing.assert_close(gradient, expected[name], atol=1e-5, rtol=1e-4)
@@ -451,7 +461,7 @@ def test_a_memory_that_holds_no_pass_is_told():
     with pytest.raises(
         InputError, match=r"tokens_per_step: out of memory in a pass of 101 tokens\none sequence alone is too"
     ):
-        updates(Budget(512, 512)).train(Small(made(), 10), SOME, partial(objective, SOME))
+        updates(TokenBudget(512, 512)).train_on_sequences(Small(made(), 10), SOME, partial(objective, SOME))
 
 
 def test_a_rank_in_shards_that_lacks_memory_for_the_first_check_says_so():
@@ -462,35 +472,35 @@ def test_a_rank_in_shards_that_lacks_memory_for_the_first_check_says_so():
 
     packed = InShards(Accelerator(cpu=True), PLENTY, "auto")
     with pytest.raises(InputError, match="parallel: out of memory with 2 sequences of 102 tokens at most"):
-        packed.train(Small(made(), 0), SOME, partial(objective, SOME))
+        packed.train_on_sequences(Small(made(), 0), SOME, partial(objective, SOME))
 
 
 def test_memory_that_halving_does_not_free_ends_the_run_and_says_what_holds_it():
     """As where something beside the passes takes it: three halvings are tried, and a budget that helps begins anew."""
-    packed = updates(Budget(4000, 4000))
+    packed = updates(TokenBudget(4000, 4000))
     with pytest.raises(
         InputError, match=r"out of memory 4 times in a row, at last with passes of 500 tokens\n.*weights 0\.0 GB"
     ):
-        packed.train(Small(made(), 0), LONG, partial(objective, LONG))
+        packed.train_on_sequences(Small(made(), 0), LONG, partial(objective, LONG))
     assert packed.budget.most == 500
-    packed = updates(Budget(4000, 4000))
+    packed = updates(TokenBudget(4000, 4000))
     for _ in range(3):  # each needs a halving more, none of them four
-        packed.budget = Budget(1024, 1024)
-        packed.train(Small(made(), 200), SOME, partial(objective, SOME))
+        packed.budget = TokenBudget(1024, 1024)
+        packed.train_on_sequences(Small(made(), 200), SOME, partial(objective, SOME))
 
 
 def test_other_errors_are_not_taken_for_it():
-    def fails(members: list[int], scored: Scores) -> Any:
+    def fails(members: list[int], scored: TargetScores) -> Any:
         raise RuntimeError("shapes do not match")
 
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        updates().train(made(), SOME, fails)
+        updates().train_on_sequences(made(), SOME, fails)
 
 
 def test_an_update_without_any_target_has_zero_gradients():
     model = made()
-    nothing = [TokenSequence.of([1, 2, 3], np.zeros(0, dtype=np.int64))]
-    loss, _ = updates().train(model, nothing, partial(objective, nothing))
+    nothing = [TokenSequence.from_ids([1, 2, 3], np.zeros(0, dtype=np.int64))]
+    loss, _ = updates().train_on_sequences(model, nothing, partial(objective, nothing))
     assert loss.item() == 0 and all(not gradient.any() for gradient in gradients(model).values())
 
 
@@ -504,6 +514,6 @@ def test_only_targets_go_through_the_head(monkeypatch):
         utils._ChunkedLogProbFunction, "apply", lambda hidden, *rest: (seen.append(len(hidden)), apply(hidden, *rest))[1]
     )
     kernel = updates().kernel  # making it applies the workaround
-    with attention.packed_attention(MODELS["full"].config):
-        scores(MODELS["full"], row_of(SOME[:1], kernel, "cpu"))
+    with attention.use_packed_attention(MODELS["full"].config):
+        score_row(MODELS["full"], pack_row(SOME[:1], kernel, "cpu"))
     assert seen == [12]

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.rows.passes import Budget
-from homerl.train.rows.rows import Scores, TokenSequence
+from homerl.train.rows.passes import TokenBudget
+from homerl.train.rows.rows import TargetScores, TokenSequence
 from homerl.train.rows.updates import PackedUpdates
 
 
@@ -31,7 +31,7 @@ class Waits(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("budget", "passes"), [(Budget(1000, 1000), 1), (Budget(30, 30), 4)])
+@pytest.mark.parametrize(("budget", "passes"), [(TokenBudget(1000, 1000), 1), (TokenBudget(30, 30), 4)])
 def test_an_update_reads_one_number_and_trls_head_two_masks_a_pass(budget, passes):
     config = Qwen3Config(
         vocab_size=40,
@@ -45,14 +45,14 @@ def test_an_update_reads_one_number_and_trls_head_two_masks_a_pass(budget, passe
     )
     model = Qwen3ForCausalLM(config)
     add_fused_lm_head(model, outputs=("log_probs", "entropy"))
-    sequences = [TokenSequence.of([first, *range(25)], np.arange(5, 26)) for first in range(4)]
+    sequences = [TokenSequence.from_ids([first, *range(25)], np.arange(5, 26)) for first in range(4)]
     updates, losses = PackedUpdates(Accelerator(cpu=True), budget, "auto"), []
 
-    def objective(members: list[int], scored: Scores) -> tuple[torch.Tensor, torch.Tensor]:
+    def objective(members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
         return -scored.logps.sum(), scored.entropy.sum()[None].detach()
 
-    updates.train(model, sequences, objective)  # the first one also checks the model
+    updates.train_on_sequences(model, sequences, objective)  # the first one also checks the model
     waits = Waits()
     with waits:
-        updates.train(model, sequences, objective, lambda loss: losses.append(loss.item()))
+        updates.train_on_sequences(model, sequences, objective, lambda loss: losses.append(loss.item()))
     assert len(losses) == 1 and waits.count == {"number": 1, "mask": 2 * passes}
