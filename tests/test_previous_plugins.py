@@ -55,9 +55,9 @@ def test_a_toolset_and_a_query_type_go_on(tmp_path: Path) -> None:
 
 def test_what_trains_is_found(tmp_path: Path) -> None:
     code = (
-        "from homerl.train.credit.registry import modes; from homerl.train.losses.registry import losses;"
-        "from homerl.train.engines.registry import engines; from homerl.rewards.composite import REWARDS;"
-        "print('rank' in modes(), 'soft' in losses(), 'unpadded' in engines(), 'brevity' in REWARDS)"
+        "from homerl.train.credit.registry import list_credit_modes; from homerl.train.losses.registry import list_losses;"
+        "from homerl.train.engines.registry import list_engines; from homerl.rewards.composite import REWARDS;"
+        "print('rank' in list_credit_modes(), 'soft' in list_losses(), 'unpadded' in list_engines(), 'brevity' in REWARDS)"
     )
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "HOMERL_PLUGINS": str(PREVIOUS)}

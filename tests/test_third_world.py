@@ -31,12 +31,12 @@ RECIPE = {
 
 STAGES = """
 import sys
-from homerl.app.runs.children import begun, stage_recipe_path
-from homerl.app.runs.flywheel import stages
+from homerl.app.runs.children import start_stage_process, stage_recipe_path
+from homerl.app.runs.flywheel import flywheel_stages
 from homerl.app.runs.recipe import load_recipe
 
-for stage, _ in stages(load_recipe(sys.argv[1])):
-    with begun(stage, ["true"]):
+for stage, _ in flywheel_stages(load_recipe(sys.argv[1])):
+    with start_stage_process(stage, ["true"]):
         print(stage_recipe_path(stage))
 """
 
@@ -167,9 +167,9 @@ def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
     assert "bench.suites.0.setting" in said and "no setting 'eia'" in said and "one of wall, phone" in said
     code = (
         "from homerl.bench.recipe import SuiteSettings; from homerl.play.episode import EpisodeLimits;"
-        "from homerl.app.runs.bench import episodes_of;"
+        "from homerl.app.runs.bench import suite_episodes;"
         "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
-        "print(*(episodes_of(suite, EpisodeLimits()).setting for suite in suites))"
+        "print(*(suite_episodes(suite, EpisodeLimits()).setting for suite in suites))"
     )
     done = forked.python(code, HOMERL_WORLDS=str(worlds))
     assert done.stdout.split() == ["wall", "phone"], "the first is the default"

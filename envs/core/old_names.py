@@ -47,6 +47,13 @@ NEW_NAMES = {
 }
 
 
+# What was renamed in these modules: (old module, old name) -> the name of today.
+NEW_MEMBERS = {
+    ("homerl.language.splits", "of_split"): "draw_of_split",
+    ("homerl.play.candidates", "candidates"): "draw_candidates",
+}
+
+
 class OldModule(ModuleType):
     """A module under its old name: what is asked of it, the module of today answers."""
 
@@ -55,7 +62,7 @@ class OldModule(ModuleType):
             raise AttributeError(name)
         today = importlib.import_module(current_module_name(self.__name__) or "")
         warnings.warn(f"{self.__name__} is {today.__name__} now", DeprecationWarning, stacklevel=2)
-        return getattr(today, name)
+        return getattr(today, NEW_MEMBERS.get((self.__name__, name), name))
 
 
 class OldNames(MetaPathFinder, Loader):

@@ -25,8 +25,8 @@ class HomeEnvWorld(WorldAdapter):
 
     blueprint = late("homerl.envs.homeenv.tasks.blueprint", "Blueprint")
     recipe = late("homerl.envs.homeenv.tasks.author", "BlueprintRecipe")
-    make_blueprint = late("homerl.envs.homeenv.tasks.author", "make_blueprint")
-    begin = late("homerl.envs.homeenv.tasks.situation", "HomeSituation.begin")
+    make_blueprint = late("homerl.envs.homeenv.tasks.author", "make_home_blueprint")
+    begin = late("homerl.envs.homeenv.tasks.situation", "HomeSituation.from_blueprint")
 
     @property
     def tell(self) -> Callable[..., Any]:
@@ -35,7 +35,9 @@ class HomeEnvWorld(WorldAdapter):
         from homerl.play.words.splits import Voice
 
         def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            return apply_home_behaviours(blueprint, behaviours, getattr(recipe, "voice", None) or Voice(blueprint.language))
+            return apply_home_behaviours(
+                blueprint, behaviours, getattr(recipe, "user_voice", None) or Voice(blueprint.language)
+            )
 
         return tell
 
@@ -79,7 +81,7 @@ class HomeEnvWorld(WorldAdapter):
 
     persona = late("homerl.envs.homeenv.tasks.persona", "HomePersona")
     paraphraser = late("homerl.envs.homeenv.tasks.paraphrase", "HomeParaphraser")
-    llm_author = late("homerl.envs.homeenv.tasks.llm_author", "author_blueprint")
+    llm_author = late("homerl.envs.homeenv.tasks.llm_author", "author_home_blueprint")
     role_play = late("homerl.envs.homeenv.tasks.roleplay", "role_play")
 
     @property
@@ -91,11 +93,11 @@ class HomeEnvWorld(WorldAdapter):
         return {**SUITES, OWN_HOME.name: OWN_HOME}
 
     dimensions = late("homerl.envs.homeenv.bench.failures", "DIMENSIONS")
-    failure_of = late("homerl.envs.homeenv.bench.failures", "failure_of")
-    cases = late("homerl.envs.homeenv.bench.cases", "cases")
-    false_claims = late("homerl.envs.homeenv.bench.cases", "false_claims")
-    holds_with = late("homerl.envs.homeenv.bench.cases", "holds_with")
-    card = late("homerl.envs.homeenv.card", "card")
+    failure_of = late("homerl.envs.homeenv.bench.failures", "classify_home_failure")
+    cases = late("homerl.envs.homeenv.bench.cases", "collect_home_cases")
+    false_claims = late("homerl.envs.homeenv.bench.cases", "count_home_false_claims")
+    holds_with = late("homerl.envs.homeenv.bench.cases", "has_met_home_goals")
+    card = late("homerl.envs.homeenv.card", "build_home_card")
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Blueprint, home and device files."""
@@ -103,7 +105,7 @@ class HomeEnvWorld(WorldAdapter):
 
         return FORMATS
 
-    episode_page = late("homerl.envs.homeenv.pages.episode", "render_page")
+    episode_page = late("homerl.envs.homeenv.pages.episode", "render_home_episode")
 
 
 WORLD = HomeEnvWorld()

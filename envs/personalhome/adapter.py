@@ -23,7 +23,7 @@ class PersonalHomeWorld(WorldAdapter):
 
     blueprint = late("homerl.envs.personalhome.tasks.blueprint", "PersonalHomeBlueprint")
     recipe = late("homerl.envs.personalhome.tasks.blueprint", "PersonalHomeRecipe")
-    make_blueprint = late("homerl.envs.personalhome.tasks.author", "make_blueprint")
+    make_blueprint = late("homerl.envs.personalhome.tasks.author", "make_personalhome_blueprint")
     begin = late("homerl.envs.personalhome.tasks.situation", "PersonalHomeSituation.begin")
 
     def language_of(self, recipe: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ class PersonalHomeWorld(WorldAdapter):
         """The number of appliances and sensors of the blueprint's household."""
         return len(blueprint["household"]["home"]["devices"])
 
-    goals_in_words = late("homerl.envs.personalhome.tasks.verdicts", "goals_in_words")
+    goals_in_words = late("homerl.envs.personalhome.tasks.verdicts", "personalhome_goals_in_words")
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `expert.py`."""
@@ -43,7 +43,7 @@ class PersonalHomeWorld(WorldAdapter):
 
         return PersonalHomeExpert(seed, config.mistakes)
 
-    llm_author = late("homerl.envs.personalhome.tasks.llm_author", "author_blueprint")
+    llm_author = late("homerl.envs.personalhome.tasks.llm_author", "author_household_blueprint")
     baselines = late("homerl.envs.personalhome.tasks.baselines", "BASELINES")
 
     @property
@@ -55,15 +55,15 @@ class PersonalHomeWorld(WorldAdapter):
         return {suite.name: suite() for suite in (PersonalHomeSuite, ScenesSuite)}
 
     dimensions = late("homerl.envs.personalhome.bench.results", "DIMENSIONS")
-    failure_of = late("homerl.envs.personalhome.bench.results", "failure_of")
-    cases = late("homerl.envs.personalhome.bench.results", "cases")
-    holds_with = late("homerl.envs.personalhome.bench.results", "holds_with")
+    failure_of = late("homerl.envs.personalhome.bench.results", "personalhome_failure")
+    cases = late("homerl.envs.personalhome.bench.results", "grounding_cases")
+    holds_with = late("homerl.envs.personalhome.bench.results", "is_grounding_right")
 
     def false_claims(self, trajectory: Trajectory) -> None:
         """None: an answer is data, and does nothing in the household."""
 
     extra_results = late("homerl.envs.personalhome.bench.results", "extra_results")
-    card = late("homerl.envs.personalhome.card", "card")
+    card = late("homerl.envs.personalhome.card", "make_personalhome_card")
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""

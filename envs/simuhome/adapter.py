@@ -23,8 +23,8 @@ class SimuHomeWorld(WorldAdapter):
 
     blueprint = late("homerl.envs.simuhome.tasks.blueprint", "SimuHomeBlueprint")
     recipe = late("homerl.envs.simuhome.tasks.blueprint", "SimuHomeRecipe")
-    make_blueprint = late("homerl.envs.simuhome.tasks.author", "make_blueprint")
-    begin = late("homerl.envs.simuhome.tasks.situation", "SimuHomeSituation.begin")
+    make_blueprint = late("homerl.envs.simuhome.tasks.author", "make_simuhome_blueprint")
+    begin = late("homerl.envs.simuhome.tasks.situation", "SimuHomeSituation.from_blueprint")
 
     def count_devices(self, blueprint: Mapping[str, Any]) -> int:
         """The number of devices in all rooms of the blueprint's home."""
@@ -60,9 +60,9 @@ class SimuHomeWorld(WorldAdapter):
         return {SimuHomeSuite.name: SimuHomeSuite()}
 
     dimensions = late("homerl.envs.simuhome.bench.cases", "DIMENSIONS")
-    failure_of = late("homerl.envs.simuhome.bench.cases", "failure_of")
-    cases = late("homerl.envs.simuhome.bench.cases", "cases")
-    false_claims = late("homerl.envs.simuhome.bench.cases", "false_claims")
+    failure_of = late("homerl.envs.simuhome.bench.cases", "simuhome_failure")
+    cases = late("homerl.envs.simuhome.bench.cases", "simuhome_judge_cases")
+    false_claims = late("homerl.envs.simuhome.bench.cases", "simuhome_false_claims")
 
     def extra_results(self, trajectory: Trajectory) -> dict[str, Any]:
         """`released`: the result as the paper's released program counts it, which leaves some failures out."""
@@ -70,7 +70,7 @@ class SimuHomeWorld(WorldAdapter):
 
         return {"released": released_verdict(trajectory)}
 
-    card = late("homerl.envs.simuhome.card", "card")
+    card = late("homerl.envs.simuhome.card", "make_simuhome_card")
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """Rooms, devices and calls over virtual time, see `pages.episode`."""

@@ -91,7 +91,7 @@ def restore_situation(data: Mapping[str, Any]) -> Situation:
 def make_blueprint_of_seed(recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
     """Make the blueprint of a seed, in the recipe's world, or in that of its part. A `BlueprintFile` reads it instead."""
     source = source_for_seed(recipe, seed)
-    take = getattr(source, "take", None)  # only a `BlueprintFile` has `take`
+    take = getattr(source, "blueprint_of_seed", None)  # only a `BlueprintFile` has it
     return take(split, seed) if take else world_of(source).make_blueprint(source, split, seed, dropped)
 
 

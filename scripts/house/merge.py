@@ -76,16 +76,24 @@ def merge(files: Sequence[str], sources: Mapping[str, str], into: str) -> str:
     own = {dotted(file) for file in files}
     defined: dict[str, str] = {}
     docs, imports, typing, bodies = [], [], [], []
+    constants: set[str] = set()
     for file in in_order(files, sources):
         text = sources[file]
         tree, lines = ast.parse(text), text.splitlines(keepends=True)
-        for name in top_names(tree):
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                if (code := ast.unparse(node)) in constants:
+                    for number in range(node.lineno - 1, node.end_lineno or node.lineno):
+                        lines[number] = ""
+                constants.add(code)
+        for name in top_names(ast.parse("".join(lines))):
             if name in defined and name != "__all__":
                 print(f"TWICE {into}: {name} in {defined[name]} and {file}")
             defined.setdefault(name, file)
         if doc := ast.get_docstring(tree, clean=False):
             docs.append((file, doc.strip()))
         drop: set[int] = set()
+        modules_here: set[str] = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module:
                 ours = [alias for alias in node.names if node.module in own or f"{node.module}.{alias.name}" in own]
@@ -93,7 +101,7 @@ def merge(files: Sequence[str], sources: Mapping[str, str], into: str) -> str:
                     continue
                 for alias in ours:
                     if f"{node.module}.{alias.name}" in own:
-                        print(f"MODULE {into}: {file} uses {alias.asname or alias.name} as a module")
+                        modules_here.add(alias.asname or alias.name)
                     elif alias.asname:
                         print(f"ALIAS {into}: {file} calls {alias.name} {alias.asname}")
                 rest = [alias for alias in node.names if alias not in ours]
@@ -105,6 +113,14 @@ def merge(files: Sequence[str], sources: Mapping[str, str], into: str) -> str:
                 lines[node.lineno - 1] = kept
                 drop |= {*range(node.lineno, node.end_lineno or node.lineno)}
         lines = ["" if number in drop else line for number, line in enumerate(lines)]
+        for name in sorted(modules_here):
+            print(f"MODULE {into}: {file} used {name} as a module")
+        members = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+        for node in sorted(members, key=lambda node: (node.lineno, -node.col_offset)):
+            name = node.value
+            if isinstance(name, ast.Name) and name.id in modules_here:  # what was `speech.parse` is `parse` now
+                line = lines[name.lineno - 1].encode()
+                lines[name.lineno - 1] = (line[: name.col_offset] + line[name.col_offset + len(name.id) + 1 :]).decode()
         first = tree.body[0] if doc else None
         for node in tree.body:
             span = range(node.lineno - 1, node.end_lineno or node.lineno)

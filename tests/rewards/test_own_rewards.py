@@ -34,11 +34,11 @@ from pathlib import Path
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.world import StepFacts, ToolCall
 from homerl.play.reverify import reverify_file
-from homerl.play.trajectory import from_row, read_rows, to_row, write_rows
-from homerl.report.cards.model_card import gather, model_card
+from homerl.play.trajectory import trajectory_from_row, read_rows, trajectory_to_row, write_rows
+from homerl.report.cards.model_card import gather_card_facts, render_model_card
 from homerl.app.runs.recipe import load_recipe, recipe_data
-from homerl.train.data.rollout import rewarded
-from homerl.worlds.registry import restored
+from homerl.train.data.rollout import add_step_rewards
+from homerl.worlds.registry import restore_situation
 from homerl.rewards.composite import RewardWeights, step_rewards
 
 folder = Path(sys.argv[1])

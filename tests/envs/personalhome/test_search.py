@@ -56,5 +56,7 @@ def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
 
 
 def test_the_order_is_the_same_in_every_process() -> None:
-    code = f"from homerl.envs.personalhome.sim.search import bm25; print(bm25('anna brewed coffee', {TEXTS!r}))"
+    code = (
+        f"from homerl.envs.personalhome.sim.search import rank_by_bm25; print(rank_by_bm25('anna brewed coffee', {TEXTS!r}))"
+    )
     assert printed(code) == {str(rank_by_bm25("anna brewed coffee", TEXTS))}

@@ -115,13 +115,13 @@ INTERRUPTIBLE = """
 import sys
 from rich.console import Console
 from homerl.app.runs.children import StageFailed, run_stage, stage_recipe_path
-from homerl.app.runs.flywheel import benchmark, stages
+from homerl.app.runs.flywheel import benchmark_models, flywheel_stages
 from homerl.app.runs.recipe import load_recipe
 from homerl.host.terminal.endings import run_to_end
 recipe = load_recipe("recipes/smoke.yaml", ["--out", sys.argv[1], "--processes", "1", "--bench.suites", sys.argv[2]])
-expert = next(stage for stage, product in stages(recipe) if "expert" in product.parts)
+expert = next(stage for stage, product in flywheel_stages(recipe) if "expert" in product.parts)
 todo = [expert, expert | {"out": sys.argv[1] + "/later"}]
-sys.exit(run_to_end(lambda: benchmark(recipe, todo, Console())))
+sys.exit(run_to_end(lambda: benchmark_models(recipe, todo, Console())))
 """
 
 
@@ -260,7 +260,7 @@ def test_a_product_is_kept_for_the_same_recipe_and_refused_for_another(tmp_path:
 
 
 def test_a_finished_flywheel_that_is_started_again_keeps_the_record_of_what_made_it(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("homerl.app.runs.launch.runner", lambda kind: lambda recipe: None)
+    monkeypatch.setattr("homerl.app.runs.launch.runner_of_kind", lambda kind: lambda recipe: None)
     again = recipe(tmp_path)
     for stage, product in flywheel_stages(again):
         make(stage, product)

@@ -43,7 +43,7 @@ def write(folder: Path, **files: str) -> Path:
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shipped"
     folder.mkdir()
-    monkeypatch.setattr(config, "shipped_recipes", lambda: folder)
+    monkeypatch.setattr(config, "shipped_recipe_folder", lambda: folder)
     return folder
 
 

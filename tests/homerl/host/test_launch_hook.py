@@ -142,7 +142,7 @@ def test_a_recipe_with_a_byte_order_mark_is_claimed(tmp_path: Path) -> None:
 
 def test_a_missing_recipe_is_the_shipped_one_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "smoke.yaml").write_text(RECIPE)
-    monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path))
+    monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert launch_hook.find_recipe_file(str(tmp_path / "recipes" / "smoke.yaml")) == str(tmp_path / "smoke.yaml")
     assert launch_hook.find_recipe_file("other/smoke.yaml") is None

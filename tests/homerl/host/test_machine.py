@@ -22,7 +22,7 @@ def test_auto_is_what_the_machine_has(tmp_path, monkeypatch, flags, gpu, cpu, dt
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\n{flags}\n")
     (tmp_path / "driver").touch()
     known = machine.has_bfloat16_cpu.__wrapped__
-    monkeypatch.setattr(machine, "multiplies_bfloat16", lambda: known(str(tmp_path / "cpuinfo")))
+    monkeypatch.setattr(machine, "has_bfloat16_cpu", lambda: known(str(tmp_path / "cpuinfo")))
     monkeypatch.setattr(machine, "GPUS", (str(tmp_path / ("driver" if gpu else "none")),))
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     recipe = load_recipe(tmp_path / "recipe.yaml")

@@ -243,7 +243,7 @@ def test_each_fault_is_put_where_it_belongs(agent, user, outcome, fault):
     assert [step.facts.last for step in trajectory.steps] == [False] * (len(trajectory.steps) - 1) + [True] * bool(
         trajectory.steps
     )
-    assert outcome.counts == (outcome is Outcome.AGENT_FAILURE)
+    assert outcome.is_counted == (outcome is Outcome.AGENT_FAILURE)
 
 
 @pytest.mark.parametrize("family", ["atomic/clear", "multi_turn/correction"])

@@ -51,7 +51,7 @@ def grown(
 
     users = [ScriptedUser(blueprint.seed + i) for i in range(config.k_user)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mcts, "Node", Kept)  # the root alone is made there
+        patch.setattr(mcts, "TreeNode", Kept)  # the root alone is made there
         found, stats = asyncio.run(search_tree(blueprint, Expert(blueprint.seed, mistakes), users, config, limits))
     return found, stats, kept[0]
 

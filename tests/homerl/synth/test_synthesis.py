@@ -29,10 +29,10 @@ from homerl.worlds.contract import ExpertConfig
 ROOT = Path(__file__).parents[3]
 CONFIG = SynthesisConfig(blueprints=24, shard=2, expert=ExpertConfig(mistakes=0.4))
 COMMAND = (
-    "import sys\nfrom pathlib import Path\nfrom homerl.synth.collect import SynthesisConfig, synthesise\n"
+    "import sys\nfrom pathlib import Path\nfrom homerl.synth.collect import SynthesisConfig, synthesise_dataset\n"
     "if __name__ == '__main__':\n"
     "    config = SynthesisConfig.model_validate_json(sys.argv[1])\n"
-    "    synthesise(config, Path(sys.argv[2]), int(sys.argv[3]), lambda done, total: print(done, total, flush=True))\n"
+    "    synthesise_dataset(config, Path(sys.argv[2]), int(sys.argv[3]), lambda done, total: print(done, total, flush=True))\n"
 )
 FILES = ("trajectories.jsonl", "blueprints.jsonl", "stats.json")
 

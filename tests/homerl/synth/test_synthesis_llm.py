@@ -222,7 +222,7 @@ def test_one_slow_blueprint_keeps_no_other_waiting(monkeypatch):
                 slow.set()
             return BlueprintResult([], self._line(index, "success"))
 
-    monkeypatch.setattr("homerl.synth.work.Maker", Clocked)
+    monkeypatch.setattr("homerl.synth.work.BlueprintSynthesiser", Clocked)
     settings = SynthesisConfig(blueprints=400, shard=10, in_flight=20)
     made = list(synthesise_shards(settings, [range(i, i + 10) for i in range(0, 400, 10)], 20))
     assert [shard.blueprints.start for shard in made] == list(range(0, 400, 10)) and len(began) == 400

@@ -6,7 +6,7 @@ from homerl.train.data import dialogues
 
 
 def test_tokenized_dialogues_are_found_again(tokenizer, monkeypatch):
-    monkeypatch.setattr(dialogues, "processes_for", lambda rows, ranks=1: 2)
+    monkeypatch.setattr(dialogues, "count_map_processes", lambda rows, ranks=1: 2)
     messages = [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}]
     rows = Dataset.from_list([{"messages": messages, "tools": "[]", "unlearnt": []}] * 4)
     first, again = (dialogues.tokenize_dialogues(rows, tokenizer, "assistant", "data") for _ in range(2))

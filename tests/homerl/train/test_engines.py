@@ -211,7 +211,7 @@ def sending(monkeypatch) -> Callable[..., SimpleNamespace]:
     """Makes a trainer, as far as engines know it, whose weights are sent by a stand-in of TRL's object."""
 
     def make(send: Callable[[], Any], wait: Callable[[], Any] = lambda: None) -> SimpleNamespace:
-        monkeypatch.setattr(synced, "generation", lambda trainer, **options: SimpleNamespace(sync_weights=send))
+        monkeypatch.setattr(synced, "make_vllm_generation", lambda trainer, **options: SimpleNamespace(sync_weights=send))
         return SimpleNamespace(accelerator=SimpleNamespace(wait_for_everyone=wait, is_main_process=True))
 
     return make
@@ -471,7 +471,7 @@ def test_a_server_that_is_lost_as_it_is_connected_stops_the_run_and_is_named(tmp
 
     with VLLM() as server:
         asked, trainer = engine(server), sending(lambda: None)
-        monkeypatch.setattr(synced, "generation", gone)
+        monkeypatch.setattr(synced, "make_vllm_generation", gone)
         for _ in range(2):
             with pytest.raises(RunStalled, match=rf"127.0.0.1:{server.port} takes no weights: connection refused"):
                 asked.attach(trainer, PhaseTimer(tmp_path))
@@ -623,7 +623,7 @@ def colocated(tokenizer, monkeypatch):
         llm_engine=Engine(), wake_up=lambda tags: calls.append(f"wake {tags[0]}"), sleep=lambda level: calls.append("sleep")
     )
     made = SimpleNamespace(llm=llm, sync_weights=lambda: calls.append("weights"), _llm_weights_sleeping=False)
-    monkeypatch.setattr(synced, "generation", lambda trainer, **options: made)
+    monkeypatch.setattr(synced, "make_vllm_generation", lambda trainer, **options: made)
     monkeypatch.setattr(ColocatedVLLM, "_parameters", lambda self: None)
     engine = ColocatedVLLM(tokenizer, 16, 1.0, sleep=True)
     engine.attach(SimpleNamespace(), PhaseTimer(Path(os.devnull)))

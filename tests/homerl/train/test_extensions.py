@@ -53,11 +53,11 @@ EXAMPLES = {  # file: the example of a page
 RULE = """
 import json
 from homerl.train.credit.contract import CreditInput
-from homerl.train.credit.registry import assign, rule_of
+from homerl.train.credit.registry import assign_advantages, make_advantage_rule
 from homerl.train.recipe import RLVESettings
-rule = rule_of(RLVESettings(credit="rank", rank_scale=2))
+rule = make_advantage_rule(RLVESettings(credit="rank", rank_scale=2))
 group = [CreditInput([1.0, 1.0]), CreditInput([0.0]), CreditInput([2.0]), CreditInput([4.0])]
-print(json.dumps(assign(group, 4, rule)))
+print(json.dumps(assign_advantages(group, 4, rule)))
 """
 
 

@@ -262,7 +262,9 @@ def test_a_process_that_sees_several_gpus_is_refused(recipe, monkeypatch):
 
 
 def test_a_run_without_signal_is_stopped_with_its_cause(recipe, monkeypatch):
-    monkeypatch.setattr("homerl.train.credit.step.step_credit", lambda group, *_: [[0.0] * len(row) for row in group])
+    monkeypatch.setattr(
+        "homerl.train.credit.step.compute_step_credit", lambda group, *_: [[0.0] * len(row) for row in group]
+    )
     with pytest.raises(SignalLost, match=r"no advantage: .*held for 2 updates"):
         train_rlve(recipe({"patience": 2}, updates=3))
 
@@ -318,7 +320,9 @@ def test_a_loss_that_is_no_number_stops_the_run_before_it_spoils_the_weights(rec
     steps: list[int] = []
     stepped = torch.optim.AdamW.step
     monkeypatch.setattr(torch.optim.AdamW, "step", lambda self, *args: (steps.append(1), stepped(self, *args))[1])
-    monkeypatch.setattr("homerl.train.credit.step.step_credit", lambda group, *_: [[math.nan] * len(row) for row in group])
+    monkeypatch.setattr(
+        "homerl.train.credit.step.compute_step_credit", lambda group, *_: [[math.nan] * len(row) for row in group]
+    )
     with pytest.raises(SignalLost, match=r"^loss is not finite \(nan\)"):
         train_rlve(recipe())
     assert not steps

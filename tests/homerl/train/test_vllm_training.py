@@ -192,7 +192,7 @@ def test_frozen_requests_go_on_where_they_were(server, model, tokenizer, tmp_pat
     recipe, served = server
     accelerator = SimpleNamespace(wait_for_everyone=lambda: None, is_main_process=True)
     sends = SimpleNamespace(sync_weights=lambda: None)
-    monkeypatch.setattr(synced, "generation", lambda trainer, **options: sends)
+    monkeypatch.setattr(synced, "make_vllm_generation", lambda trainer, **options: sends)
     prompts, across = [[5, 6, 7 + i] for i in range(8)], 0
     with served():
         engine = ServerEngine(tokenizer, 400, 1.0, EngineSettings.model_validate(recipe["rlve"]["engine"]))

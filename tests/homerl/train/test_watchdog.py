@@ -177,8 +177,8 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
     (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "rollout", "since": time.time() - 9, "update": 0}))
     script = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from homerl.train.watch.phases import Phases\nfrom homerl.train.watch.watchdog import Watchdog\n"
-        "phases = Phases(Path(sys.argv[1]))\n"
+        "from homerl.train.watch.phases import PhaseTimer\nfrom homerl.train.watch.watchdog import Watchdog\n"
+        "phases = PhaseTimer(Path(sys.argv[1]))\n"
         "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.phase('collective', waits=True):\n"
         "    time.sleep(60)\n"
     )
@@ -233,7 +233,7 @@ def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
         time.sleep(1)
         return train(self, *args, **kwargs)
 
-    monkeypatch.setattr(PackedUpdates, "train", slow)
+    monkeypatch.setattr(PackedUpdates, "train_on_sequences", slow)
     train_sft(
         SFTRecipe.model_validate(
             {"homerl": 1, "parallel": "none"} | sft | {"sft": sft["sft"] | {"max_steps": 1}, "deadlines": {"step": 0.3}}

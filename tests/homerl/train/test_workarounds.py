@@ -378,7 +378,7 @@ print(json.dumps([first, kind(accelerator_config={{"use_configured_state": True}
 
 KEPT = """
 import json, psutil, torch
-from homerl.train.workarounds.kept_memory import give_back
+from homerl.train.workarounds.kept_memory import return_freed_memory
 
 def resident() -> float:
     return psutil.Process().memory_info().rss / 2**20
@@ -388,7 +388,7 @@ large, small = zip(*[(torch.ones(250_000), torch.ones(100_000)) for _ in range(3
 whole = resident()
 del large
 freed = resident()
-give_back()
+return_freed_memory()
 print(json.dumps([whole, freed, resident()]))
 """
 

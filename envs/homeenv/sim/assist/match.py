@@ -80,7 +80,7 @@ def match_entities(home: Home, wanted: EntityConstraints) -> MatchedEntities:
     """The entities that are meant. Raises `NoMatch`."""
     found = list(entities_of_plan(home.plan))
     found = _kept(found, "domain", wanted, lambda e: not wanted.domains or e.domain in wanted.domains)
-    found = _kept(found, "state", wanted, lambda e: not wanted.states or e.state(home) in wanted.states)
+    found = _kept(found, "state", wanted, lambda e: not wanted.states or e.state_text(home) in wanted.states)
     if wanted.name:
         found = _kept(found, "name", wanted, lambda e: _called(e.id, e.names, wanted.name))
     if wanted.needs:

@@ -114,13 +114,13 @@ def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefi
 
 def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
     if type is None or (step.now is None and step.room is None):
-        return None if type is None else type.check(step.value)
+        return None if type is None else type.check_value(step.value)
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now
     base = min(max(base, step.least), step.most)
     low, high = type.range or (base, base)
     whole = 5 * round(base / 5) if high - low > 50 else base  # round over wide ranges, as people would say it
     value = min(max(whole, low), high)
-    return type.check(float(value) if type.type == "float" else int(value))
+    return type.check_value(float(value) if type.type == "float" else int(value))
 
 
 def carry_out_steps(

@@ -161,5 +161,5 @@ def _teacher(recipe: BaseRecipe) -> DistillSettings | None:
 def chat_models_of_recipe(recipe: BaseRecipe) -> dict[str, EndpointSettings]:
     """The chat models that a recipe names, by role."""
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
-    models = dict(synth.endpoints) if synth else {}
+    models = dict(synth.model_endpoints) if synth else {}
     return models | ({"user": user} if user and user.is_llm else {})

@@ -110,7 +110,7 @@ def test_it_may_be_withdrawn_between_a_call_and_the_look_at_what_came_of_it(serv
         await done(*given)
         withdraw(server, LAMP)
 
-    monkeypatch.setattr(HomeAssistantHome, "carry_out", carried)
+    monkeypatch.setattr(HomeAssistantHome, "carry_out_call", carried)
     assert served.say("bed light off") == "Off." and served.journal.entries()[-1].outcome == "done"
     assert LAMP not in served.caretaker.home.plan.by_did
 

@@ -128,7 +128,7 @@ def test_a_step_is_met_on_its_side_within_a_quarter_of_the_range(seed):
     dial, sign = draft.meaning.dial, 1 if draft.meaning.way == "up" else -1
     low, high = dial.type.range
     met = [value for value in values_of(dial) if holds_at(home, dial, draft.conditions[0], value)]
-    assert met and all(0 < sign * (value - dial.now) <= max((high - low) / 4, dial.step) + 1 for value in met)
+    assert met and all(0 < sign * (value - dial.now) <= max((high - low) / 4, dial.smallest_step) + 1 for value in met)
     assert dial.now not in met
 
 

@@ -109,7 +109,7 @@ def test_changed_blueprints_pass_the_filters_and_speak_the_sentences_of_their_sp
             i.aside for i in blueprint.intents if i.aside
         ]
         assert all(split_of(text) == "train" for text in spoken)
-        assert not any(did in text for text in spoken for did in home.plan.by_did)
+        assert not any(did in text for text in spoken for did in home.plan.devices_by_did)
 
 
 def test_rates_are_shares_of_the_wishes_that_allow_the_behaviour():

@@ -53,8 +53,8 @@ def test_a_blueprint_is_a_pure_function_of_its_seed():
 
 def test_it_is_the_same_in_another_process():
     code = (
-        "from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint\n"
-        "print(*(make_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
+        "from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint\n"
+        "print(*(make_home_blueprint(BlueprintRecipe(), s, 3).model_dump_json() for s in ('train', 'heldout')), sep='\\n')"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -292,7 +292,7 @@ def test_what_cannot_be_said_is_laid_to_the_grammar(monkeypatch):
     def unsaid(*_):
         raise NoSentence
 
-    monkeypatch.setattr("homerl.envs.homeenv.tasks.author.utter", unsaid)
+    monkeypatch.setattr("homerl.envs.homeenv.tasks.author.write_utterance", unsaid)
     with pytest.raises(InputError, match=r"no sentence of this split \(\d+\)") as refused:
         make_home_blueprint(BlueprintRecipe(), "train", 0)
     assert "temperature" in refused.value.remedy

@@ -120,7 +120,7 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
     assert "'switch' has no automations; set `toolset: smh` or `direct`" in refusal(
         toolset="switch", families={"automation": 1}
     )
-    told = "from homerl.envs.homeenv.tasks.messages import instruction; instruction('switch', 'zh')"
+    told = "from homerl.envs.homeenv.tasks.messages import toolset_instruction; toolset_instruction('switch', 'zh')"
     assert "the toolset 'switch' has no instruction in 'zh'" in python(told, code=1, **switch)
 
 
@@ -159,14 +159,14 @@ import asyncio
 from homerl.play.loop import play
 from homerl.play.scripted_user import ScriptedUser
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_blueprint
-from homerl.worlds.registry import begin, world_of
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
+from homerl.worlds.registry import begin_episode, world_of
 
 for toolset in ("homeflow", "smh", "direct"):
     parts = {"home": {"language": "de", "devices": [6, 9]}, "toolset": toolset, "prompt": "full"}
     recipe = BlueprintRecipe.model_validate(parts | {"families": {"atomic": 1, "query": 1, "multi_turn": 1}})
     for seed in range(2):
-        played = asyncio.run(play(begin(make_blueprint(recipe, "train", seed)), Expert(0), ScriptedUser(0)))
+        played = asyncio.run(play(begin_episode(make_home_blueprint(recipe, "train", seed)), Expert(0), ScriptedUser(0)))
         print(toolset, played.outcome, played.messages[0]["content"][:18])
     print(world_of({}).card(parts).utterance)
 print(world_of({"world": "simuhome"}).card({"language": "de"}).utterance)
@@ -266,7 +266,7 @@ def test_signs_may_have_flags_of_their_own(german):
     file = yaml.safe_load((german / "simuhome.yaml").read_text())
     file["signs"]["absent"] = ["wo ist das", "(?x) gibt \\s es \\s nicht"]
     (german / "simuhome.yaml").write_text(yaml.safe_dump(file))
-    code = "from homerl.envs.simuhome.tasks.languages import shows; print(*(shows('absent', text) for text in {}))"
+    code = "from homerl.envs.simuhome.tasks.languages import shows_sign; print(*(shows_sign('absent', text) for text in {}))"
     texts = ["Das gibt es nicht.", "There is no lamp.", "gibtesnicht"]
     assert python(code.format(texts), **added(german)).split() == ["True", "True", "False"]
 

@@ -95,7 +95,7 @@ def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
 def test_lit_lamps_are_noticed_where_they_are(task):
     episodes = (begin_episode(make_home_blueprint(task, "train", seed)) for seed in range(40))
     for episode in episodes:
-        known = episode.situation.home.plan.by_did
+        known = episode.situation.home.plan.devices_by_did
         dids = {did for did in episode.blueprint.devices if known[did].spec.category == "light"}
         for did in dids:
             text = build_user_prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]

@@ -106,7 +106,7 @@ def rooms_and_devices(blueprint) -> list[tuple[str, dict]]:
 def test_a_question_names_what_is_there_and_every_read_can_be_read():
     for blueprint in everything():
         episode = begin_episode(blueprint)
-        assert all(episode.situation.home.get(did, path) is not None for did, path in blueprint.intents[0].reads)
+        assert all(episode.situation.home.read_value(did, path) is not None for did, path in blueprint.intents[0].reads)
 
 
 def test_touching_something_while_answering_fails():

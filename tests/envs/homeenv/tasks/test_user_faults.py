@@ -32,7 +32,9 @@ def test_another_device_or_value_is_a_contradiction(task):
         first, spared = blueprint.intents[0], [d for d in devices if d.did not in blueprint.changeable_devices]
         assert not faults(first.clarification, episode, [first])
         for device in spared:
-            if device.spec.category not in {episode.situation.home.plan.by_did[d].spec.category for d in first.devices}:
+            if device.spec.category not in {
+                episode.situation.home.plan.devices_by_did[d].spec.category for d in first.devices
+            }:
                 assert faults(f"turn on the {device.room.name} {device.name}", episode, [first])
                 found += 1
         if number := re.search(r"\b\d{2,}\b", first.clarification):
@@ -66,7 +68,7 @@ def test_who_corrects_himself_may_name_what_he_takes_back(task):
     number = re.search(r"\d\d+", intent.clarification)[0]
     assert not faults(f"make it 987, no, {number}", episode, [intent]) and faults("make it 987, no, 986", episode, [intent])
     device = next(d for d in episode.situation.home.plan.devices if d.did not in intent.devices)
-    mine = episode.situation.home.plan.by_did[intent.devices[0]]
+    mine = episode.situation.home.plan.devices_by_did[intent.devices[0]]
     assert not faults(f"the {device.room.name} {device.name} sorry the {mine.room.name} {mine.name}", episode, [intent])
 
 

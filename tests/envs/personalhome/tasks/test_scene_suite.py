@@ -46,9 +46,9 @@ from homerl.play.scripted_user import ScriptedUser
 ROOT = Path(__file__).parents[4]
 BUILD = """
 from collections import Counter
-from homerl.bench.suites import to_line
-from homerl.envs.personalhome.bench.scenes import build_instances
-print("".join(to_line(one) for one in build_instances(5, "en", Counter(), lambda done, total: None, 3)), end="")
+from homerl.bench.suites import instance_to_line
+from homerl.envs.personalhome.bench.scenes import build_scene_instances
+print("".join(instance_to_line(one) for one in build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)), end="")
 """
 DOMAIN = tuple(DOMAINS)
 

@@ -554,12 +554,12 @@ def test_the_expert_succeeds_and_lazy_policies_gain_nothing(kind, setting):
 
 MAKE = """
 import hashlib
-from homerl.envs.personalhome.tasks.author import make_blueprint
+from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 for language in ("en", "zh"):
     recipe = PersonalHomeRecipe.model_validate({"world": "personalhome", "household": {"language": language}})
     for seed in range(4):
-        print(hashlib.sha256(make_blueprint(recipe, "train", seed).model_dump_json().encode()).hexdigest())
+        print(hashlib.sha256(make_personalhome_blueprint(recipe, "train", seed).model_dump_json().encode()).hexdigest())
 """
 
 

@@ -76,7 +76,7 @@ def here(exported: Path, made: Path, tmp_path: Path, monkeypatch) -> Path:
     shutil.copytree(made / "bases", tmp_path / "bases")
     known = named.OfflineBase(HUB, named.hash_model_weights(str(made / "bases/Tiny-Llama")), "rounded", COMMAND)
     monkeypatch.setattr(named, "BASES", {HUB: known})
-    monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path / folder))
+    monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path / folder))
     monkeypatch.setenv("HOMERL_BASES", str(tmp_path / "bases"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("homerl.report.cards.export.MOST", 4)
@@ -221,7 +221,7 @@ def test_a_base_that_is_missing_is_named_with_its_command(here: Path):
 
 def test_in_a_clone_the_command_is_the_script(monkeypatch, tmp_path: Path):
     assert str(named.SMOLLM2.build_command) == str(Path(named.__file__).parents[2] / "scripts/base_model")
-    monkeypatch.setattr(launch_hook, "shipped", lambda folder: str(tmp_path / folder))
+    monkeypatch.setattr(launch_hook, "shipped_folder", lambda folder: str(tmp_path / folder))
     assert named.SMOLLM2.build_command == "pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2"
 
 

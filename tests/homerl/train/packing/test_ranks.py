@@ -16,9 +16,9 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.rows.budget import Headroom, TokenBytes
+from homerl.train.rows.budget import MemoryHeadroom, TokenBytes
 from homerl.train.rows.profiler import MemoryProfiler
-from homerl.train.rows.passes import Budget
+from homerl.train.rows.passes import TokenBudget
 from homerl.train.rows.rows import TokenSequence
 from homerl.train.rows.updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
@@ -53,9 +53,9 @@ def learnt(memory):
     add_fused_lm_head(plain, outputs=("log_probs", "entropy"))
     model = state.prepare(plain)
     shards, lacks = memory in ("shards", "measured"), memory == "lacks" and rank == ranks - 1
-    updates = (InShards if shards else PackedUpdates)(state, Budget(100 if shards else 150, 150), "auto")
+    updates = (InShards if shards else PackedUpdates)(state, TokenBudget(100 if shards else 150, 150), "auto")
     if memory == "measured":
-        updates.profiler = Half(state, Headroom(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
+        updates.profiler = Half(state, MemoryHeadroom(SFTSettings(), TokenBytes(100, 100), 30_000 + rank, cpu=False))
         updates.profiler.waits, updates.budget = True, updates.profiler.headroom.cautious_budget()
     updates.checked = shards   # else its rows count among the passes below
     recomputed = []   # of each pass
