@@ -346,7 +346,8 @@ def test_the_example_of_a_metric_is_found_and_counts(tmp_path: Path, monkeypatch
 def test_the_example_of_a_world_is_found_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example("world", tmp_path)
     monkeypatch.setenv("HOMERL_WORLDS", str(tmp_path))
-    code = "from homerl.worlds.registry import known_worlds; print(*known_worlds(), known_worlds()['greenhouse'].card({}).utterance, sep='|')"
+    code = "from homerl.worlds.registry import known_worlds as worlds;"
+    code += "print(*worlds(), worlds()['greenhouse'].card({}).utterance, sep='|')"
     assert printed(code).strip().split("|") == [
         *known_worlds(),
         "greenhouse",

@@ -8,7 +8,10 @@ import sys
 import psutil
 import pytest
 
-FOLLOWER = "import sys, time; from homerl.host.processes.lifetime import die_with_process; die_with_process(int(sys.argv[1])); time.sleep(60)"
+FOLLOWER = (
+    "import sys, time; from homerl.host.processes.lifetime import die_with_process;"
+    "die_with_process(int(sys.argv[1])); time.sleep(60)"
+)
 STARTER = f"""
 import os, subprocess, sys, time
 print(subprocess.Popen([sys.executable, "-c", {FOLLOWER!r}, str(os.getpid())]).pid, flush=True)

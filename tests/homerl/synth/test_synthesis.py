@@ -32,7 +32,8 @@ COMMAND = (
     "import sys\nfrom pathlib import Path\nfrom homerl.synth.collect import SynthesisConfig, synthesise_dataset\n"
     "if __name__ == '__main__':\n"
     "    config = SynthesisConfig.model_validate_json(sys.argv[1])\n"
-    "    synthesise_dataset(config, Path(sys.argv[2]), int(sys.argv[3]), lambda done, total: print(done, total, flush=True))\n"
+    "    said = lambda done, total: print(done, total, flush=True)\n"
+    "    synthesise_dataset(config, Path(sys.argv[2]), int(sys.argv[3]), said)\n"
 )
 FILES = ("trajectories.jsonl", "blueprints.jsonl", "stats.json")
 

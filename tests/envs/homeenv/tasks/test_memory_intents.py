@@ -40,9 +40,7 @@ def test_what_was_said_goes_back_beyond_the_last_turn():
 def test_no_other_fact_will_do():
     """The settings of every distracting preference leave something open."""
     for home, draft in drafts(FAMILY, "long_term"):
-        meant = [
-            fact for fact in draft.memory if all(call in draft.preference_calls for call in fact.preference.preference_calls)
-        ]
+        meant = [fact for fact in draft.memory if all(call in draft.plan for call in fact.preference.preference_calls)]
         others = [fact for fact in draft.memory if fact not in meant]
         assert meant and others and solves(home, draft, draft.plan) and not solves(home, draft, ())
         for fact in others:

@@ -48,7 +48,8 @@ BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
 from homerl.envs.personalhome.bench.scenes import build_scene_instances
-print("".join(instance_to_line(one) for one in build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)), end="")
+instances = build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)
+print("".join(map(instance_to_line, instances)), end="")
 """
 DOMAIN = tuple(DOMAINS)
 
