@@ -20,12 +20,14 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LINKED = ("envs", "rewards")
+PROCESSES = 2  # a server uses one core, and 4 GB
 SKIPPED = ("envs/assistant/app/", "tests/previous/", "models/", "scripts/house/")
 
 
@@ -159,6 +161,17 @@ class Class:
     methods: set[str]
 
 
+def imported_names(tree: ast.Module) -> dict[str, tuple[str, str]]:
+    """The file and the name there of each name that a module imports from ours."""
+    found: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            path = original(node.module.replace(".", "/") + ".py")
+            for alias in node.names:
+                found[alias.asname or alias.name] = path, alias.name
+    return found
+
+
 def families(files: dict[str, ast.Module]) -> dict[tuple[str, str], set[tuple[str, str]]]:
     """For each method, by (file, Class.method), the methods that it overrides or that override it, by names of bases."""
     classes: list[Class] = []
@@ -168,9 +181,8 @@ def families(files: dict[str, ast.Module]) -> dict[tuple[str, str], set[tuple[st
                 bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
                 members = {child.name for child in node.body if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)}
                 classes.append(Class(file, name, bases, members))
-    by_name: dict[str, list[Class]] = defaultdict(list)
-    for one in classes:
-        by_name[one.name.rpartition(".")[2]].append(one)
+    by_place = {(one.file, one.name): one for one in classes}
+    imported = {file: imported_names(tree) for file, tree in files.items()}
     parent = {(one.file, f"{one.name}.{m}"): (one.file, f"{one.name}.{m}") for one in classes for m in one.methods}
 
     def find(key: tuple[str, str]) -> tuple[str, str]:
@@ -178,11 +190,12 @@ def families(files: dict[str, ast.Module]) -> dict[tuple[str, str], set[tuple[st
             key = parent[key]
         return key
 
-    def above(one: Class, seen: frozenset[str] = frozenset()) -> Iterator[Class]:
+    def above(one: Class) -> Iterator[Class]:
         for base in one.bases:
-            for other in by_name.get(base, ()) if base not in seen else ():
+            place = imported[one.file].get(base, (one.file, base))
+            if (other := by_place.get(place)) and other is not one:
                 yield other
-                yield from above(other, seen | {base})
+                yield from above(other)
 
     for one in classes:
         for other in above(one):
@@ -201,7 +214,31 @@ def read_table(path: Path) -> list[Rename]:
     return [Rename(*(cell.strip() for cell in row)) for row in rows]
 
 
+def find_places(spots: dict[tuple[str, str], tuple[int, int]]) -> dict[tuple[str, str], list[tuple[str, int, int]]]:
+    """The places (file, line, column) of each name that is defined at a spot."""
+    places: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
+    by_file: dict[str, list[str]] = defaultdict(list)
+    for file, name in spots:
+        by_file[file].append(name)
+    with tempfile.TemporaryDirectory(dir=ROOT.parent) as folder:
+        copy = Path(folder).resolve() / "homerl"
+        copy_tree(copy)
+        server = Server(["basedpyright-langserver", "--stdio"], copy)
+        for file, names in sorted(by_file.items()):
+            server.open(copy / copied(file))
+            for name in names:
+                found = server.references(copy / copied(file), *spots[file, name])
+                inside = [(path.relative_to(copy).as_posix(), *at) for path, *at in found if path.is_relative_to(copy)]
+                places[file, name] = [(original(path), line, column) for path, line, column in inside]
+                if len(places) % 50 == 0:
+                    print(f"{len(places)} of {len(spots)}", file=sys.stderr, flush=True)
+            server.close(copy / copied(file))
+        server.process.kill()
+    return places
+
+
 def main() -> None:
+    """Find the places, and rename there."""
     table, apply = read_table(Path(sys.argv[1])), "--apply" in sys.argv
     trees = {}
     for top in ("homerl", "envs", "rewards", "tests", "scripts"):
@@ -231,27 +268,13 @@ def main() -> None:
     faults += [f"{file} has no {name}" for file, name in wanted if file in trees and (file, name) not in spots]
     for fault in faults:
         print("FAULT", fault)
-    with tempfile.TemporaryDirectory(dir=ROOT.parent) as folder:
-        copy = Path(folder).resolve() / "homerl"
-        copy_tree(copy)
-        server = Server(["basedpyright-langserver", "--stdio"], copy)
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        parts = [dict(list(spots.items())[i::PROCESSES]) for i in range(PROCESSES)]
         edits: dict[str, dict[tuple[int, int], tuple[str, str]]] = defaultdict(dict)
-        by_file: dict[str, list[str]] = defaultdict(list)
-        for file, name in spots:
-            by_file[file].append(name)
-        done = 0
-        for file, names in sorted(by_file.items()):
-            server.open(copy / copied(file))
-            for name in names:
-                new, old = wanted[file, name], name.rpartition(".")[2]
-                for path, line, column in server.references(copy / copied(file), *spots[file, name]):
-                    if path.is_relative_to(copy):
-                        edits[original(path.relative_to(copy).as_posix())][line, column] = old, new
-                done += 1
-                if done % 20 == 0:
-                    print(f"{done} of {len(spots)}", file=sys.stderr, flush=True)
-            server.close(copy / copied(file))
-        server.process.kill()
+        for found in pool.map(find_places, parts):
+            for (file, name), places in found.items():
+                for place, line, column in places:
+                    edits[place][line, column] = name.rpartition(".")[2], wanted[file, name]
     count = 0
     for file, places in edits.items():
         lines = (ROOT / file).read_text("utf-8").split("\n")
