@@ -24,7 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
 OWN_OF_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")  # no plug-ins, then and now
-# The longest that fits counts. An empty name stands for a package that only held others.
+# The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
     **{

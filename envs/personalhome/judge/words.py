@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
@@ -29,29 +29,6 @@ class RevisionWords(Model):
     closing: str
 
 
-class CheckWords(Model):
-    """What the page says on which people check the judge; `marks` and `modality` by their values."""
-
-    title: str
-    task: str
-    marks: dict[Literal[2, 1, 0], str]
-    overall: str
-    persona: str
-    note: str
-    home: str
-    house: str
-    pets: str
-    appliances: str
-    scene: str
-    events: str
-    members: str
-    plan: str
-    modality: dict[Literal["text", "video"], str]
-    save: str
-    progress: str
-    offline: str
-
-
 class JudgeWords(Model):
     """The judges' instructions, one for each mode, and the parts that they share."""
 
@@ -63,7 +40,6 @@ class JudgeWords(Model):
     feedback: str
     rationale: str
     revision: RevisionWords
-    check: CheckWords
 
     def mode_instruction(self, mode: str, form: Any) -> str:
         """The instruction of a mode, with the form of the answer: plain data that looks like it."""

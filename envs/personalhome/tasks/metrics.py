@@ -12,10 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
-from homerl.host.measure.intervals import share_interval
-
 RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
 WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  # 27
@@ -116,22 +112,3 @@ def count_error_types(rules: Sequence[str], formats: Sequence[str | None]) -> di
 def call_class(calls: int) -> str:
     """The paper's class (its Fig. 5) of a number of tool calls."""
     return CALL_CLASSES[(calls >= 5) + (calls > 10)]
-
-
-# People who check the judge
-
-
-def mark_agreement(pairs: Sequence[tuple[int, int]]) -> dict[str, float | tuple[float, float]]:
-    """Agreement of two people's marks 0, 1 or 2 of the same judgements, at least one (Appendix J).
-
-    `equal` and `near` (at most one apart) are shares, `interval` is Wilson's of `equal`; `opposed` counts full
-    disagreement, 0 against 2.
-    """
-    apart = [abs(one - other) for one, other in pairs]
-    return {
-        "n": len(pairs),
-        "equal": answer_accuracy([gap == 0 for gap in apart]),
-        "interval": share_interval(np.array([gap == 0 for gap in apart], dtype=float)),
-        "near": answer_accuracy([gap <= 1 for gap in apart]),
-        "opposed": sum(gap == 2 for gap in apart),
-    }

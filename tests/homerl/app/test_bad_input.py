@@ -90,7 +90,6 @@ READS = {
     "personalhome scores": "{in}",
     "personalhome judge": "{in} --judge-url http://127.0.0.1:9/v1 --judge-model x",
     "personalhome reflect": "{in} --url http://127.0.0.1:9/v1 --model x --judge-url http://127.0.0.1:9/v1 --judge-model x",
-    "personalhome check-judge": "{in} --out elsewhere",
 }
 ALONE = {  # what a command reads beside this, by the command: a kind of bad input that is none for it
     ("view agent", "empty"): "a log of a day on which nothing was said",

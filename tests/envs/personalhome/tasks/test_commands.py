@@ -233,23 +233,6 @@ def test_reflection_goes_on_in_the_same_episode_and_is_shown_before_and_after(ru
     assert [lines[f"{name}, after"] for name in names[1:]] == [("1.000",), ("1.000",), ("100.0",)]
 
 
-def test_people_check_a_sample_of_verdicts(runs, tmp_path):
-    expert, out = runs[0], tmp_path / "check"
-    with pytest.raises(InputError, match="no plan was rated"):
-        homerl("check-judge", expert, "--out", out)
-    with ScriptedServer(answer=judge) as server:
-        homerl("judge", expert, *judging(server))
-    assert homerl("check-judge", expert, "--out", out, "--size", 2)[0] == 0
-    sheet = (out / "marks.csv").read_text().splitlines()
-    assert len(sheet) == 3 and all(line.split(",")[0] in (out / "judge_check.html").read_text() for line in sheet[1:])
-    for person, marks in (("ann", "2,1"), ("bo", "2,2")):
-        filled = [sheet[0], *(line.replace(",,,", f",{marks},") for line in sheet[1:])]
-        (tmp_path / f"{person}.csv").write_text("\n".join(filled))
-    marks = [argument for person in ("ann", "bo") for argument in ("--marks", tmp_path / f"{person}.csv")]
-    said = homerl("check-judge", expert, "--out", out, "--size", 2, *marks)[1]
-    assert "ann, bo" in said and "100.0" in said and "0.0" in said
-
-
 def test_the_page_is_one_file_and_escapes_what_models_are_called(runs, tmp_path):
     run = {"suite": "personalhome-bench", "model": "<script>alert(1)</script>", "setting": "agentic"}
     (runs[0] / "run.json").write_text(json.dumps(run))
@@ -288,16 +271,12 @@ def refused(*arguments: object) -> str:
 def test_pages_that_cannot_be_written_are_said_and_what_there_is_stays(runs, tmp_path):
     """On a full disk, where a folder should be that is a file, and where nothing may be written."""
     expert, kept = runs[0], tmp_path / "scores.html"
-    with ScriptedServer(answer=judge) as server:
-        homerl("judge", expert, *judging(server))
     (tmp_path / "wall").touch()
     kept.write_text("an earlier page")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for wrong in ("wall", "/sys"):
         assert wrong in refused("scores", expert, "--out", f"{tmp_path / wrong}/made.html")
-        assert wrong in refused("check-judge", expert, "--out", f"{tmp_path / wrong}/made")
     with command.full_disk():
-        for arguments in (("scores", expert, "--out", kept), ("check-judge", expert, "--out", tmp_path / "made")):
-            said = refused(*arguments)
-            assert "File too large" in said and "make room" in said and str(arguments[-1]) in said
+        said = refused("scores", expert, "--out", kept)
+        assert "File too large" in said and "make room" in said and str(kept) in said
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -122,11 +122,3 @@ def test_errors_by_rule():
 
 def test_classes_of_calls():
     assert [metrics.call_class(calls) for calls in (0, 4, 5, 10, 11, 99)] == ["<5", "<5", "5-10", "5-10", ">10", ">10"]
-
-
-def test_agreement_by_hand():
-    found = metrics.mark_agreement([(2, 2), (2, 1), (0, 2), (1, 1)])
-    low, high = found.pop("interval")
-    assert found == {"n": 4, "equal": 0.5, "near": 0.75, "opposed": 1}
-    assert (low, high) == (pytest.approx(0.150, abs=0.001), pytest.approx(0.850, abs=0.001))  # Wilson's for 2 of 4
-    assert metrics.mark_agreement([(2, 2)])["opposed"] == 0
