@@ -39,6 +39,7 @@ s=s[:a]+'''NEW_NAMES = {
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
     "homerl.users": "homerl.worlds.users",
+    "homerl.worlds.visits": "homerl.worlds.home_visits",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
     "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
@@ -50,7 +51,7 @@ s=s.replace('''    ("homerl.play.candidates", "candidates"): "draw_candidates",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 ''')
 import re as _re
-s=_re.sub(r'OWN_OF_WORLDS = \([^)]*\)','OWN_OF_WORLDS = ("contract", "registry", "sources")',s)
+s=_re.sub(r'OWN_OF_WORLDS = \([^)]*\)','OWN_OF_WORLDS = ("contract", "home_visits", "paraphraser", "registry", "sources")',s)
 Path(O).write_text(s)
 s=Path('tests/test_previous_plugins.py').read_text()
 s=s.replace('homerl.terminal.commands is homerl.host.terminal.commands now','homerl.terminal.commands is homerl.host.terminal now')

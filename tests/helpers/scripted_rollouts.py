@@ -39,7 +39,7 @@ class Episodes:
         self.played: list[tuple[int, ...]] = []  # blueprint and seeds of each group
         self.engine = SimpleNamespace(version=0)
 
-    async def play_all(self, blueprints: Sequence[int], seeds: Sequence[int], start: Any = None) -> list[Rollout]:
+    async def play_concurrently(self, blueprints: Sequence[int], seeds: Sequence[int], start: Any = None) -> list[Rollout]:
         seed = blueprints[0]
         self.asked.append(seed)
         self.seeds[seed] = list(seeds)

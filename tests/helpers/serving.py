@@ -52,23 +52,23 @@ class OtherHome:
     broken: set[str] = field(default_factory=set)
     spoken: str | None = None
 
-    async def renewed(self) -> None:
+    async def take_renewed_home(self) -> None:
         """It is set up once."""
 
-    async def refreshed(self, twin: Home) -> Home:
+    async def refresh_twin(self, twin: Home) -> Home:
         fresh = twin.fork()
         for slot, value in enumerate(self.home.values):
             fresh.write_slot(slot, value)
         return fresh
 
-    async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
+    async def ask_service(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What stands on a list; nothing else can be asked."""
         kinds = ("needs_action", "completed")
         return {
             did: {"items": [{"summary": one, "status": kind} for kind in kinds for one in self.home.read_value(did, kind)]}
         }
 
-    async def carry_out(self, twin: Home, made: TwinCall) -> None:
+    async def carry_out_call(self, twin: Home, made: TwinCall) -> None:
         self.made.append(made)
         if made.did in self.broken:
             raise HomeAssistantError(f"{made.did} does not answer. Is it plugged in?")

@@ -51,7 +51,7 @@ def say(text: str) -> Message:
 def switch(episode: Episode, did: str, on: bool = True) -> str:
     """Switch a device on (or off), in the way that it has."""
     ways = ("turn_on", "open", "start", "unlock") if on else ("turn_off", "close", "stop", "lock")
-    services = episode.situation.home.plan.by_did[did].spec.service_index
+    services = episode.situation.home.plan.devices_by_did[did].spec.service_index
     return "\n".join(f'device("{did}").{path}()' for path in services if path.split(".")[-1] in ways) or "pass"
 
 

@@ -301,7 +301,7 @@ def make_local_factories(
     identity = f"{settings.model} {model_file_stamps(settings.model)} {sampling}"
     seeded = lambda first: torch.manual_seed(settings.seed + first)  # noqa: E731
     pace = EpisodePace(settings.at_once, alike=settings.temperature > 0, begin=seeded)
-    return ParticipantFactories(agent_factory_for(engine, tokenizer, engine.longest), user, identity), pace
+    return ParticipantFactories(agent_factory_for(engine, tokenizer, engine.context_length), user, identity), pace
 
 
 def make_judge_settings(url: str | None, model: str | None, votes: int | None, sample: int) -> JudgeSettings | None:

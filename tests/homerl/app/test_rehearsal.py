@@ -74,7 +74,7 @@ def test_a_plug_in_that_raises_a_value_error_is_not_taken_for_a_dropped_draft(tm
     def draw(*_: object) -> None:
         raise ValueError("sample larger than population")
 
-    monkeypatch.setattr("homerl.app.runs.checks.rehearsal.make_blueprint", draw)
+    monkeypatch.setattr("homerl.app.runs.checks.rehearsal.make_blueprint_of_seed", draw)
     with pytest.raises(ValueError, match="^sample larger than population$"):
         rehearse_recipe(synth(tmp_path))
 

@@ -93,10 +93,10 @@ class Scripted:
     def __init__(self, tokenizer: Any, text: str) -> None:
         self.tokenizer, self.text, self.engine = tokenizer, text, self
 
-    def sampling(self, *_: Any) -> Scripted:
+    def with_sampling(self, *_: Any) -> Scripted:
         return self
 
-    async def run(self, work: Callable[[], Any]) -> Any:
+    async def run_in_thread(self, work: Callable[[], Any]) -> Any:
         return await work()
 
     async def sample(self, prompt: Sequence[int]) -> Sample:

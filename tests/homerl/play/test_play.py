@@ -36,7 +36,7 @@ from homerl.worlds.registry import begin_episode, known_worlds, restore_situatio
 def world_states(episode: Episode) -> list[tuple[str, Episode]]:
     """(device, fork in which its power is another) of every device that can be switched."""
     found = []
-    for did in sorted(device.did for device in episode.situation.home.devices()):
+    for did in sorted(device.did for device in episode.situation.home.find_devices()):
         for code in ("turn_on", "turn_off"):
             other = episode.fork()
             other.world.step({"name": "pyexec", "code": f"device('{did}').{code}()"})
@@ -176,7 +176,7 @@ def stray(episode: Episode) -> str:
     return next(
         f'device("{d.did}").{path}()'
         for d in episode.situation.home.plan.devices
-        if d.did not in episode.blueprint.devices
+        if d.did not in episode.blueprint.changeable_devices
         for path, compiled in d.spec.service_index.items()
         if not compiled.service.arguments and not compiled.service.requires and moves(episode, d.did, path)
     )

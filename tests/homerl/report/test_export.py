@@ -486,7 +486,7 @@ def test_earlier_export_is_replaced_and_nothing_else(run: Path):
 def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
     folder = export_model(run, str(run / "out"))
     before = contents(folder)
-    monkeypatch.setattr("homerl.report.cards.export.model_card", lambda *_: 1 / 0)
+    monkeypatch.setattr("homerl.report.cards.export.render_model_card", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export_model(run, str(run / "out"))
     assert contents(folder) == before and {path.name for path in run.iterdir()} == {"model", "out"}

@@ -181,10 +181,10 @@ def test_a_batch_depends_neither_on_ranks_nor_on_who_ends_first(flat, refill, wo
     """Groups of all ranks end in any order, and straddle ranks in training."""
 
     class Uneven(Episodes):
-        async def play_all(self, blueprints, seeds, start=None):
+        async def play_concurrently(self, blueprints, seeds, start=None):
             for _ in range(5 * speeds[blueprints[0] - 100]):
                 await asyncio.sleep(0)
-            return await super().play_all(blueprints, seeds, start)
+            return await super().play_concurrently(blueprints, seeds, start)
 
     def rewards(seed: int, member: int) -> float:
         return 1.0 if seed in flat else float(member)

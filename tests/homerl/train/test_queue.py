@@ -76,8 +76,8 @@ class Held(Episodes):
         super().__init__(lambda seed, member: float(member))
         self.held, self.let, self.ends = held, threading.Event(), []
 
-    async def play_all(self, blueprints, seeds, start=None):
-        rollouts = await super().play_all(blueprints, seeds, start)
+    async def play_concurrently(self, blueprints, seeds, start=None):
+        rollouts = await super().play_concurrently(blueprints, seeds, start)
         while blueprints[0] in self.held and not self.let.is_set():
             await asyncio.sleep(0.001)
         self.ends.append(blueprints[0])
@@ -125,9 +125,9 @@ def test_with_one_update_ahead_all_that_began_are_trained_on_next():
     versions: dict[int, int] = {}
 
     class Versions(Held):
-        async def play_all(self, blueprints, seeds, start=None):
+        async def play_concurrently(self, blueprints, seeds, start=None):
             versions[blueprints[0]] = self.engine.version
-            return await super().play_all(blueprints, seeds, start)
+            return await super().play_concurrently(blueprints, seeds, start)
 
     batches = list(updates(supply_of(Versions()), 1, range(5), 5))
     assert [{versions[seed] for seed in batch} for batch in batches] == [{0}, {0}, {1}, {2}, {3}]
@@ -135,7 +135,7 @@ def test_with_one_update_ahead_all_that_began_are_trained_on_next():
 
 def test_what_fails_beside_the_trainer_is_raised_in_it():
     class Fails(Held):
-        async def play_all(self, blueprints, seeds, start=None):
+        async def play_concurrently(self, blueprints, seeds, start=None):
             raise RuntimeError("no weights")
 
     with pytest.raises(RuntimeError, match="no weights"):

@@ -56,7 +56,7 @@ class PhrasedRequest:
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
             return speaker.say(key)
         pointing, phrase = copy.copy(speaker), self.phrase(speaker)
-        vars(pointing)["target"] = lambda target: phrase
+        vars(pointing)["say_target"] = lambda target: phrase
         return pointing.act(self.act)
 
 

@@ -69,7 +69,7 @@ def small(home):
         "light.ceiling_lights light.entrance_color_white_lights light.kitchen_lights light.living_room_rgbww_lights "
         "switch.ac switch.decorative_lights"
     ).split()
-    return remove_devices(home, home.plan.by_did.keys() - set(kept))
+    return remove_devices(home, home.plan.devices_by_did.keys() - set(kept))
 
 
 def test_of_what_people_say_the_matcher_takes_what_it_knows_and_nothing_wrongly(small):

@@ -32,7 +32,7 @@ def callable_services() -> list[tuple[str, str]]:
 
 def drawn(argument, rng: random.Random):
     """A value of an argument; of one that names rooms, rooms of the home."""
-    value, room = argument.sample(rng), rng.choice(home().plan.rooms).id
+    value, room = argument.sample_value(rng), rng.choice(home().plan.rooms).id
     return value if not argument.rooms else room if isinstance(value, str) else type(value)([room])
 
 

@@ -37,7 +37,7 @@ def test_what_was_done_before_a_failure_is_told_and_compared(serve, lamp, fan):
     assert reply.startswith("I did only this: ") and f"{lamp.name}: turn on. I could not" in reply
     assert f"{fan.name}: turn on" in reply.partition("could not")[2]
     assert "does not answer" in reply and "All on" not in reply and state(served, lamp) == "on"
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "partly" and [call.fate for call in entry.calls] == ["done", "failed", "meant"]
     differs = {change.did: change.differs for change in entry.changes if change.path == "state"}
     assert differs[fan.did] and all(change.compared for change in entry.changes)
@@ -46,66 +46,66 @@ def test_what_was_done_before_a_failure_is_told_and_compared(serve, lamp, fan):
 def test_a_call_that_failed_and_worked_all_the_same_is_told(serve, lamp):
     """As when Home Assistant does not answer in time."""
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    carry_out = served.real.carry_out
+    carry_out = served.real.carry_out_call
 
     async def slow(twin, made):
         await carry_out(twin, made)
         raise HomeAssistantError("no answer within 60 s.")
 
-    served.real.carry_out = slow
+    served.real.carry_out_call = slow
     reply = served.say("light please")
     assert "did not do it: no answer within 60 s. But by now this is so: " in reply and f"{lamp.name}: state is on" in reply
 
 
 def test_the_log_knows_of_a_call_before_it_is_made(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    carry_out, seen = served.real.carry_out, []
+    carry_out, seen = served.real.carry_out_call, []
 
     async def watched(twin, made):
-        seen.extend(served.journal.entries())
+        seen.extend(served.journal.read_entries())
         await carry_out(twin, made)
 
-    served.real.carry_out = watched
+    served.real.carry_out_call = watched
     served.say("light please")
     assert [(entry.outcome, entry.calls[0].did) for entry in seen] == [("acting", lamp.did)]
-    assert [entry.outcome for entry in served.journal.entries()] == ["done"]
+    assert [entry.outcome for entry in served.journal.read_entries()] == ["done"]
 
 
 def test_an_exchange_that_is_stopped_within_a_call_is_logged(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    carry_out = served.real.carry_out
+    carry_out = served.real.carry_out_call
 
     async def endless(twin, made):
         await carry_out(twin, made)
         await asyncio.Event().wait()
 
     async def stopped():
-        task = asyncio.create_task(served.caretaker.answer([{"role": "user", "content": "light please"}]))
+        task = asyncio.create_task(served.caretaker.answer_dialogue([{"role": "user", "content": "light please"}]))
         while not served.real.made:
             await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.wait({task})
 
-    served.real.carry_out = endless
+    served.real.carry_out_call = endless
     asyncio.run(stopped())
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "partly" and [call.fate for call in entry.calls] == ["sent"] and entry.error == "CancelledError"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a fault of ours"), HomeAssistantError("it is gone.")])
 def test_an_error_after_the_calls_hides_none_of_them(serve, lamp, error):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    refreshed = served.real.refreshed
+    refreshed = served.real.refresh_twin
 
     async def blind(twin):
         if served.real.made:
             raise error
         return await refreshed(twin)
 
-    served.real.refreshed = blind
+    served.real.refresh_twin = blind
     reply = served.say("light please")
     assert reply.startswith("The lamp is on. ") and str(error).rstrip(".") in reply
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "done" and entry.error == str(error) and not entry.changes[0].compared
 
 
@@ -113,7 +113,7 @@ def test_a_television_has_time_to_wake_up(serve, house):
     served, looks = serve("act", call_of("media_player.tv", "media_play"), "On.", of=house), []
     served.caretaker.house = replace(served.caretaker.house, settle=0.3)
     served.real.ignored.add("media_player.tv")
-    refreshed = served.real.refreshed
+    refreshed = served.real.refresh_twin
 
     async def waking(twin):
         looks.append(len(served.real.made))
@@ -121,8 +121,11 @@ def test_a_television_has_time_to_wake_up(serve, house):
             served.real.home.call("media_player.tv", "media_play")
         return await refreshed(twin)
 
-    served.real.refreshed = waking
-    assert served.say("play") == "On." and state(served, served.caretaker.home.plan.by_did["media_player.tv"]) == "playing"
+    served.real.refresh_twin = waking
+    assert (
+        served.say("play") == "On."
+        and state(served, served.caretaker.home.plan.devices_by_did["media_player.tv"]) == "playing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +141,7 @@ def test_a_television_has_time_to_wake_up(serve, house):
     ],
 )
 def test_each_player_shows_in_its_own_way_that_it_is_on(house, did, before, after, actual, same):
-    house.set(house.plan.slot_of(did, "state"), actual)
+    house.write_slot(house.plan.slot_of(did, "state"), actual)
     change = ChangeRecord(did=did, device="It", path="state", before=before, after=after)
     assert compare_change(change, house).differs is not same
 
@@ -153,7 +156,7 @@ def test_an_unforeseen_error_is_told_and_logged(serve, lamp):
     served = serve("act")
     served.caretaker.agents = Fails
     assert "my own program: ZeroDivisionError" in served.say("light please")
-    assert [(entry.outcome, entry.error) for entry in served.journal.entries()] == [("failed", "ZeroDivisionError")]
+    assert [(entry.outcome, entry.error) for entry in served.journal.read_entries()] == [("failed", "ZeroDivisionError")]
 
 
 @pytest.mark.parametrize(("said", "words"), [("light \ud800", "On."), ("light", "It is \udfff on.")])
@@ -161,7 +164,7 @@ def test_half_a_character_hides_nothing(serve, lamp, said, words):
     served = serve("act", call_of(lamp.did, "turn_on"), words)
     reply = served.say(said)
     reply.encode()
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert state(served, lamp) == "on" and entry.outcome == "done"
     assert "\ufffd" in entry.said + entry.reply
 
@@ -188,8 +191,8 @@ def test_consent_is_to_what_was_shown(serve, house):
     served.real.home.advance(60)
     again = served.say("yes")
     assert "has changed" in again and "from open to closing" in again and not served.real.made
-    assert served.say("yes") == "Done." and served.real.home.get("cover.garage_door", "state") == "closing"
-    assert [entry.outcome for entry in served.journal.entries()] == ["asked", "asked", "done"]
+    assert served.say("yes") == "Done." and served.real.home.read_value("cover.garage_door", "state") == "closing"
+    assert [entry.outcome for entry in served.journal.read_entries()] == ["asked", "asked", "done"]
 
 
 def test_consent_is_to_the_state_that_was_shown_where_the_twin_cannot_tell_the_change(serve, tmp_path):
@@ -228,14 +231,14 @@ def test_what_cannot_be_logged_is_not_done_and_the_person_is_told(serve, lamp):
 
 def test_a_log_that_fails_after_an_action_takes_no_answer_away(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    carry_out, path = served.real.carry_out, served.journal.path
+    carry_out, path = served.real.carry_out_call, served.journal.path
 
     async def removed(twin, made):
         await carry_out(twin, made)
         path.unlink()
         path.mkdir()
 
-    served.real.carry_out = removed
+    served.real.carry_out_call = removed
     assert served.say("light please") == "The lamp is on. My log cannot be written: Is a directory."
     assert state(served, lamp) == "on"
 
@@ -250,7 +253,7 @@ def test_a_question_in_an_error_ends_as_one_sentence(serve, lamp):
 def test_the_code_of_a_refused_call_is_not_in_the_log(serve, house, code):
     served = serve("act", call_of("lock.front_door", "unlock", code=code), f"It did not take {code}.", of=house)
     served.say("open the door")
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "refused" and "code" in entry.refusals[0] and "4711" not in served.journal.path.read_text()
 
 
@@ -260,7 +263,7 @@ def test_the_code_of_a_call_that_fails_is_not_in_the_log(serve, house):
     async def wrong(twin, made):
         raise HomeAssistantError("4711 is no code of mine.")
 
-    served.real.carry_out = wrong
+    served.real.carry_out_call = wrong
     served.say("open the door with 4712")
     served.say("yes")
     told = served.journal.path.read_text()
@@ -271,21 +274,21 @@ def test_states_that_do_not_come_keep_nobody_waiting(serve, lamp, monkeypatch):
     """What was done is told, and that nobody could look."""
     monkeypatch.setattr(hands, "LOOK_SECONDS", 0.2)
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
-    refreshed, looks = served.real.refreshed, []
+    refreshed, looks = served.real.refresh_twin, []
 
     async def stuck(twin):
         looks.append(twin)
         return await (refreshed(twin) if len(looks) == 1 else asyncio.Event().wait())
 
-    served.real.refreshed = stuck
+    served.real.refresh_twin = stuck
     reply = served.say("light please")
     assert "I could not see what came of it: Home Assistant did not tell its states in time" in reply
-    assert state(served, lamp) == "on" and served.journal.entries()[-1].outcome == "done"
+    assert state(served, lamp) == "on" and served.journal.read_entries()[-1].outcome == "done"
 
 
 def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.", call_of(lamp.did, "turn_off"), "It is off.")
-    keeper, carry_out = served.caretaker, served.real.carry_out
+    keeper, carry_out = served.caretaker, served.real.carry_out_call
 
     async def talk() -> tuple[str, bool, str]:
         begun, freed = asyncio.Event(), asyncio.Event()
@@ -295,8 +298,8 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
             await freed.wait()
             await carry_out(twin, made)
 
-        served.real.carry_out = slow
-        first = asyncio.create_task(keeper.answer([{"role": "user", "content": "light"}]))
+        served.real.carry_out_call = slow
+        first = asyncio.create_task(keeper.answer_dialogue([{"role": "user", "content": "light"}]))
         await begun.wait()
         keeper.house = replace(keeper.house, patience=0.2)
         late = await keeper.answer([{"role": "user", "content": "off"}])
@@ -307,7 +310,7 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
     late, waits, done = asyncio.run(talk())
     assert "took too long" in late and waits, "the first one still has its turn"
     assert done == "The lamp is on." and state(served, lamp) == "on"
-    assert [entry.said for entry in served.journal.entries() if entry.outcome == "failed"] == ["off"]
+    assert [entry.said for entry in served.journal.read_entries() if entry.outcome == "failed"] == ["off"]
 
 
 @pytest.mark.parametrize(
@@ -325,10 +328,10 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
 def test_what_a_device_rounds_is_as_expected(serve, asked, became, differs):
     home = import_home(listing()).home
     served = serve("act", call_of("light.bed_light", "turn_on", **asked), "Here.", of=home)
-    carry_out = served.real.carry_out
+    carry_out = served.real.carry_out_call
 
     async def rounds(twin, made):
         await carry_out(twin, replace(made, arguments=became))
 
-    served.real.carry_out = rounds
+    served.real.carry_out_call = rounds
     assert ("not as I expected" in served.say("light please")) == differs

@@ -29,9 +29,9 @@ class Answering(OtherHome):
     asked: list[tuple[str, str, Mapping[str, Any]]]
     answer: Any = None
 
-    async def refreshed(self, twin: Home) -> Home:
+    async def refresh_twin(self, twin: Home) -> Home:
         """What the states tell: of a list, how many items are open."""
-        fresh = await super().refreshed(twin)
+        fresh = await super().refresh_twin(twin)
         for did in ("todo.chores", "todo.shopping_list"):
             open_items = self.home.read_value(did, "needs_action")
             fresh.write_slot(
@@ -39,10 +39,10 @@ class Answering(OtherHome):
             )
         return fresh
 
-    async def ask(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
+    async def ask_service(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         self.asked.append((did, service, data))
         if service == "get_items":
-            return await super().ask(did, service, data)
+            return await super().ask_service(did, service, data)
         if isinstance(self.answer, Exception):
             raise self.answer
         return {did: self.answer}
@@ -201,9 +201,9 @@ def test_an_item_of_the_real_list_is_done(talk, mode):
     if mode == "confirm":
         assert served.real.asked == [CHORES], "once for the sentence, whatever calls it takes"
         reply = served.say("yes")
-    assert served.real.home.get("todo.chores", "completed") == ("Sweep",) and "item 1" not in reply
+    assert served.real.home.read_value("todo.chores", "completed") == ("Sweep",) and "item 1" not in reply
     assert json.loads(last_result(served))["items"] == []
-    assert not [one for one in served.journal.entries()[-1].changes if one.differs]
+    assert not [one for one in served.journal.read_entries()[-1].changes if one.differs]
 
 
 def test_a_home_of_other_tools_reads_its_lists_once_something_is_called(voiced, tmp_path):

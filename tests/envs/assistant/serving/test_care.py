@@ -23,9 +23,9 @@ from homerl.host.web.door import BadRequest
 def test_the_more_careful_mode_holds(serve, lamp, started, asked, acts, asks):
     served = serve(started, call_of(lamp.did, "turn_on"), "Done.")
     served.say("Light, please.", asked)
-    (entry,) = served.journal.log().entries[-1:]
+    (entry,) = served.journal.read_contents().entries[-1:]
     assert bool(served.real.made) == acts and (entry.outcome == "asked") == asks
-    assert entry.mode == asked.within(started)
+    assert entry.mode == asked.limit_mode(started)
 
 
 def test_what_a_request_guards_needs_consent(serve, lamp):

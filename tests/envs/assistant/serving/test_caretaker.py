@@ -26,7 +26,7 @@ def test_shadow_changes_nothing_and_says_what_it_would_have_done(serve, lamp):
     reply = served.say("light please")
     assert served.real.home.state_key() == before and not served.real.made
     assert lamp.name in reply and "from off to on" in reply and "The lamp is on" not in reply
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "shadowed" and entry.changes[0].after == "on" and entry.calls[0].service == "turn_on"
 
 
@@ -34,7 +34,7 @@ def test_act_acts_and_compares(serve, lamp):
     served = serve("act", call_of(lamp.did, "turn_on"), "The lamp is on.")
     assert served.say("light please") == "The lamp is on."
     assert state(served, lamp) == "on"
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "done" and not any(change.differs for change in entry.changes)
 
 
@@ -57,7 +57,7 @@ def test_a_device_that_does_not_react_is_noticed(serve, lamp):
     served.real.ignored.add(lamp.did)
     reply = served.say("light please")
     assert f"{lamp.name}: state is off" in reply
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert [(one.path, one.after, one.actual) for one in entry.changes if one.path == "state"] == [("state", "on", "off")]
 
 
@@ -66,7 +66,7 @@ def test_a_device_that_fails_is_said(serve, lamp):
     served.real.broken.add(lamp.did)
     reply = served.say("light please")
     assert "does not answer" in reply and "The lamp is on" not in reply
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "failed" and [call.fate for call in entry.calls] == ["failed"]
 
 
@@ -74,7 +74,7 @@ def test_confirm_waits_for_a_yes_in_the_same_dialogue(serve, lamp):
     served = serve("confirm", call_of(lamp.did, "turn_on"), "The lamp is on.")
     assert "Shall I" in served.say("light please") and state(served, lamp) == "off"
     assert served.say("Yes, please!") == "Done." and state(served, lamp) == "on"
-    assert [entry.outcome for entry in served.journal.entries()] == ["asked", "done"]
+    assert [entry.outcome for entry in served.journal.read_entries()] == ["asked", "done"]
 
 
 @pytest.mark.parametrize("said", ["no", "never mind"])
@@ -82,7 +82,7 @@ def test_a_no_leaves_it(serve, lamp, said):
     served = serve("confirm", call_of(lamp.did, "turn_on"), "The lamp is on.")
     served.say("light please")
     served.say(said)
-    assert state(served, lamp) == "off" and served.journal.entries()[-1].outcome == "declined"
+    assert state(served, lamp) == "off" and served.journal.read_entries()[-1].outcome == "declined"
 
 
 def test_consent_counts_only_as_the_whole_of_the_next_message(serve, lamp):
@@ -112,7 +112,7 @@ def test_what_the_twin_refuses_never_reaches_the_home(serve, lamp):
     served = serve("act", call_of(lamp.did, "explode"), "I could not.")
     served.say("light please")
     assert not served.real.made
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "refused" and "unknown_service" in entry.refusals[0]
 
 
@@ -134,7 +134,7 @@ def test_an_agent_that_never_stops_calling_is_cut(serve, lamp):
     calls = [call_of(lamp.did, name) for name in ("turn_on", "turn_off") * 10]
     served = serve("shadow", *calls)
     served.say("light please")
-    assert len(served.journal.entries()[0].calls) == module.STEPS
+    assert len(served.journal.read_entries()[0].calls) == module.STEPS
 
 
 def test_a_model_that_was_not_taught_to_end_is_stopped_after_its_first_message(serve, lamp):
@@ -163,7 +163,7 @@ def test_only_what_was_asked_for_is_said(serve, home, lamp):
     """Whatever else follows from a call is in the log."""
     served = serve("shadow", call_of(lamp.did, "turn_on"), "On.")
     reply = served.say("light please")
-    entry = served.journal.entries()[0]
+    entry = served.journal.read_entries()[0]
     assert reply.count(" from ") == sum(change.path.endswith("state") for change in entry.changes) == 1
 
 
@@ -173,9 +173,9 @@ def test_no_further_call_is_begun_for_who_has_gone(serve, lamp):
     async def gone() -> bool:
         return bool(served.real.made)
 
-    asyncio.run(served.caretaker.answer([{"role": "user", "content": "blink"}], gone))
+    asyncio.run(served.caretaker.answer_dialogue([{"role": "user", "content": "blink"}], gone))
     assert [one.service for one in served.real.made] == ["turn_on"] and state(served, lamp) == "on"
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "partly" and "hung up" in (entry.error or "")
 
 
@@ -201,9 +201,9 @@ def test_why_the_model_does_not_answer_is_told_and_logged(serve, monkeypatch, st
     with ScriptedServer(faults=Faults(refusals=1.0), refusal=status, reason={"message": reason}) as server:
         served.caretaker.agents = lambda: LLMAgent(Endpoint([server.url], "scripted", Patience(5, 5, 2)))
         reply = served.say("is the light on?")
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert told in reply and logged in (entry.error or "") and entry.outcome == "failed"
-    assert reply != served.caretaker.words.say("unable")
+    assert reply != served.caretaker.words.fill_phrase("unable")
 
 
 # Guarded devices
@@ -230,7 +230,7 @@ def test_a_text_of_the_home_cannot_open_a_lock(serve, home, lock, lamp):
     served = serve("act", call_of(lock.did, "unlock"), "Opened.", allowed=[lock.did])
     reply = served.say("what does the television play?")
     assert state(served, lock) == "locked" and not served.real.made and "consent" in reply
-    assert served.journal.entries()[0].guarded == {lock.did: "not named"}
+    assert served.journal.read_entries()[0].guarded == {lock.did: "not named"}
 
 
 def test_one_guarded_call_holds_back_the_others_too(serve, lock, lamp):
@@ -261,7 +261,7 @@ def test_chinese(serve, lamp):
 def test_a_sentence_that_shares_words_with_a_door_opens_none(serve, house, said, did, service):
     served = serve("act", call_of(did, service), "Here you are.", of=house, allowed=["lock.front_door", "cover.garage_door"])
     assert "consent" in served.say(said) and not served.real.made
-    assert served.journal.entries()[0].guarded == {did: "not named"}
+    assert served.journal.read_entries()[0].guarded == {did: "not named"}
 
 
 def test_a_script_that_the_owner_allowed_runs_for_a_sentence_that_names_it(serve, tmp_path):
@@ -281,4 +281,4 @@ def test_a_loop_of_a_model_wears_out_no_relay(serve, lamp, mode, times):
     too_often = times > module.MOST_CALLS
     assert (f"{times} times" in reply) == too_often
     assert len(served.real.made) == (times if mode == "act" and not too_often else 0)
-    assert (served.journal.entries()[-1].outcome == "refused") == too_often
+    assert (served.journal.read_entries()[-1].outcome == "refused") == too_often

@@ -158,9 +158,9 @@ def test_a_code_is_in_no_log_if_the_home_is_away(serve, tmp_path, monkeypatch) -
     async def away(twin: Home) -> Home:
         raise HomeAssistantError("1234 cannot be reached")
 
-    monkeypatch.setattr(served.real, "refreshed", away)
+    monkeypatch.setattr(served.real, "refresh_twin", away)
     served.say("1234")
-    assert served.journal.entries()[-1].said == "***" and "1234" not in served.journal.path.read_text()
+    assert served.journal.read_entries()[-1].said == "***" and "1234" not in served.journal.path.read_text()
 
 
 def test_a_number_that_answers_the_agents_own_question_is_read(serve, tmp_path) -> None:
@@ -175,14 +175,14 @@ def test_a_question_that_is_asked_again_asks_for_the_code_again(serve, tmp_path)
     home = written_home(tmp_path, GATE, Row("lock.back", "Back Door", state="locked", features=63))
     served = serve("act", call_of("lock.front", "unlock"), "Open.", "Hm.", of=home)
     served.say("let me in")
-    monkey = served.real.renewed
+    monkey = served.real.take_renewed_home
     fresh = written_home(tmp_path, replace(GATE, name="Main Door"))
 
-    async def renewed() -> Home | None:
-        served.real.renewed, served.real.home = monkey, fresh.fork()
+    async def take_renewed_home() -> Home | None:
+        served.real.take_renewed_home, served.real.home = monkey, fresh.fork()
         return fresh
 
-    served.real.renewed = renewed
+    served.real.take_renewed_home = take_renewed_home
     again = served.say("1234")
     assert "changed" in again and "or the code" in again and not served.real.made
     assert served.say("1234") == "Done." and [one.arguments["code"] for one in served.real.made] == ["1234"]

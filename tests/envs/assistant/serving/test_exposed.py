@@ -82,7 +82,7 @@ def test_it_is_gone_in_the_next_sentence(serve, server):
     assert served.say("bed light on") == "I cannot see it." and called(server) == [LAMP]
     heard = str(served.caretaker.agents().heard[-1].messages[0])
     assert NAME not in heard and "Ceiling Lights" in heard
-    assert "there is no device" in served.journal.entries()[-1].refusals[0]
+    assert "there is no device" in served.journal.read_entries()[-1].refusals[0]
     served.say("again")
     assert called(server) == [LAMP]
 
@@ -92,7 +92,7 @@ def test_a_consent_to_what_was_proposed_before_does_not_reach_it(serve, server):
     assert "Shall I" in served.say("bed light off")
     withdraw(server, LAMP)
     assert f"{NAME}: turn off, because I found no device that fits" in served.say("yes") and not called(server)
-    entry = served.journal.entries()[-1]
+    entry = served.journal.read_entries()[-1]
     assert entry.outcome == "refused" and "there is no device" in entry.refusals[0]
 
 
@@ -100,7 +100,7 @@ def test_it_may_be_withdrawn_while_the_model_thinks(serve, server):
     served = serve("act", OFF, "Off.")
     served.caretaker.agents().meanwhile = lambda: withdraw(server, LAMP)
     assert served.say("bed light off") == f"Home Assistant did not do it: {NAME} is not exposed to Assist any more."
-    assert not called(server) and served.journal.entries()[-1].outcome == "failed"
+    assert not called(server) and served.journal.read_entries()[-1].outcome == "failed"
 
 
 def test_it_may_be_withdrawn_between_a_call_and_the_look_at_what_came_of_it(serve, server, monkeypatch):
@@ -111,8 +111,8 @@ def test_it_may_be_withdrawn_between_a_call_and_the_look_at_what_came_of_it(serv
         withdraw(server, LAMP)
 
     monkeypatch.setattr(HomeAssistantHome, "carry_out_call", carried)
-    assert served.say("bed light off") == "Off." and served.journal.entries()[-1].outcome == "done"
-    assert LAMP not in served.caretaker.home.plan.by_did
+    assert served.say("bed light off") == "Off." and served.journal.read_entries()[-1].outcome == "done"
+    assert LAMP not in served.caretaker.home.plan.devices_by_did
 
 
 @pytest.mark.parametrize("fault", ["lacks", "hangs_up", "garbled"])
@@ -136,22 +136,22 @@ def test_where_nothing_is_exposed_any_more_nothing_is_in_reach(server):
         for name, entry in listing().sources[ENTRIES].items()
     }
     expose(server, **{EXPOSED: {"exposed_entities": {}}, ENTRIES: entries})
-    assert not refreshed(server).plan.devices
+    assert not refresh_twin(server).plan.devices
 
 
 def test_before_assist_was_asked_its_defaults_hold(server):
     entries = {name: entry | {"options": {}} for name, entry in listing().sources[ENTRIES].items()}
     expose(server, **{EXPOSED: {"exposed_entities": {}}, ENTRIES: entries})
-    left = refreshed(server).plan.devices_by_did
+    left = refresh_twin(server).plan.devices_by_did
     assert LAMP in left and "lock.front_door" not in left
 
 
-def refreshed(server: Replay) -> Home:
+def refresh_twin(server: Replay) -> Home:
     return asyncio.run(HomeAssistantHome(server.url, SecretStr(TOKEN)).refresh_twin(import_home(listing()).home))
 
 
 def test_a_sentence_asks_no_service_for_more_than_the_states(server):
-    assert "todo.chores" in refreshed(server).plan.devices_by_did
+    assert "todo.chores" in refresh_twin(server).plan.devices_by_did
     assert not [one for one in server.seen if one["type"] == "call_service"]
 
 
@@ -159,7 +159,7 @@ def test_what_is_disabled_is_in_no_reach(serve, server):
     served = serve("act", OFF, "I cannot.")
     expose(server, **{STATES: [row for row in server.listing.sources[STATES] if row["entity_id"] != LAMP]})
     assert served.say("bed light off") == "I cannot." and not called(server)
-    assert "cannot be reached" in served.journal.entries()[-1].refusals[0]
+    assert "cannot be reached" in served.journal.read_entries()[-1].refusals[0]
 
 
 # What the guard keeps
@@ -192,12 +192,12 @@ def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str
     class Real:
         spoken = None
 
-        async def renewed(self) -> None: ...
+        async def take_renewed_home(self) -> None: ...
 
-        async def refreshed(self, twin: Home) -> Home:
+        async def refresh_twin(self, twin: Home) -> Home:
             return remove_devices(twin, {gone})
 
-        async def carry_out(self, twin: Home, one: Any) -> None:
+        async def carry_out_call(self, twin: Home, one: Any) -> None:
             made.append(one.did)
 
     real: Any = Real()

@@ -138,7 +138,7 @@ def test_what_the_matcher_understands_never_reaches_the_model(talk, server) -> N
     say, model, served = talk("act", "Hello.")
     assert say("turn off the bed light") == "Done." and called(server) == ["light.bed_light"] and not model.heard
     assert say("make it cosy") == "Hello." and len(model.heard) == 1
-    entries = served.journal.entries()
+    entries = served.journal.read_entries()
     assert [entry.agent for entry in entries] == ["hassil", "script"] and entries[0].outcome == "done"
 
 
@@ -165,7 +165,7 @@ def test_the_matcher_is_guarded_asks_and_watches_like_the_model(talk, server) ->
     say, _, served = talk("act")
     asked = say("open the garage door")
     assert "consent: Garage Door" in asked and asked.endswith("?") and len(called(server)) == 1
-    assert "cover.garage_door" in served.journal.entries()[-1].guarded
+    assert "cover.garage_door" in served.journal.read_entries()[-1].guarded
 
 
 def test_what_is_not_exposed_is_out_of_the_matchers_reach(talk, server) -> None:
@@ -182,7 +182,7 @@ def test_what_the_home_did_not_do_is_said(talk, server) -> None:
     server.hangs_up = frozenset({"call_service"})
     say, _, served = talk("act")
     assert say("turn off the bed light").startswith("Home Assistant did not do it")
-    assert served.journal.entries()[-1].outcome == "failed"
+    assert served.journal.read_entries()[-1].outcome == "failed"
 
 
 def test_what_the_home_refuses_is_the_models(tmp_path: Path, serve) -> None:

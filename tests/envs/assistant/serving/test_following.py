@@ -108,7 +108,7 @@ def test_a_new_entity_a_new_name_and_another_area_are_there_in_the_next_sentence
 
     new, other, nothing, more = asyncio.run(talk())
     assert {device.did for device in new.plan.devices} == {LAMP, SWITCH, FAN}
-    assert other.plan.by_did[LAMP].name == "Nachttisch" and other.plan.by_did[FAN].room.name == "Wohnzimmer"
+    assert other.plan.devices_by_did[LAMP].name == "Nachttisch" and other.plan.devices_by_did[FAN].room.name == "Wohnzimmer"
     assert nothing is None and more == 0, "without an event nothing is read"
 
 
@@ -137,7 +137,7 @@ def test_a_restart_in_between_loses_nothing(server):
     early, late = asyncio.run(talk())
     assert early is None, "while it starts, the home stays as it was"
     assert {device.did for device in late.plan.devices} == {LAMP, FAN}
-    assert "turn_on" in late.plan.by_did[LAMP].spec.service_index and late.get(LAMP, "state") == "unavailable"
+    assert "turn_on" in late.plan.devices_by_did[LAMP].spec.service_index and late.read_value(LAMP, "state") == "unavailable"
 
 
 def test_a_home_that_began_with_a_file_learns_from_the_history_too():
@@ -209,12 +209,12 @@ def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
     other = OtherHome(before.fork())
     homes = [None, after]
 
-    async def renewed() -> Home | None:
+    async def take_renewed_home() -> Home | None:
         home = homes.pop(0) if homes else None
         other.home = home.fork() if home else other.home
         return home
 
-    other.renewed = renewed  # type: ignore[method-assign]
+    other.take_renewed_home = take_renewed_home  # type: ignore[method-assign]
     agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
     house = CaretakerSettings("act", "smh", "en", settle=0.05)
     return Served(Caretaker(before, lambda: agent, other, journal, house, "script"), other, journal)

@@ -49,7 +49,7 @@ def texts(tmp_path: Path) -> Home:
 class Forgetful(OtherHome):
     """A real home that does not tell what is in its password fields."""
 
-    async def refreshed(self, twin: Home) -> Home:
+    async def refresh_twin(self, twin: Home) -> Home:
         told = ((one.did, self.home.state_of(one.did)) for one in twin.plan.devices)
         return refresh_home(twin, [{"entity_id": did, "state": state["state"], "attributes": state} for did, state in told])
 
@@ -90,7 +90,7 @@ def test_what_is_written_is_not_compared_and_not_repeated(serve, texts):
 def test_another_text_is_told(serve, texts):
     served = serve("act", call_of("text.note", "set_value", value="Bread"), "Bread it is.", of=texts)
     assert served.say("note it") == "Bread it is."
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert (entry.changes[0].after, entry.calls[0].arguments) == ("Bread", {"value": "Bread"})
 
 
@@ -106,7 +106,7 @@ def test_what_a_call_that_fails_was_to_write_is_not_told(serve, texts):
     async def wrong(twin, made):
         raise HomeAssistantError("'hunter2' is too easy.")
 
-    served.real.carry_out = wrong
+    served.real.carry_out_call = wrong
     assert "'***' is too easy" in served.say("set the word") and "hunter2" not in all_told(served)
 
 
@@ -123,7 +123,7 @@ LONG = ["12-34, 56" * 9, "(1)'2\"3\\4}5]" * 9, "päss wörd " * 9, ["47-11, 12" 
 def test_no_part_of_a_refused_code_is_told(serve, house, code):
     served = serve("act", call_of("lock.front_door", "unlock", code=code), of=house, steps=1)
     reply = served.say("open the door")
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "refused" and "code = " in entry.refusals[0] and "***" in entry.refusals[0]
     parts = [part for one in ("34, 56", '2"3', "wörd", "47-11") for part in (one, json.dumps(one)[1:-1])]
     assert not any(part in told for part in parts for told in (reply, all_told(served)))

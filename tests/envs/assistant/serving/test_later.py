@@ -72,10 +72,10 @@ def test_a_lock_that_opens_later_needs_consent(serve, automated, trigger, call):
     served = serve("act", call_of(*call), "Here you are.", of=automated(trigger))
     reply = served.say("please")
     assert "consent" in reply and LATER in reply and not served.real.made
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.guarded == {"lock.front_door": "guarded"}
     assert [(one.did, one.path, one.after) for one in entry.later] == [("lock.front_door", "state", "unlocked")]
-    assert served.say("yes") == "Done." and served.real.home.get("lock.front_door", "state") == "locked"
+    assert served.say("yes") == "Done." and served.real.home.read_value("lock.front_door", "state") == "locked"
 
 
 def test_a_wait_that_is_too_long_to_follow_counts_as_if_it_had_ended(serve, automated):
@@ -98,14 +98,14 @@ def test_what_an_automation_does_unseen_needs_consent_too(serve, automated):
 def test_what_happens_without_the_call_too_needs_no_consent(serve, automated, trigger):
     served = serve("act", call_of("light.porch", "turn_on"), "Here you are.", of=automated(trigger))
     assert served.say("please") == "Here you are." and served.real.made
-    assert not served.journal.entries()[0].later
+    assert not served.journal.read_entries()[0].later
 
 
 def test_a_harmless_automation_needs_no_consent_and_is_told(serve, automated):
     trigger = LAMP_ON | {"for": "00:05:00"}
     served = serve("confirm", call_of("light.hall", "turn_on"), "Here you are.", of=automated(trigger, PORCH))
     assert "later: Porch Lamp: state from off to on" in served.say("please")
-    assert not served.journal.entries()[0].guarded
+    assert not served.journal.read_entries()[0].guarded
 
 
 def test_looking_ahead_changes_no_home(automated):
@@ -135,7 +135,7 @@ def test_an_agent_changes_no_automation(serve, automated, tool, arguments):
     served = serve("act", call_message(tool_call(tool, arguments)), call_of(*LAMP), "Each day at 7.", of=automated(LAMP_ON))
     reply = served.say("please")
     assert "consent" in reply and "Front Door: state from locked" in reply and not served.real.made
-    (refusal,) = served.journal.entries()[0].refusals
+    (refusal,) = served.journal.read_entries()[0].refusals
     assert "no automations" in refusal and "no automations" in str(served.caretaker.agents().heard[1].messages[-1])
 
 
@@ -152,7 +152,7 @@ def test_nobody_hears_of_an_automation_that_was_not_made(serve, automated, mode)
         of=automated(LAMP_ON),
     )
     reply = served.say("lamp on at seven each day")
-    assert "cannot make" in reply and "seven" not in reply and served.journal.entries()[0].outcome == "refused"
+    assert "cannot make" in reply and "seven" not in reply and served.journal.read_entries()[0].outcome == "refused"
     reply = served.say("and the porch now")
     assert "Both" not in reply and reply.startswith("Done. I cannot make") == (mode == "act")
 

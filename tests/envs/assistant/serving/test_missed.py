@@ -108,7 +108,7 @@ def test_a_claim_that_nothing_bears_out_is_not_heard(talk, mode, call, said, tol
     served = talk(mode, calls(call), DONE)
     reply = served.say(said)
     assert told in reply and "Done" not in reply and not served.real.made
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "refused" and not entry.calls and not set("{}[]_") & set(reply)
     assert "could not" in render_journal_page([entry])
 
@@ -163,15 +163,15 @@ def test_what_came_after_a_refused_action_is_told(talk):
         "I did only this: Kitchen Light: turn on. I could not do this: Front Door: fly, because the device cannot do that; "
         "Hall Light: turn on, because I left it out after that."
     )
-    assert served.journal.entries()[-1].outcome == "partly" and len(served.real.made) == 1
+    assert served.journal.read_entries()[-1].outcome == "partly" and len(served.real.made) == 1
 
 
 def test_one_of_two_is_told_in_each_mode(talk):
     left = "I could not do this: Sauna: turn on, because I found no device that fits."
     acted = talk("act", calls(KITCHEN, SAUNA), "Done.")
     assert acted.say("kitchen light and sauna on") == f"I did only this: Kitchen Light: turn on. {left}"
-    assert acted.journal.entries()[-1].outcome == "partly" and "acted in part" in render_journal_page(
-        acted.journal.entries()
+    assert acted.journal.read_entries()[-1].outcome == "partly" and "acted in part" in render_journal_page(
+        acted.journal.read_entries()
     )
     watched = talk("shadow", calls(KITCHEN, SAUNA), "Done.").say("kitchen light and sauna on")
     assert watched.startswith("I only watch") and watched.endswith(left)
@@ -179,19 +179,19 @@ def test_one_of_two_is_told_in_each_mode(talk):
     asked = asking.say("kitchen light and sauna on")
     assert asked.startswith(left) and asked.endswith("Shall I do it?"), "Home Assistant listens on after a question alone"
     assert asking.say("yes") == f"I did only this: Kitchen Light: turn on. {left}"
-    assert asking.journal.entries()[-1].outcome == "partly"
+    assert asking.journal.read_entries()[-1].outcome == "partly"
 
 
 def test_what_consent_comes_too_late_for_is_told(talk):
     served = talk("confirm", calls(KITCHEN, (ON, {"name": "Hall Light"})), "Done.")
     served.say("both lights on")
     hall = served.real.home.plan.slot_of("light.hall", "state")
-    served.real.home.set(hall, "unavailable")
+    served.real.home.write_slot(hall, "unavailable")
     reply = served.say("yes")
     assert (
         "Hall Light: turn on, because the device cannot be reached; Kitchen Light: turn on, because I left it out" in reply
     )
-    assert not served.real.made and served.journal.entries()[-1].outcome == "refused"
+    assert not served.real.made and served.journal.read_entries()[-1].outcome == "refused"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_what_consent_comes_too_late_for_is_told(talk):
 )
 def test_what_was_put_right_is_not_told(talk, wrong, right, said):
     served = talk("act", calls(wrong), calls(right), "There you are.")
-    assert served.say(said) == "There you are." and served.journal.entries()[-1].outcome == "done"
+    assert served.say(said) == "There you are." and served.journal.read_entries()[-1].outcome == "done"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_those_of_a_room_that_were_left_out_are_told(talk):
 def test_an_agent_that_is_stopped_says_so(talk):
     served = talk("act", calls(KITCHEN), steps=3)
     assert served.say("light").endswith("I was stopped before I had finished.")
-    assert served.journal.entries()[-1].outcome == "partly"
+    assert served.journal.read_entries()[-1].outcome == "partly"
     served = talk("act", calls(("homeassistant__GetLiveContext", {})), steps=3)
     assert served.say("light") == "I was stopped before I had finished."
 
@@ -318,7 +318,7 @@ def test_a_claim_without_a_call_is_remarked_upon(talk, mode, language, said, wor
     served = talk(mode, words, language=language)
     idle = ReplyPhrases(language).fill_phrase("idle")
     assert served.say(said) == (join_sentences(words, idle) if claims else words)
-    assert served.journal.entries()[-1].outcome == "said"
+    assert served.journal.read_entries()[-1].outcome == "said"
 
 
 def test_it_is_told_in_the_language_of_the_house(talk):

@@ -53,7 +53,7 @@ def test_nobody_waits_for_the_thoughts_of_another(keeper):
     caretaker, _ = keeper("act", *agents)
 
     async def all_at_once() -> list[str]:
-        return await asyncio.gather(*(caretaker.answer(said(f"question {number}")) for number in range(5)))
+        return await asyncio.gather(*(caretaker.answer_dialogue(said(f"question {number}")) for number in range(5)))
 
     assert sorted(asyncio.run(all_at_once())) == [f"Answer {number}." for number in range(5)]
     told = {agent.heard[0].messages[-1]["content"] for agent in agents}
@@ -67,14 +67,14 @@ def test_who_says_the_same_has_a_proposal_of_its_own(keeper):
 
     async def talk() -> list[str]:
         one, two = await asyncio.gather(
-            caretaker.answer(said("open"), speaker="Ann"), caretaker.answer(said("open"), speaker="Ben")
+            caretaker.answer_dialogue(said("open"), speaker="Ann"), caretaker.answer_dialogue(said("open"), speaker="Ben")
         )
         assert one == two and "consent" in one and not real.made
         dialogue = [*said("open"), {"role": "assistant", "content": one}]
-        no = await caretaker.answer([*dialogue, *said("no")], speaker="Ben")
-        stranger = await caretaker.answer([*dialogue, *said("yes")], speaker="Cem")
+        no = await caretaker.answer_dialogue([*dialogue, *said("no")], speaker="Ben")
+        stranger = await caretaker.answer_dialogue([*dialogue, *said("yes")], speaker="Cem")
         assert not real.made
-        return [no, stranger, await caretaker.answer([*dialogue, *said("yes")], speaker="Ann")]
+        return [no, stranger, await caretaker.answer_dialogue([*dialogue, *said("yes")], speaker="Ann")]
 
     no, stranger, yes = asyncio.run(talk())
     assert "leave it" in no and stranger == "What do you mean?" and yes == "Done."
@@ -86,16 +86,16 @@ def test_what_another_did_meanwhile_is_seen_before_the_calls(keeper):
     here: list[asyncio.Event] = []
     caretaker, real = keeper("act", *(Meeting(here, 2, call_of(TV, "media_play"), "Here.") for _ in range(2)))
     looks: list[int] = []
-    refreshed = real.refreshed
+    refreshed = real.refresh_twin
 
     async def looking(twin: Home) -> Home:
         looks.append(len(real.made))
         return await refreshed(twin)
 
-    real.refreshed = looking  # type: ignore[method-assign]
+    real.refresh_twin = looking  # type: ignore[method-assign]
 
     async def talk() -> list[str]:
-        return await asyncio.gather(*(caretaker.answer(said(f"play {number}")) for number in range(2)))
+        return await asyncio.gather(*(caretaker.answer_dialogue(said(f"play {number}")) for number in range(2)))
 
     asyncio.run(talk())
     assert len(real.made) == 2 and looks.count(1) >= 2, "after the first call the home is looked at twice: by both"

@@ -39,9 +39,9 @@ def test_a_press_is_asked_about_as_one_and_is_no_false_alarm(serve, tmp_path: Pa
     async def later(twin: Home) -> Home:
         return at(twin, did, "2026-11-27T10:15:00+00:00")
 
-    served.real.refreshed = later
+    served.real.refresh_twin = later
     assert served.say("yes") == "Done."
-    entry = served.journal.entries()[-1]
+    entry = served.journal.read_entries()[-1]
     assert entry.outcome == "done" and not any(change.differs for change in entry.changes)
 
 

@@ -24,12 +24,12 @@ class Changing(OtherHome):
 
     fresh: Home | None = None
 
-    async def renewed(self) -> Home | None:  # type: ignore[override]
+    async def take_renewed_home(self) -> Home | None:  # type: ignore[override]
         fresh, self.fresh = self.fresh, None
         self.home = fresh.fork() if fresh else self.home
         return fresh
 
-    async def refreshed(self, twin: Home) -> Home:
+    async def refresh_twin(self, twin: Home) -> Home:
         gone = twin.plan.devices_by_did.keys() - self.home.plan.devices_by_did.keys()
         return remove_devices(twin, gone)
 
@@ -92,7 +92,7 @@ def test_who_began_in_the_home_before_acts_in_the_new_one_and_does_not_bring_it_
     assert "needs your consent: Garage Door" in last and len(real.made) == made
 
 
-@pytest.mark.parametrize("busy", ["refreshed", "carry_out"])
+@pytest.mark.parametrize("busy", ["refresh_twin", "carry_out_call"])
 def test_who_is_busy_in_the_home_before_does_not_bring_it_back(tmp_path, busy):
     caretaker, real, after = renewing(tmp_path, Says(call_of("light.hall", "turn_on"), "On."), Says("Fine."))
     begun, go, quickly = asyncio.Event(), asyncio.Event(), getattr(real, busy)

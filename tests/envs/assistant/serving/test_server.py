@@ -62,7 +62,7 @@ def test_a_chat_acts_whole_and_streamed(running):
     (model,) = client(port).models.list()
     whole = client(port).chat.completions.create(model=model.id, messages=asked, tools=[TOOL])
     assert whole.choices[0].message.content == "The lamp is on." and not whole.choices[0].message.tool_calls
-    assert served.real.home.get(lamp.did, "state") == "on"
+    assert served.real.home.read_value(lamp.did, "state") == "on"
     asked += [{"role": "assistant", "content": "The lamp is on."}, {"role": "user", "content": "thanks"}]
     chunks = list(client(port).chat.completions.create(model=model.id, messages=asked, stream=True))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Anything else?"
@@ -93,7 +93,7 @@ JSON = {"Content-Type": "application/json"}
 def test_what_is_refused_does_nothing(running, body, headers, status):
     served, _, port = running
     assert post(port, body, headers) == status
-    assert not served.real.made and not served.journal.entries()
+    assert not served.real.made and not served.journal.read_entries()
 
 
 ODD = [
@@ -218,11 +218,11 @@ def test_nothing_is_done_for_who_has_hung_up(slow):
         assert agent.asked.wait(100)
     for connection in waiting:
         connection.close()
-    wait_for(lambda: len(served.journal.entries()) == 2)
+    wait_for(lambda: len(served.journal.read_entries()) == 2)
     agent.free.set()
     assert post(port, BODY, JSON) == 200 and len(served.real.made) == 1, "the next is served"
-    assert [entry.outcome for entry in served.journal.entries()] == ["failed", "failed", "done"]
-    assert "hung up" in (served.journal.entries()[0].error or "")
+    assert [entry.outcome for entry in served.journal.read_entries()] == ["failed", "failed", "done"]
+    assert "hung up" in (served.journal.read_entries()[0].error or "")
 
 
 def test_what_takes_too_long_is_left_and_said(slow):
@@ -232,7 +232,7 @@ def test_what_takes_too_long_is_left_and_said(slow):
     (choice,) = client(port).chat.completions.create(model="slow", messages=asked).choices
     assert "too long" in choice.message.content and not served.real.made
     agent.free.set()
-    assert served.journal.entries()[0].error == "it took too long"
+    assert served.journal.read_entries()[0].error == "it took too long"
 
 
 def test_a_long_dialogue_can_still_consent(serve, home):
@@ -245,7 +245,7 @@ def test_a_long_dialogue_can_still_consent(serve, home):
             told.append({"role": "user", "content": said})
             (choice,) = client(port).chat.completions.create(model="script", messages=told).choices  # type: ignore[arg-type]
             told.append({"role": "assistant", "content": choice.message.content or ""})
-    assert told[-1]["content"] == "Done." and served.real.home.get(lamp.did, "state") == "on"
+    assert told[-1]["content"] == "Done." and served.real.home.read_value(lamp.did, "state") == "on"
     longest = max((heard.messages for heard in served.caretaker.agents().heard), key=len)
     assert len(longest) <= 42 and [one["role"] for one in longest[:2]] == ["system", "user"], "the agent reads the latest"
 
@@ -284,4 +284,4 @@ def test_a_log_that_is_gone_is_said_on_the_page(running):
 def test_half_a_character_is_answered(running):
     served, lamp, port = running
     assert post(port, rb'{"messages": [{"role": "user", "content": "light \ud800"}]}', JSON) == 200
-    assert served.real.home.get(lamp.did, "state") == "on" and served.journal.entries()[0].said == "light \ufffd"
+    assert served.real.home.read_value(lamp.did, "state") == "on" and served.journal.read_entries()[0].said == "light \ufffd"

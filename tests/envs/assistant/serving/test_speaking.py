@@ -97,7 +97,7 @@ def test_speech_begins_before_the_last_word(talk):
         served, Writer("It is 21.5 degrees there. |The window is open, by the way. Anything else?"), "how warm?"
     )
     assert heard[0] == "It is 21.5 degrees there." and len(heard) == 3, "the model had not written the rest"
-    assert "".join(heard) == served.journal.entries()[-1].reply
+    assert "".join(heard) == served.journal.read_entries()[-1].reply
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_honesty_has_a_say_in_is_not_spoken_early(talk, written, first):
     """A claim, a thought and what looks like a call wait for the end, and are then told as always."""
     served = talk()
     heard = parts_of(served, Writer(written, "Sorry.", "Sorry."), "lamp please")
-    assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.entries()[-1].reply
+    assert len(heard) == 1 and heard[0].startswith(first) and heard[0] == served.journal.read_entries()[-1].reply
 
 
 def test_nothing_is_spoken_after_a_call_before_the_guard_has_spoken(talk):
@@ -132,7 +132,7 @@ def test_words_before_a_call_begin_the_reply(talk):
     }
     heard = parts_of(served, Writer(play, "The TV plays."), "play")
     assert heard == ["One moment please.", " The TV plays."] and len(served.real.made) == 1
-    assert served.journal.entries()[-1].reply == "One moment please. The TV plays."
+    assert served.journal.read_entries()[-1].reply == "One moment please. The TV plays."
 
 
 def test_a_server_that_does_not_stream_is_asked_for_the_whole(talk):
@@ -162,5 +162,5 @@ def test_an_agent_that_cannot_be_heard_answers_at_the_end(serve):
     served = serve("act")
     served.caretaker.agents = lambda: Says("Hello there. How are you?")
     heard: list[str] = []
-    reply = asyncio.run(served.caretaker.answer([{"role": "user", "content": "hi"}], speak=heard.append))
+    reply = asyncio.run(served.caretaker.answer_dialogue([{"role": "user", "content": "hi"}], speak=heard.append))
     assert reply == "Hello there. How are you?" and not heard

@@ -39,7 +39,7 @@ def test_a_call_in_any_form_is_carried_out_as_any_call_and_not_spoken(serve, lam
     served.caretaker.agents = lambda: agent
     agent = Writes(form.replace("{}", written(lamp)), "<think>Done, I think.</think>The lamp is on.")
     assert served.say("light please") == "The lamp is on." and state(served, lamp) == "on"
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "done" and not entry.refusals
 
 
@@ -53,7 +53,7 @@ def test_a_call_that_cannot_be_read_is_a_refusal_and_the_person_hears_so(serve, 
     agent = Writes(text)
     reply = served.say("light please")
     assert "my own call could not be read" in reply and not set("{}[]") & set(reply) and state(served, lamp) == "off"
-    (entry,) = served.journal.entries()
+    (entry,) = served.journal.read_entries()
     assert entry.outcome == "refused" and "the tool call is not the JSON" in entry.refusals[0]
     assert agent.seen[1]["content"].startswith("refused: syntax: "), "the model is told"
 
@@ -97,6 +97,6 @@ def test_a_server_that_answers_with_a_page_is_not_asked_for_a_minute(serve) -> N
         begun = time.monotonic()
         assert served.say("light please") == "I have no answer: scripted did not answer."
         assert time.monotonic() - begun < 50 and len(server.requests) == 2
-    assert "JSONDecodeError" in (served.journal.entries()[0].error or "")
+    assert "JSONDecodeError" in (served.journal.read_entries()[0].error or "")
     served.dialogue.clear()
     assert "I have no answer" in served.say("light please") and time.monotonic() - begun < 55, "nor one that is not there"

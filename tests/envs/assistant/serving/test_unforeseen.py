@@ -72,7 +72,7 @@ def test_a_group_drives_its_members_and_follows_them(serve, brought, read, calle
     assert "consent" in (reply := asks(serve, home, called)) and "perhaps, by an automation: Front Door" in reply
     served = serve("act", call_of(called, "turn_on"), "Here.", of=home)
     served.say("please")
-    assert served.journal.entries()[-1].guarded == {called: "automation"}
+    assert served.journal.read_entries()[-1].guarded == {called: "automation"}
 
 
 def test_other_members_of_a_called_lamps_group_are_not_asked_about(serve, brought):
@@ -93,7 +93,7 @@ def test_one_automation_may_set_off_another(serve, brought):
 
 def test_an_automation_that_is_not_exposed_is_followed(serve, brought):
     home = brought((on("light.hall", **{"for": 60}), UNLOCK), exposed=(*SEEN, "lock.front_door")).home
-    assert not home.rules and "automation.x" not in home.plan.by_did
+    assert not home.rules and "automation.x" not in home.plan.devices_by_did
     assert "later: Front Door: state from locked to unlocked" in asks(serve, home, "light.hall")
     assert not asks(serve, home, "light.porch")
 

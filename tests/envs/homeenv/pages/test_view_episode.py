@@ -66,7 +66,7 @@ class Page(HTMLParser):
 
 
 def changed_by_steps(page) -> Iterator[tuple[set[str], set[str]]]:
-    for step in page.steps:
+    for step in page.all_steps:
         exact = {name for name in step.shown.changed if name != "clock"}
         yield {change.exact for change in step.changes}, exact
 
@@ -118,7 +118,7 @@ def test_the_page_is_one_file_of_closed_elements_without_scripts(played):
 
 
 def test_an_episode_that_ended_before_its_first_step_is_drawn(played):
-    spoken = played[0].messages[: len(played[0].opening) + 1]
+    spoken = played[0].messages[: len(played[0].opening_messages) + 1]
     fault = Fault(Boundary.SERVER, "no answer")
     ended = replace(played[0], messages=spoken, steps=(), rewards=(), outcome=Outcome.INFRA_ERROR, fault=fault, progress=0.0)
     page, text = make_home_episode_page(ended), render_home_episode(ended)

@@ -137,7 +137,7 @@ def test_what_an_off_device_refuses_names_the_precondition(spec):
 
 @pytest.mark.parametrize("spec", SPECS, ids=NAMES)
 def test_a_settable_attribute_has_one_setter_of_its_own_type(spec):
-    for prefix, part in spec.parts():
+    for prefix, part in spec.parts_by_prefix():
         attributes = {attribute.name: attribute for attribute in part.attributes}
         for service in part.services:
             assert service.description, f"{prefix}{service.name} has no description"

@@ -34,7 +34,11 @@ def lively_calls(env, count, seed=0):
     rng, home = random.Random(seed), env.engine.home
     env.action_space.seed(seed)
     dids = [d.did for d in home.plan.devices]
-    code = [f"device('{path[0]}').{path[1]}()" for path in home.plan.services if path[1].endswith(("turn_on", "turn_off"))]
+    code = [
+        f"device('{path[0]}').{path[1]}()"
+        for path in home.plan.compiled_services
+        if path[1].endswith(("turn_on", "turn_off"))
+    ]
     real = {"did": dids, "room": list(home.plan.by_room), "code": code}
     for _ in range(count):
         call = env.action_space.sample()

@@ -179,7 +179,7 @@ KEY_OF: dict[int, str] = {}
 def test_different_states_have_different_keys_and_one_state_one_key(home, rng):
     """Among all that were ever drawn."""
     for _ in range(5):
-        key, state = home.state_key(), hash((home.plan.digest, *whole(home)))
+        key, state = home.state_key(), hash((home.plan.content_digest, *whole(home)))
         assert STATE_OF.setdefault(key, state) == state and KEY_OF.setdefault(state, key) == key
         assert Home(home.plan, home.values, home.clock)._key == home._key, "the running key is not the recomputed one"
         do(home, some_deed(home, rng))
@@ -235,7 +235,7 @@ def test_saving_and_loading_is_identity(tmp_path_factory, home):
     stored = home_to_json(home)
     for back in (load_home(path), home_from_json(json.loads(json.dumps(stored)))):
         assert (
-            back.plan.content_digest == home.plan.digest
+            back.plan.content_digest == home.plan.content_digest
             and whole(back) == whole(home)
             and back.state_key() == home.state_key()
         )
@@ -305,7 +305,7 @@ def test_a_call_writes_only_what_its_service_says(home, rng):
     except Refused:
         assert not before.diff(home)
         return
-    compiled, base = home.plan.services[did, path]
+    compiled, base = home.plan.compiled_services[did, path]
     written = {base + offset: attribute for offset, attribute, _ in compiled.writes}
     assert {change.slot for change in before.diff(home)} <= set(written)
     if path.rpartition(".")[2].startswith("set_") and len(written) == len(args) == 1:

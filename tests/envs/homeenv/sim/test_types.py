@@ -58,8 +58,8 @@ VALUES = st.recursive(
 @given(TYPES, st.randoms(use_true_random=False))
 def test_samples_are_canonical(kind, rng):
     for _ in range(5):
-        value = kind.sample(rng)
-        assert repr(kind.check(value)) == repr(value)
+        value = kind.sample_value(rng)
+        assert repr(kind.check_value(value)) == repr(value)
         hash(value)
 
 
@@ -67,13 +67,13 @@ def test_samples_are_canonical(kind, rng):
 @given(TYPES, VALUES)
 def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, value):
     try:
-        canonical = kind.check(value, "it")
+        canonical = kind.check_value(value, "it")
     except Refused as refused:
         assert refused.rule in ("wrong_type", "out_of_range")
         assert "0x" not in refused.message and "nothing of" not in refused.message
         return
-    assert repr(kind.check(canonical)) == repr(canonical)
-    assert hash(canonical) == hash(kind.check(canonical))
+    assert repr(kind.check_value(canonical)) == repr(canonical)
+    assert hash(canonical) == hash(kind.check_value(canonical))
     if kind.range and kind.type in ("int", "float"):
         assert kind.range[0] <= canonical <= kind.range[1]
 
@@ -81,8 +81,8 @@ def test_what_passes_is_canonical_and_what_does_not_is_refused_by_rule(kind, val
 @few(60)
 @given(TYPES, st.randoms(use_true_random=False))
 def test_values_survive_json(kind, rng):
-    value = kind.sample(rng)
-    assert repr(kind.check(json.loads(json.dumps(value)))) == repr(value)
+    value = kind.sample_value(rng)
+    assert repr(kind.check_value(json.loads(json.dumps(value)))) == repr(value)
 
 
 @few(60)
@@ -90,7 +90,7 @@ def test_values_survive_json(kind, rng):
 def test_equal_values_look_alike(kind, one, other):
     """A state key hashes what values look like: no two looks for one value (-0.0 and 0.0, 1 and True)."""
     try:
-        one, other = kind.check(one), kind.check(other)
+        one, other = kind.check_value(one), kind.check_value(other)
     except Refused:
         return
     assert (one == other) == (repr(one) == repr(other))
@@ -126,7 +126,7 @@ def test_precision_rounds_and_units_are_told():
 )
 def test_each_refusal_has_its_rule(kind, value, rule):
     with pytest.raises(Refused) as refused:
-        kind.check(value, "it")
+        kind.check_value(value, "it")
     assert refused.value.rule == rule and len(refused.value.message) < 200
 
 

@@ -141,7 +141,7 @@ def test_a_placed_agent_is_told_the_room_and_people_leave_it_out(prompt):
     for seed in range(14):
         blueprint = made("ambiguous/state_level", seed, prompt=prompt, home={"devices": (6, 12), "placed": 1.0})
         told, said = begin_episode(blueprint, PATIENT), " ".join(blueprint.intents[0].queries)
-        system, room = told.messages[0]["content"], told.situation.home.plan.here
+        system, room = told.messages[0]["content"], told.situation.home.plan.entrance_room
         assert f"You are in area {room.name}" in system or f"\nThe person speaks in {room.name}." in system
         if left_out := " here" in said:
             assert played(blueprint).outcome is Outcome.SUCCESS

@@ -363,8 +363,8 @@ def test_what_a_rule_has_done_by_itself_is_no_straying():
     episode.add_utterance(blueprint.intents[0].queries[0], 1)
     episode.apply_reply(Reply(writer_for("smh", episode.situation.home).automate(wanted)))
     slot = start.plan.slot_of(found[1], found[2])
-    episode.situation.start.set_slot(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
-    episode.situation.home.set(slot, json.loads(found[3].lower()))
+    episode.situation.start.write_slot(slot, json.loads(found[3].lower()))  # as if the world had changed it, not the agent
+    episode.situation.home.write_slot(slot, json.loads(found[3].lower()))
     assert {fired.rule for fired in episode.situation.home.advance(1)} == {"1"}
     assert episode.progress == 1.0 and episode.side_effects() == 0
 

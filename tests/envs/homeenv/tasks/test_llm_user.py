@@ -89,18 +89,18 @@ def test_it_is_told_wishes_and_surroundings_but_no_ids_and_no_code(blueprint):
     told = json.dumps([request["messages"] for request in server.requests])
     assert all(intent.clarification in told for intent in blueprint.intents) and blueprint.profile.name in told
     assert not any(device["did"] in re.findall(r"\w+", told) for device in blueprint.home["devices"])
-    assert "device(" not in told and not any(condition in told for condition in blueprint.conditions)
+    assert "device(" not in told and not any(condition in told for condition in blueprint.all_conditions)
 
 
 def test_lit_lamps_are_noticed_where_they_are(task):
     episodes = (begin_episode(make_home_blueprint(task, "train", seed)) for seed in range(40))
     for episode in episodes:
         known = episode.situation.home.plan.devices_by_did
-        dids = {did for did in episode.blueprint.devices if known[did].spec.category == "light"}
+        dids = {did for did in episode.blueprint.changeable_devices if known[did].spec.category == "light"}
         for did in dids:
             text = build_user_prompt(episode, HomePersona(episode), episode.open_intents(), UserSettings(), 0)[1]["content"]
             lit = episode.situation.home.state_of(did)["state"] == "on"
-            device = episode.situation.home.plan.by_did[did]
+            device = episode.situation.home.plan.devices_by_did[did]
             line = next(line for line in text.splitlines() if line.startswith(f"- {device.room.name}:"))
             assert (device.name in line.partition("lit:")[2]) == lit
             return
@@ -336,7 +336,7 @@ def test_an_agents_deeds_between_two_equal_utterances_make_them_no_repetition(bl
             user = LLMUser(make_llm_users(chosen, chosen.urls, "m").shared, 0)
             await let_user_speak(episode, user)
             devices = episode.situation.home.plan.devices
-            spared = next(d for d in devices if d.did not in blueprint.devices and d.spec.service_index)
+            spared = next(d for d in devices if d.did not in blueprint.changeable_devices and d.spec.service_index)
             before = episode.situation.home.state_key()
             for code in (f'device("{spared.did}").{path}()' for path in spared.spec.service_index):
                 episode.apply_reply(

@@ -44,7 +44,7 @@ def test_no_other_fact_will_do():
         others = [fact for fact in draft.memory if fact not in meant]
         assert meant and others and solves(home, draft, draft.plan) and not solves(home, draft, ())
         for fact in others:
-            assert not solves(home, draft, fact.preference.plan)
+            assert not solves(home, draft, fact.preference.preference_calls)
         assert len({fact.cue for fact in meant}) == 1 and not {fact.cue for fact in meant} & {fact.cue for fact in others}
 
 

@@ -226,7 +226,7 @@ def test_what_videos_cannot_be_served_for_is_refused_with_what_to_do(suite, clip
 
 
 def test_options_that_do_not_fit_are_refused_before_a_suite_is_built(clips, tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluation, "found_or_built", lambda *given: pytest.fail("a suite is built"))
+    monkeypatch.setattr(evaluation, "find_or_build_suite", lambda *given: pytest.fail("a suite is built"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     suite, out = "personalhome-scenes", tmp_path / "out"
     assert "--model there is no model 'exprt'" in refused(suite, out, model="exprt")

@@ -160,8 +160,8 @@ def test_a_stopped_answer_keeps_what_was_done() -> None:
 
     asyncio.run(stopped())
     (turn,) = session.turns
-    assert turn.events[-1] == SessionNote("stopped") and session.current_situation.home.get(did, "state") == "on"  # type: ignore[attr-defined]
-    assert session.undo_turn() == "light please" and session.current_situation.home.get(did, "state") == "off"  # type: ignore[attr-defined]
+    assert turn.events[-1] == SessionNote("stopped") and session.current_situation.home.read_value(did, "state") == "on"  # type: ignore[attr-defined]
+    assert session.undo_turn() == "light please" and session.current_situation.home.read_value(did, "state") == "off"  # type: ignore[attr-defined]
 
 
 def test_code_that_is_stopped_while_it_runs_has_done_nothing() -> None:

@@ -216,7 +216,7 @@ def test_layers_are_compiled_by_default_where_a_gpu_trains_whole_layers(monkeypa
 
 def test_compiled_layers_are_counted_as_fused_ones_where_these_can_be(monkeypatch):
     monkeypatch.setattr(activations, "count_model_memory", lambda config, settings, fused, *_: fused)
-    monkeypatch.setattr(memory, "config_of", lambda model: {})
+    monkeypatch.setattr(memory, "find_model_config", lambda model: {})
     monkeypatch.setattr(memory, "find_spec", lambda name: name)
     found = [memory.count_recipe_model(recipe(**keys), 100) for keys in ({}, {"parallel": "zero2"}, {"cpu": True})]
     assert found == [True, True, False]
