@@ -31,7 +31,7 @@ RECIPE = {
 
 STAGES = """
 import sys
-from homerl.app.runs.children import start_stage_process, stage_recipe_path
+from homerl.app.runs.stages import start_stage_process, stage_recipe_path
 from homerl.app.runs.flywheel import flywheel_stages
 from homerl.app.runs.recipe import load_recipe
 
@@ -167,7 +167,7 @@ def test_a_recipe_plays_a_shipped_benchmark_in_one_of_its_settings(tmp_path):
     assert "bench.suites.0.setting" in said and "no setting 'eia'" in said and "one of wall, phone" in said
     code = (
         "from homerl.bench.recipe import SuiteSettings; from homerl.play.episode import EpisodeLimits;"
-        "from homerl.app.runs.bench import suite_episodes;"
+        "from homerl.app.runs.stages import suite_episodes;"
         "suites = [SuiteSettings(benchmark='lamp-bench', **more) for more in ({}, {'setting': 'phone'})];"
         "print(*(suite_episodes(suite, EpisodeLimits()).setting for suite in suites))"
     )

@@ -21,17 +21,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from homerl.envs.assistant.naming import full_device_names, normalize_text, room_names
-from homerl.envs.homeenv.agents.writers import writer_of
+from homerl.envs.assistant.device_names import full_device_names, normalize_text, room_names
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import home_situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent, replies_from
 from homerl.play.situation import Reply
-from homerl.play.tally import FirstAgentTally
-from homerl.worlds.contract import FirstAgent
+from homerl.worlds.contract import FirstAgent, FirstAgentTally
 
 QUESTION = ("?", "？", ";", "؟")
 

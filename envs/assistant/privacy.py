@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from homerl.envs.assistant.automations.refers import collect_references
-from homerl.envs.assistant.automations.text import keep_readable_parts
-from homerl.envs.assistant.listing.listing import (
+from homerl.envs.assistant.automations.automation_text import collect_references, keep_readable_parts
+from homerl.envs.assistant.listing.home_listing import (
     ASSIST,
     AUTOMATIONS,
     CONFIG,
@@ -26,7 +25,7 @@ from homerl.envs.assistant.listing.listing import (
     STATES,
     Listing,
 )
-from homerl.envs.homeenv.sim.assist.entities import DEAD
+from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
 KEPT_OF_CONFIG = ("version", "language", "time_zone", "unit_system")
 KEPT_OF_DEVICES = ("id", "area_id", "name", "name_by_user", "parent_device_id")

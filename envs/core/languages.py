@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.documents.explain import did_you_mean
+from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.core.plugins import VARIABLES, added_plugin_folders
 
 VARIABLE = VARIABLES["languages"]

@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
-OWN_OF_WORLDS = ("contract", "expert", "paraphrase", "registry", "sources", "unmade", "visits")  # no plug-ins, then and now
+OWN_OF_WORLDS = ("contract", "home_visits", "paraphraser", "registry", "sources")  # no plug-ins, then and now
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -33,17 +33,25 @@ NEW_NAMES = {
     },
     "envs.homeenv": "homerl.envs.homeenv.sim",
     "envs.homemaker": "homerl.envs.homeenv.maker",
-    "envs.simuhome": "homerl.envs.simuhome.sim",
     "envs.personalhome": "homerl.envs.personalhome.sim",
+    "envs.personalhome.shown": "homerl.envs.personalhome.sim.household_view",
+    "envs.simuhome": "homerl.envs.simuhome.sim",
+    "envs.simuhome.evaluate": "homerl.envs.simuhome.sim.evaluation",
     "rewards": "homerl.rewards",
     "homerl.agents": "homerl.models.policy",
     "homerl.language": "homerl.play.words",
     "homerl.llm": "homerl.models.endpoint",
-    "homerl.terminal": "homerl.host.terminal",
+    "homerl.play.candidates": "homerl.play.loop",
+    "homerl.terminal": "homerl.host",
+    "homerl.terminal.commands": "homerl.host.terminal",
+    "homerl.terminal.console": "homerl.host.terminal",
+    "homerl.terminal.endings": "homerl.host.exit_codes",
+    "homerl.terminal.progress": "homerl.host.progress_bar",
     "homerl.users": "homerl.worlds.users",
+    "homerl.worlds.visits": "homerl.worlds.home_visits",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
-    "homerl.train.rollout": "homerl.train.data.rollout",
+    "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
 }
 
 
@@ -51,6 +59,8 @@ NEW_NAMES = {
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("envs.personalhome.shown", "shown"): "household_shown",
+    ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }
 
 

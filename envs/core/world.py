@@ -7,6 +7,8 @@ Invariants of a world:
 - A call that the world refuses changes nothing. A call that is too large (`excess_of`) is refused.
 - The reward of `step` is the gain in progress.
 - A world can be pickled, for workers of Ray, joblib and Gymnasium. The copy is a fork in another process.
+
+Gymnasium's registry. It reads no entry points, so the package of an environment makes its entry when it is imported.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Self
 
 Action = Mapping[str, Any]
@@ -222,3 +225,17 @@ def _check_result(result: tuple[Any, ...], action: Action) -> None:
 def _require(holds: Any, clause: str, action: Any) -> None:
     if not holds:
         raise ContractError(f"{clause} (action: {action!r})")
+
+
+def register_environment(name: str, entry_point: str) -> None:
+    """Register an environment so that `gymnasium.make` returns it without Gymnasium's default wrappers.
+
+    The papers' users read `env.engine` and step before the first reset, which the wrappers do not allow. Where Gymnasium is
+    not installed, nobody can ask for the environment.
+    """
+    if find_spec("gymnasium") is None:
+        return
+    import gymnasium
+
+    if name not in gymnasium.registry:
+        gymnasium.register(id=name, entry_point=entry_point, order_enforce=False, disable_env_checker=True)

@@ -12,7 +12,7 @@ from typing import Any
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle
 from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
-from homerl.worlds.visits import Visits
+from homerl.worlds.home_visits import Visits
 
 
 class HomeEnvWorld(WorldAdapter):
@@ -70,30 +70,30 @@ class HomeEnvWorld(WorldAdapter):
 
         return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
 
-    baselines = late("homerl.envs.homeenv.agents.roster", "BASELINES")
+    baselines = late("homerl.envs.homeenv.agents.named_agents", "BASELINES")
 
     @property
     def visits(self) -> Visits:
         """Homes in which a person talks with an agent, see `visits`."""
-        from homerl.envs.homeenv.visits.host import HomeVisits
+        from homerl.envs.homeenv.visits.home_visits import HomeVisits
 
         return HomeVisits()
 
     persona = late("homerl.envs.homeenv.tasks.persona", "HomePersona")
     paraphraser = late("homerl.envs.homeenv.tasks.paraphrase", "HomeParaphraser")
     llm_author = late("homerl.envs.homeenv.tasks.llm_author", "author_home_blueprint")
-    role_play = late("homerl.envs.homeenv.tasks.roleplay", "role_play")
+    role_play = late("homerl.envs.homeenv.tasks.role_play", "role_play")
 
     @property
     def suites(self) -> Mapping[str, Suite]:
         """SmartHome-Bench and SMH-Bench, see `bench.suites`; and a person's own homes, see `bench.own_home`."""
-        from homerl.envs.homeenv.bench.own_home import OWN_HOME
-        from homerl.envs.homeenv.bench.suites import SUITES
+        from homerl.envs.homeenv.bench.own_homes import OWN_HOME
+        from homerl.envs.homeenv.bench.suite import SUITES
 
         return {**SUITES, OWN_HOME.name: OWN_HOME}
 
-    dimensions = late("homerl.envs.homeenv.bench.failures", "DIMENSIONS")
-    failure_of = late("homerl.envs.homeenv.bench.failures", "classify_home_failure")
+    dimensions = late("homerl.envs.homeenv.bench.cases", "DIMENSIONS")
+    failure_of = late("homerl.envs.homeenv.bench.cases", "classify_home_failure")
     cases = late("homerl.envs.homeenv.bench.cases", "collect_home_cases")
     false_claims = late("homerl.envs.homeenv.bench.cases", "count_home_false_claims")
     holds_with = late("homerl.envs.homeenv.bench.cases", "has_met_home_goals")

@@ -10,14 +10,13 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import with_slug_ids
-from homerl.envs.homeenv.maker.own import home_files
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.maker.redraw_own_home import home_files
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import load_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.tasks.messages import agent_prompts, episode_system_prompt
+from homerl.envs.homeenv.tasks.prompts import agent_prompts, episode_system_prompt
 from homerl.worlds.contract import Card
 
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}

@@ -16,13 +16,12 @@ from typing import Any
 from rich.table import Table
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.language.sentences import apply_writing_style, draw_sentence
+from homerl.envs.homeenv.language.utterances import apply_writing_style, draw_sentence
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
-from homerl.host.measure.text_diversity import SAMPLE, TOKENS, TextDiversity
-from homerl.play.words.splits import UnclearSentence
-from homerl.play.words.writing import MARKS
+from homerl.host.synthesis_stats import SAMPLE, TOKENS, TextDiversity
+from homerl.play.words.splits import MARKS, UnclearSentence
 from homerl.worlds.sources import Mixture
 
 PER_DRAFT = 8  # the most utterances of one intent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
 from homerl.envs.homeenv.sim.home_file import FORMAT as HOME
 from homerl.envs.homeenv.sim.home_file import HomeRecord
 from homerl.envs.homeenv.tasks.blueprint import FORMAT as BLUEPRINT

@@ -8,8 +8,7 @@ from typing import Any
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
-from homerl.envs.personalhome.tasks.situation import make_blueprint_world
+from homerl.envs.personalhome.tasks.situation import make_blueprint_world, personalhome_system_prompt
 from homerl.worlds.contract import Card
 
 

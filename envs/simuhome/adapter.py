@@ -38,11 +38,11 @@ class SimuHomeWorld(WorldAdapter):
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
         """The scripted expert of `agents.py`."""
-        from homerl.envs.simuhome.tasks.agents import SimuHomeExpert
+        from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
 
         return SimuHomeExpert(seed, config.mistakes, config.styles, config.minimal)
 
-    baselines = late("homerl.envs.simuhome.tasks.agents", "BASELINES")
+    baselines = late("homerl.envs.simuhome.tasks.expert", "BASELINES")
 
     def endpoint_agent(self, setting: str) -> Callable[..., Policy] | None:
         """`ReActAgent` for the setting `react`, otherwise None."""

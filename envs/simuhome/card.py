@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from homerl.envs.simuhome.sim.tools import TOOLS, TOOLSETS
-from homerl.envs.simuhome.tasks.languages import language_file
-from homerl.envs.simuhome.tasks.prompt import system_message
+from homerl.envs.simuhome.tasks.languages import language_file, system_message
 from homerl.worlds.contract import Card
 
 

@@ -24,17 +24,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from homerl.bench.journal import BenchJournal
-from homerl.bench.score import score_results
+from homerl.bench.runner import BenchJournal
+from homerl.bench.scores import score_results
 from homerl.bench.suites import labels_in_trajectories
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.core.model import Model
-from homerl.host.measure.intervals import cohen_kappa, share_interval
+from homerl.host.confidence_intervals import cohen_kappa, share_interval
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer, judge_fault
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
+from homerl.play.bench_results import SCORED, read_results_file
 from homerl.play.faults import Boundary, Fault, InfraError
-from homerl.play.results import SCORED, read_results_file
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectories, write_rows
 from homerl.worlds.contract import JudgeCase
 from homerl.worlds.registry import world_of

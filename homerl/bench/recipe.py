@@ -13,10 +13,10 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from homerl.bench.suites import find_suite, refuse_text_setting, resolve_setting, resolve_suite, shipped_suite_file
 from homerl.envs.core.model import READS, Model
-from homerl.host.recipe.base import BaseRecipe
-from homerl.models.endpoint.settings import BenchUser
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.models.endpoint.endpoint_settings import BenchUser
 from homerl.play.episode import EpisodeLimits
-from homerl.train.model import ModelSettings
+from homerl.train.model_settings import ModelSettings
 from homerl.worlds.contract import EXPERT, ExpertConfig, WorldAdapter
 from homerl.worlds.registry import known_suites, refuse_behaviours, world_of
 from homerl.worlds.sources import AnyBlueprintRecipe, default_recipe

@@ -1,4 +1,13 @@
-"""Plays a suite with an agent, many episodes concurrently, resumable.
+"""The played episodes of a benchmark, in one append-only file.
+
+Invariants:
+- A row is in the file completely or not at all (opening the file cuts off an incomplete last line).
+- A killed process loses no row.
+- Of two rows with one index the later counts.
+- Memory holds only the positions of rows.
+- A line that is no row of a journal is an `InputError` with its place.
+
+Plays a suite with an agent, many episodes concurrently, resumable.
 
 Invariants:
 - A played episode is in the journal as soon as it ends.
@@ -7,6 +16,8 @@ Invariants:
 - An episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the score, and
   played again by the next run.
 - Memory does not grow with the number of instances.
+
+The instances of a suite as episodes to play.
 """
 
 from __future__ import annotations
@@ -14,29 +25,108 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+import math
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from homerl.bench.journal import EDITED, BenchJournal
 from homerl.bench.recipe import SuiteSettings
-from homerl.bench.score import build_result_row, is_counted_result, score_results
-from homerl.bench.suites import labels_in_trajectories, spread_evenly
-from homerl.envs.core.documents import InputError, write_atomic
+from homerl.bench.scores import build_result_row, is_counted_result, score_results
+from homerl.bench.suites import instance_to_line, labels_in_trajectories, spread_evenly, suite_of_instance
+from homerl.envs.core.documents import InputError, name_path_in_errors, write_atomic
 from homerl.envs.core.model import IDENTITY
-from homerl.host.processes.interrupts import stop_on_signals
-from homerl.host.terminal.console import count_with_noun
-from homerl.host.terminal.endings import INTERRUPTED, RunStopped
+from homerl.host.exit_codes import INTERRUPTED, RunStopped
+from homerl.host.processes import stop_on_signals
+from homerl.host.terminal import count_with_noun
+from homerl.play.bench_results import SCORED, check_result
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS, TOO_LONG, InfraError, describe_escaped_error
 from homerl.play.loop import Agent, User, play, replies_from
-from homerl.play.results import SCORED, check_result
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import BlueprintProtocol, Reply
-from homerl.play.trajectory import Outcome, trajectory_to_row, uniform_rows, write_rows
+from homerl.play.trajectory import Outcome, parse_json_line, trajectory_to_row, uniform_rows, write_rows
+from homerl.play.user_behaviours import AT_ONCE, Behaviours
+from homerl.worlds.contract import SuiteInstance
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
+from homerl.worlds.users.user_factory import ScriptedUser
+
+EDITED = "a journal may have been edited: remove the line, and what it holds is played again"
+
+
+class BenchJournal:
+    """Rows by index, a number or a text, in the order of playing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._at: dict[Any, tuple[int, int]] = {}  # the position and the number of the line
+        self._lines = 0
+        self._counts: dict[Any, bool] = {}
+        self._synced = -math.inf
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._read()
+
+    def _read(self) -> None:
+        if not self.path.exists():
+            return
+        with self.path.open("rb+") as file:
+            whole = 0
+            for line in iter(file.readline, b""):
+                if not line.endswith(b"\n"):
+                    break
+                self._lines += 1
+                row = parse_json_line(line, where := f"{self.path}:{self._lines}")
+                index, counts = row.get("index"), row.get("counts")
+                number = isinstance(index, int) and not isinstance(index, bool) and index >= 0
+                alike = type(index) is type(next(iter(self._at), index))
+                if not (number or isinstance(index, str)) or not alike or not isinstance(counts, bool):
+                    raise InputError("not a row of a journal: it has no index, or does not say what counts", where, EDITED)
+                self._at[index], self._counts[index] = (whole, self._lines), counts
+                whole = file.tell()
+            file.truncate(whole)
+
+    def append_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
+        rows = list(rows)
+        lines = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for row in rows]
+        with name_path_in_errors(self.path), self.path.open("ab") as file:
+            at = file.tell()
+            file.write(b"".join(lines))
+            file.flush()
+            self._sync(file.fileno())
+        for row, line in zip(rows, lines):
+            self._lines += 1
+            self._at[row["index"]], self._counts[row["index"]] = (at, self._lines), row["counts"]
+            at += len(line)
+
+    def _sync(self, descriptor: int) -> None:
+        """Force a write to disk, at most once a second; only a loss of power makes it necessary."""
+        if time.monotonic() - self._synced > 1.0:
+            os.fsync(descriptor)
+            self._synced = time.monotonic()
+
+    def is_settled(self, index: int | str) -> bool:
+        """Whether the episode of this index was played, and its outcome counts."""
+        return self._counts.get(index, False)
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def sorted_rows(self) -> Iterator[dict[str, Any]]:
+        """Read all rows, ordered by index."""
+        if not self._at:
+            return
+        with self.path.open("rb") as file:
+            for index in sorted(self._at):
+                file.seek(self._at[index][0])
+                yield json.loads(file.readline())
+
+    def row_location(self, index: int | str) -> str:
+        """The place of a row."""
+        return f"{self.path}:{self._at[index][1]}"
+
 
 RETRIES = 2
 AGAIN = "the same command goes on from here (bench run: with --resume)"
@@ -298,3 +388,28 @@ class _Counted:
         self.tokens += sum(reply.tokens for reply in replies)
         self.prompt_tokens += sum(reply.prompt_tokens for reply in replies)
         return replies
+
+
+class SuiteInstances:
+    """The instances of a suite in one setting, each played `runs` times, with a user of these behaviours."""
+
+    def __init__(self, found: Sequence[SuiteInstance], setting: str, runs: int, behaviours: Behaviours = AT_ONCE) -> None:
+        self.found, self.setting, self.runs, self.behaviours = found, setting, runs, behaviours
+        digest = hashlib.sha256("".join(map(instance_to_line, found)).encode()).hexdigest()
+        self.identity = f"{digest} {setting}" + ("" if behaviours == AT_ONCE else f" {behaviours.model_dump_json()}")
+
+    def __len__(self) -> int:
+        return len(self.found) * self.runs
+
+    def __getitem__(self, index: int) -> EpisodeSpec:
+        run, at = divmod(index, len(self.found))
+        instance = self.found[at]
+        blueprint = instance.blueprint_for(self.setting)
+        suite = suite_of_instance(instance.id, world_of(blueprint))
+        return EpisodeSpec(
+            blueprint_with_behaviours(
+                blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}), self.behaviours
+            ),
+            instance.limits_for(self.setting),
+            {name: getattr(instance, name) for name in suite.labels} | {"run": run},
+        )

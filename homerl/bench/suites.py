@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.envs.core.documents.explain import did_you_mean
+from homerl.envs.core.documents.validation import did_you_mean
 from homerl.play.trajectory import locate_row_errors, read_trajectories
 from homerl.worlds.contract import Suite, SuiteInstance, WorldAdapter
 from homerl.worlds.registry import known_suites, known_worlds, world_of

@@ -26,7 +26,16 @@ from pydantic import Field
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, StepFacts, ToolCall, World, WorldError, tool_call_to_action
-from homerl.play.beside import run_beside_loop
+from homerl.play.chat_messages import (
+    JSON_ANSWERS,
+    Observation,
+    SpokenWords,
+    copy_plain_message,
+    parse_call_arguments,
+    spoken_words_of,
+    tool_call_from_action,
+    tool_calls_of,
+)
 from homerl.play.faults import (
     EPISODE_ERRORS,
     EXHAUSTED,
@@ -38,16 +47,7 @@ from homerl.play.faults import (
     describe_escaped_error,
     fault_from_error,
 )
-from homerl.play.messages import (
-    JSON_ANSWERS,
-    SpokenWords,
-    copy_plain_message,
-    parse_call_arguments,
-    spoken_words_of,
-    tool_call_from_action,
-    tool_calls_of,
-)
-from homerl.play.observation import Observation
+from homerl.play.ordered_async_work import run_beside_loop
 from homerl.play.situation import BlueprintProtocol, Reply, Situation
 from homerl.play.trajectory import Outcome, Step, Trajectory, are_steps_valid
 

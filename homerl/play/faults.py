@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.world import Action, WorldError
-from homerl.play.messages import replace_surrogates
-from homerl.play.utterance import Utterance
+from homerl.play.chat_messages import replace_surrogates
+from homerl.play.situation import Utterance
 
 TOO_LONG = "the dialogue is longer than the model takes"
 LONGEST_REASON = 200  # characters of an error's own text

@@ -2,20 +2,26 @@
 
 Invariants: a trajectory has exactly one outcome; a fault of the user, the world or a server never counts against the
 agent; a policy never receives the episode; nothing here is random.
+
+Candidate messages of a scripted agent.
+
+Invariant: they depend on the agent's seed and the dialogue only, and no two are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+import random
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from homerl.envs.core.messages import Message
+from homerl.play.chat_messages import Observation, parse_json_answer
 from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS, Boundary, DialogueTooLong, Fault, RequestRefused, fault_from_error
-from homerl.play.messages import parse_json_answer
-from homerl.play.observation import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Utterance
 from homerl.play.trajectory import Trajectory
-from homerl.play.utterance import Utterance
 
 
 @runtime_checkable
@@ -123,3 +129,23 @@ def has_claimed_done(episode: Episode) -> bool:
     last = episode.messages[-1]
     unreadable = episode.blueprint.one_answer and parse_json_answer(last["content"] or "")[0] is None
     return last["role"] == "assistant" and not unreadable and not episode.spoken_words_of(last).question
+
+
+TRIES = 4  # draws for each candidate asked for
+
+
+def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
+    """Up to `n` different messages, drawn with `draw`."""
+    rng = random.Random(_fingerprint(episode, seed))
+    messages: dict[str, Message] = {}
+    for _ in range(TRIES * n):
+        message = draw(episode, rng)
+        messages.setdefault(json.dumps(message, sort_keys=True), message)
+        if len(messages) == n:
+            break
+    return list(messages.values())
+
+
+def _fingerprint(episode: Episode, seed: int) -> str:
+    text = json.dumps([seed, episode.blueprint.id, episode.messages])
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

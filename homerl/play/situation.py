@@ -1,4 +1,6 @@
-"""The interface between an episode and its world: a situation, which the world makes from a blueprint.
+"""What a user says.
+
+The interface between an episode and its world: a situation, which the world makes from a blueprint.
 
 Invariants: an episode uses nothing of its world but the situation; whether a goal is met depends on the world's state
 and on what was said; forks are independent.
@@ -8,12 +10,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action, World
-from homerl.play.course import NOTHING, AddedLimits, Course
+from homerl.play.user_behaviours import NOTHING, AddedLimits, Course
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """What a user says, and the intent it is about. An empty text means that the user stops.
+
+    `tokens` and `prompt_tokens` are what the utterance and its prompts took, `requests` the number of model requests.
+    """
+
+    text: str
+    intent_id: int | None = None
+    tokens: int = field(default=0, compare=False)
+    prompt_tokens: int = field(default=0, compare=False)
+    requests: int = field(default=1, compare=False)
 
 
 @dataclass(frozen=True)

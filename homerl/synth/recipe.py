@@ -14,10 +14,16 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import IDENTITY, Model
-from homerl.host.recipe.base import BaseRecipe
-from homerl.models.endpoint.settings import AgentSettings, AuthorSettings, EndpointSettings, ParaphraseSettings, UserSettings
-from homerl.play.course import AT_ONCE
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.models.endpoint.endpoint_settings import (
+    AgentSettings,
+    AuthorSettings,
+    EndpointSettings,
+    ParaphraseSettings,
+    UserSettings,
+)
 from homerl.play.episode import EpisodeLimits
+from homerl.play.user_behaviours import AT_ONCE
 from homerl.play.words.splits import Split
 from homerl.synth.mcts import SearchConfig
 from homerl.worlds.contract import ExpertConfig

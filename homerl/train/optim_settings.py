@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.train.model import AUTO
+from homerl.train.model_settings import AUTO
 
 Floored = Literal["cosine_with_min_lr", "cosine_warmup_with_min_lr"]
 Schedule = Literal[  # transformers' schedules that need no other settings

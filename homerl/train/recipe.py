@@ -1,4 +1,9 @@
-"""Recipes of training: SFT and step-wise RLVE.
+"""The recipe keys of plug-ins (losses, credit modes, engines), which become fields of one model.
+
+Invariants: no two plug-ins define the same key differently; every key has a default, since recipes that choose another
+plug-in leave it out.
+
+Recipes of training: SFT and step-wise RLVE.
 
 Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
 imports torch; no loss, no credit mode and no engine is named here, since their keys come from their own files.
@@ -6,24 +11,55 @@ imports torch; no loss, no credit mode and no engine is named here, since their 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+import inspect
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.host.recipe.base import BaseRecipe
-from homerl.models.endpoint.settings import UserSettings
-from homerl.models.policy.policy import Thoughts
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.models.endpoint.endpoint_settings import UserSettings
+from homerl.models.policy.policy_agent import Thoughts
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
 from homerl.train.credit.registry import chosen_credit_mode, list_credit_modes
 from homerl.train.engines.registry import chosen_engine, list_engines
 from homerl.train.losses.registry import list_losses
-from homerl.train.model import ModelSettings
+from homerl.train.model_settings import ModelSettings
 from homerl.train.optim_settings import OptimSettings
-from homerl.train.plugin_keys import combine_plugin_keys
 from homerl.worlds.registry import refuse_behaviours, refuse_user, source_worlds
 from homerl.worlds.sources import AnyBlueprintSource, Mixture, default_recipe
+
+
+def combine_plugin_keys(plugins: Iterable[Any], *reserved: type[BaseModel]) -> tuple[type[BaseModel], ...]:
+    """The `keys` models of plug-ins, as base classes of one model that has all their fields in the order of `plugins`.
+
+    Raises `InputError` if a key has no default, if two plug-ins define it, or if it is a field of a model in `reserved`.
+    """
+    owners: dict[str, type] = {name: model for model in reserved for name in model.model_fields}
+    models = list(dict.fromkeys(plugin.keys for plugin in plugins))
+    for model in models:
+        for name, field in model.model_fields.items():
+            owner = _owner(model, name)
+            if field.is_required():
+                raise InputError(f"the key '{name}' has no default", _file_of(model), "give it one")
+            if owners.setdefault(name, owner) is not owner:
+                raise InputError(f"the key '{name}' is {owners[name].__name__}'s already", _file_of(model), "rename it")
+    leaves = [model for model in models if not any(model is not other and issubclass(other, model) for other in models)]
+    return tuple(reversed(leaves))  # pydantic takes fields from the last base first
+
+
+def _owner(model: type[BaseModel], name: str) -> type:
+    """The class that declares a field of a model."""
+    return next(base for base in model.__mro__ if name in inspect.get_annotations(base))
+
+
+def _file_of(model: type) -> str:
+    return str(sys.modules[model.__module__].__file__)
+
 
 if TYPE_CHECKING:
     EngineName: TypeAlias = str

@@ -1,4 +1,12 @@
-"""The contract of a world: everything that homerl needs from one. The world's folder implements it.
+"""How the scripted expert of any world works and errs.
+
+Invariant: of the styles, one has a weight above 0.
+
+What an agent took before another one was asked, and how long both needed.
+
+The error of an author that made no blueprint.
+
+The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
 Invariants:
 - No module outside `worlds/` names a world.
@@ -13,23 +21,83 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-from homerl.envs.core.model import Model
-from homerl.models.endpoint.images import Clips
-from homerl.play.claims import count_false_claims
-from homerl.play.course import Behaviours
+from pydantic import AfterValidator, Field
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.model import LateShare, Model
+from homerl.models.endpoint.clip_images import Clips
 from homerl.play.episode import Episode, EpisodeLimits
+from homerl.play.false_claims import count_false_claims
 from homerl.play.loop import Agent, Oracle, Policy
 from homerl.play.situation import Situation
-from homerl.play.tally import FirstAgentTally
 from homerl.play.trajectory import Trajectory
+from homerl.play.user_behaviours import Behaviours
 from homerl.play.words.splits import Split
-from homerl.worlds.expert import ExpertConfig as ExpertConfig
 
 if TYPE_CHECKING:
-    from homerl.worlds.paraphrase import Paraphraser
-    from homerl.worlds.visits import Visits
+    from homerl.worlds.home_visits import Visits
+    from homerl.worlds.paraphraser import Paraphraser
+
+
+def _one_possible(styles: dict[Any, float]) -> dict[Any, float]:
+    if not any(styles.values()):
+        raise ValueError("one of them needs a weight above 0")
+    return styles
+
+
+Style = Literal["snippet", "stepwise", "query_first", "sweeping"]
+Styles = Annotated[dict[Style, Annotated[float, Field(ge=0)]], AfterValidator(_one_possible)]  # weights
+
+
+class ExpertConfig(Model):
+    """How the scripted expert works and errs."""
+
+    mistakes: float = Field(0.25, ge=0, le=1, description="Share (0 to 1) of messages with a mistake.")
+    styles: Styles = Field(
+        {"snippet": 1.0},
+        description="Weights of styles: `snippet` calls all at once, `stepwise` one by one, `query_first` "
+        "reads first, `sweeping` calls all that may help.",
+    )
+    slips: LateShare = Field(
+        0.0,
+        description="Share of turns that begin with a wrong name, refused and put right.",
+    )
+    minimal: bool = Field(False, description="Whether it leaves out reads, and calls that would change nothing.")
+
+
+@dataclass
+class FirstAgentTally:
+    """How many sentences the first agent was asked, of which tasks it took one, and the seconds of both for each message."""
+
+    asked: int = 0
+    took: list[str] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    other: list[float] = field(default_factory=list)
+
+    def describe_tally(self, name: str, success: Mapping[str, bool]) -> str:
+        """The tally in words, with how the tasks ended of which the first agent, called `name`, took a sentence."""
+        tasks = set(self.took) & success.keys()
+        first, other = (f"{1000 * median(times or [0]):.1f} ms" for times in (self.first, self.other))
+        failed = sum(not success[task] for task in tasks)
+        return (
+            f"{name} took {len(self.took)} of {self.asked} sentences; {failed} of {len(tasks)} tasks with one failed. "
+            f"It looked at a sentence for {first}, and the model needed {other} for a message (medians)."
+        )
+
+
+def no_blueprint_error(what: str, dropped: Counter[str], remedies: Mapping[str, str]) -> InputError:
+    """The error of an author that dropped every candidate: its counted reasons, and the remedy for the most frequent.
+
+    `remedies` holds a remedy by the beginning of the reasons that it is for.
+    """
+    reasons = ", ".join(f"{reason} ({count:,})" for reason, count in dropped.most_common())
+    (most, _), *_ = dropped.most_common(1)
+    remedy = next(remedy for reason, remedy in remedies.items() if most.startswith(reason))
+    return InputError(f"{what}: {reasons}", remedy=remedy)
+
 
 EXPERT = "expert"  # the baseline of every world that knows the solution
 Progress = Callable[[int, int], None]

@@ -16,7 +16,7 @@ from gpu.weights import random_model
 
 def generate(machine: Machine, kind: str) -> dict[str, Any]:
     """The rate for 256 concurrent prompts of 512 tokens, 256 tokens each."""
-    from homerl.train.common import load_chat_tokenizer
+    from homerl.train.training_setup import load_chat_tokenizer
 
     source = random_model(machine, "Qwen3-8B")
     tokenizer, rng = load_chat_tokenizer(str(source)), random.Random(0)

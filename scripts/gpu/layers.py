@@ -21,8 +21,8 @@ def layers(machine: Machine) -> dict[str, Any]:
     from trl.trainer.utils import add_fused_lm_head
 
     from homerl.app.runs.recipe import load_recipe
-    from homerl.train.adapted import fuse_liger_kernels, make_lora_config
-    from homerl.train.rows.compiled import CompiledLayers
+    from homerl.train.model_settings import fuse_liger_kernels, make_lora_config
+    from homerl.train.packing.compiled_layers import CompiledLayers
 
     base = made_at_random(machine, machine.shape("Qwen3-8B"))
     add_fused_lm_head(base, outputs=("log_probs", "entropy", "is_top1"))
@@ -42,9 +42,9 @@ def _updates(machine: Machine, model: Any, compiled: Any, count: int) -> dict[st
     import torch
     from accelerate import Accelerator
 
-    from homerl.train.rows.passes import TokenBudget
-    from homerl.train.rows.rows import TokenSequence
-    from homerl.train.rows.updates import PackedUpdates
+    from homerl.train.packing.micro_batches import TokenBudget
+    from homerl.train.packing.packed_rows import TokenSequence
+    from homerl.train.packing.packed_updates import PackedUpdates
 
     state = Accelerator(cpu=machine.tiny, mixed_precision=machine.pick("bf16", "no"))
     budget = TokenBudget(2 * TOKENS, 2 * TOKENS)

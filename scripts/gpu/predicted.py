@@ -12,7 +12,7 @@ TRAINING, SAMPLING = "training", "sampling"  # phases of an update
 
 def predicted_gb(recipe: Any, memory: float) -> dict[str, float]:
     """Predicted GB by phase on one GPU with `memory` GB; the phase `sampling` is there if the recipe samples."""
-    from homerl.train.memory import estimate_training_memory
+    from homerl.train.memory_estimate import estimate_training_memory
 
     found = estimate_training_memory(recipe, 1, memory)
     always = sum(size for name, size in found.always.items() if name != "overhead")

@@ -52,7 +52,7 @@ def ours(machine: Machine) -> dict[str, Any]:
     """homerl's trainer, with the scripted user: a whole update, and its training alone."""
     from gpu.watch import as_figures, watching
     from homerl.train.update.rlve import RLVETrainer, train_rlve
-    from homerl.train.watch.phases import SHARES
+    from homerl.train.watch.watchdog import SHARES
 
     asked, play = asked_for(machine), RLVETrainer.play_rollouts
 
@@ -104,8 +104,8 @@ def trl(machine: Machine, checkpointing: bool) -> dict[str, Any]:
 
     from gpu.trl_settings import load, named
     from gpu.watch import as_figures, watching
-    from homerl.train.adapted import make_lora_config
-    from homerl.train.common import load_chat_tokenizer
+    from homerl.train.model_settings import make_lora_config
+    from homerl.train.training_setup import load_chat_tokenizer
 
     asked, played = asked_for(machine), json.loads((machine.folder / "rollouts.json").read_text())
     arguments = trl_arguments(machine, asked, checkpointing)

@@ -33,12 +33,12 @@ def scratch(machine: Machine, name: str, second: bool = False) -> dict[str, Any]
     SFT gets a share of the seconds left, and each RLVE as many as the other. A second start resumes.
     """
     from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.products import is_fully_scored
     from homerl.app.runs.recipe import load_recipe
+    from homerl.app.runs.resume import is_fully_scored
     from homerl.bench.recipe import BenchRecipe
 
     def is_done(stage: dict[str, Any], product: Path) -> bool:
-        # not `homerl.app.runs.products.is_done`, which compares recipes: a training's has the seconds that were left
+        # not `homerl.app.runs.resume.is_done`, which compares recipes: a training's has the seconds that were left
         return product.exists() and (stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage)))
 
     out = machine.folder / name
@@ -93,7 +93,7 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, f
 
     Raises `RuntimeError` with the end of a stage's log if it failed, after the others have ended.
     """
-    from homerl.app.runs.children import StageFailed, start_stage_process
+    from homerl.app.runs.stages import StageFailed, start_stage_process
 
     begin, failed = time.monotonic(), list[str]()
     with ExitStack() as children:
@@ -142,10 +142,10 @@ def by_trajectory(stage: Stage) -> Stage:
 
 def learned(out: Path, suite: str) -> dict[str, Any]:
     """The figures in the folder of a flywheel so far: scores, differences, numbers of updates, trajectories, parameters."""
-    from homerl.bench.score import paired_difference
+    from homerl.bench.scores import paired_difference
     from homerl.play.trajectory import read_rows
-    from homerl.train.model import ModelSettings
-    from homerl.train.sizes import estimate_decoder_sizes
+    from homerl.train.model_settings import ModelSettings
+    from homerl.train.model_sizes import estimate_decoder_sizes
 
     figures: dict[str, Any] = {"suite": suite}
     results = {name: out / name / "bench" / suite for name in ("untrained", "sft", "rlve", TRAJECTORY)}

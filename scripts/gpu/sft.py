@@ -70,9 +70,9 @@ class SFT:
 
         from gpu.trl_settings import common, load, named
         from gpu.watch import watching
-        from homerl.train.adapted import make_lora_config
-        from homerl.train.common import load_chat_tokenizer
-        from homerl.train.data.dialogues import load_dialogues
+        from homerl.train.data.sft_dialogues import load_dialogues
+        from homerl.train.model_settings import make_lora_config
+        from homerl.train.training_setup import load_chat_tokenizer
 
         asked = self.asked(machine)
         arguments = SFTConfig(
@@ -127,7 +127,7 @@ def operations(shape: Any, per_parameter: int, seen: float) -> float:
 def lengths(machine: Machine, source: Any) -> list[int]:
     """Tokens of each dialogue."""
     from homerl.play.trajectory import read_rows
-    from homerl.train.common import load_chat_tokenizer
+    from homerl.train.training_setup import load_chat_tokenizer
 
     tokenizer = load_chat_tokenizer(str(source))
     texts = [

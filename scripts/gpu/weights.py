@@ -1,5 +1,6 @@
-"""Models with random weights in the shapes of `homerl/train/sizes.py`, so nothing is downloaded. They serve only to measure
-speed and memory.
+"""Models with random weights in the shapes of `homerl/train/model_sizes.py`, so nothing is downloaded.
+
+They serve only to measure speed and memory.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ def random_model(machine: Machine, name: str) -> Path:
     The dialogues are written to `trajectories.jsonl` in the machine's folder.
     """
     from homerl.play.trajectory import read_rows, write_rows
-    from homerl.synth.collect import make_shard
     from homerl.synth.recipe import SynthesisConfig
-    from homerl.train.tiny import TinyConfig, make_tokenizer
+    from homerl.synth.shards import make_shard
+    from homerl.train.tiny_model import TinyConfig, make_tokenizer
 
     out, folder = machine.folder / name, machine.folder
     if out.exists():

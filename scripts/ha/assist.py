@@ -11,8 +11,7 @@ import yaml
 
 from ha.mcp import Mcp
 from ha.states import changes, settled, states
-from homerl.envs.assistant.listing.client import HomeAssistantClient
-from homerl.envs.assistant.listing.errors import HomeAssistantError
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError
 
 CLOCK, NOW = "llm__GetDateTime", {"date": "2026-01-01", "time": "00:00:00", "weekday": "Thursday"}
 NOBODY = {"name": "", "version": ""}

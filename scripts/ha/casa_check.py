@@ -17,9 +17,14 @@ from typing import Any
 import yaml
 
 from ha.casa_home import with_a_past
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.client import connect_client, read_token
-from homerl.envs.assistant.listing.translation import device_link, from_homeassistant, refresh_home, values_from_state
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token
+from homerl.envs.assistant.listing.homeassistant_mapping import (
+    device_link,
+    from_homeassistant,
+    refresh_home,
+    values_from_state,
+)
 from homerl.envs.homeenv.sim.home import Home
 
 PLAYED: list[list[Any]] = yaml.safe_load((Path(__file__).parent / "casa/played.yaml").read_text("utf-8"))

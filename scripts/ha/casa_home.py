@@ -19,11 +19,15 @@ from ha.household import CLIENT, HIDDEN, first_owner, set_up
 from ha.normal import Normal
 from ha.record import write
 from ha.services import services
-from homerl.envs.assistant.automations.reading import with_automation_texts
-from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client, read_token
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.history import with_state_history
-from homerl.envs.assistant.listing.listing import Listing
+from homerl.envs.assistant.automations.automation_import import with_automation_texts
+from homerl.envs.assistant.listing.home_listing import Listing
+from homerl.envs.assistant.listing.homeassistant_client import (
+    HomeAssistantClient,
+    HomeAssistantError,
+    connect_client,
+    read_token,
+    with_state_history,
+)
 
 MOVES = {
     "cover": ("close_cover", "open_cover"),

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from ha.mcp import Mcp
-from homerl.envs.assistant.listing.client import HomeAssistantClient
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
 
 FOLDER = Path(__file__).parents[2] / "envs/homeenv/sim/assist/dumps"
 DEVICE = "io.home-assistant/device_id"  # under `_meta`: the device that the person speaks to

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, connect_client
 
 CLIENT = "http://127.0.0.1/"  # the name under which the owner's browser would sign in
 OWNER = {"name": "Anna", "username": "anna", "password": "demo", "client_id": CLIENT, "language": "en"}

@@ -30,7 +30,7 @@ from ha.assist import assist, tools
 from ha.dump import dump
 from ha.normal import Normal
 from ha.services import services
-from homerl.envs.assistant.listing.client import connect_client, read_token
+from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token
 
 FOLDER = Path(__file__).parents[2] / "tests/envs/assistant/listing/recorded"
 LARGE = 200_000  # bytes from which on a record is packed

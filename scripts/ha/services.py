@@ -18,8 +18,7 @@ from pydantic import SecretStr
 
 from ha.normal import RANDOM
 from ha.states import MOVING, PATIENCE, PAUSE, QUIET, SLOW, changes, settled, states
-from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client
-from homerl.envs.assistant.listing.errors import HomeAssistantError
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError, connect_client
 
 Calls = list[tuple[str, dict[str, Any]]]  # services with their data
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from ha.normal import RANDOM
-from homerl.envs.assistant.listing.client import HomeAssistantClient
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
 
 MOVING = {"arming", "closing", "locking", "opening", "pending", "returning", "unlocking"}
 SLOW = ("alarm_control_panel.", "cover.", "lawn_mower.", "lock.", "vacuum.", "valve.")

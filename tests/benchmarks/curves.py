@@ -10,8 +10,8 @@ from pathlib import Path
 
 from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import read_rows
-from homerl.report.pages.charts import HEIGHT, WIDTH, line_chart, svg_element
-from homerl.report.pages.run import metric_curve
+from homerl.report.figures import HEIGHT, WIDTH, line_chart, svg_element
+from homerl.report.pages.flywheel_results import metric_curve
 
 TITLE = 30  # the height of a title
 STYLE = """

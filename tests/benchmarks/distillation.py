@@ -20,10 +20,10 @@ from long_task import PHRASES, Demonstrator, hushed, make
 
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 WISHES = 2
 LIMITS = {"turns": 3, "steps": 8, "steps_per_turn": 3}
@@ -88,9 +88,9 @@ def played(model: Path, tests: int) -> float:
 
     from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.rewards.composite import RewardWeights
-    from homerl.train.common import load_chat_tokenizer, load_policy
     from homerl.train.data.rollout import RolloutPlayer
-    from homerl.train.model import ModelSettings
+    from homerl.train.model_settings import ModelSettings
+    from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
     torch.manual_seed(0)
     tokenizer = load_chat_tokenizer(str(model))

@@ -19,8 +19,8 @@ from typing import Any
 from openai import AsyncOpenAI
 
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.synth.collect import synthesise_dataset
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import synthesise_dataset
 
 READ = {"name": "pyexec", "arguments": json.dumps({"code": "print(1)"})}
 CALL = {"id": "call_0", "type": "function", "function": READ}

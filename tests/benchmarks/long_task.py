@@ -17,17 +17,17 @@ from typing import Any
 
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.toolsets.homeflow import pyexec_message
+from homerl.envs.homeenv.tasks.author import sample_profile
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
-from homerl.envs.homeenv.tasks.profile import sample_profile
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import trajectory_to_row, write_rows
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 LIMITS = EpisodeLimits(turns=7, steps=16, steps_per_turn=3)
 WISHES, SLIP = 6, 0.25  # share of wishes that the demonstrator claims to have met, and has not

@@ -22,9 +22,9 @@ from rich.table import Table
 
 from homerl.app.runs.flywheel import run_flywheel
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
-from homerl.bench.score import paired_difference, score_results
-from homerl.bench.seeds import read_model_results
+from homerl.bench.scores import paired_difference, score_results
 from homerl.envs.core.documents import InputError, write_atomic
+from homerl.report.pages.compare_runs import read_model_results
 
 ALL = "all"
 

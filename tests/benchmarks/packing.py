@@ -25,21 +25,20 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from homerl.app.runs.recipe import load_recipe
+from homerl.play.chat_messages import build_chat_template
 from homerl.play.loop import play
-from homerl.play.messages import build_chat_template
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory, trajectory_to_row
-from homerl.train.adapted import make_lora_config
-from homerl.train.memory import estimate_training_memory
-from homerl.train.rows.attention import attend_by_segment, use_packed_attention
-from homerl.train.rows.passes import TokenBudget, split_into_passes
-from homerl.train.rows.rows import TokenSequence, pack_row
-from homerl.train.rows.trees import merge_sequences
-from homerl.train.rows.updates import STEP
-from homerl.train.sizes import DecoderSizes, estimate_decoder_sizes
-from homerl.train.tiny import TinyConfig, make_tokenizer
+from homerl.train.memory_estimate import estimate_training_memory
+from homerl.train.model_settings import make_lora_config
+from homerl.train.model_sizes import DecoderSizes, estimate_decoder_sizes
+from homerl.train.packing.attention import attend_by_segment, use_packed_attention
+from homerl.train.packing.micro_batches import TokenBudget, merge_sequences, split_into_passes
+from homerl.train.packing.packed_rows import TokenSequence, pack_row
+from homerl.train.packing.packed_updates import STEP
+from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
+from homerl.worlds.users.user_factory import ScriptedUser
 
 RECIPES = ("rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async", "simuhome_8b", "scratch_100m", "quickstart")
 MISTAKES = 0.3  # so that the rollouts of a group differ

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from homerl.app.runs.children import run_stage
 from homerl.app.runs.flywheel import flywheel_stages, stage_command
-from homerl.app.runs.products import is_stage_done, require_stage_product
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
-from homerl.bench.score import paired_difference
-from homerl.bench.seeds import build_seeds_table, find_scored_suites, read_model_results
+from homerl.app.runs.resume import is_stage_done, require_stage_product
+from homerl.app.runs.stages import run_stage
+from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import InputError
-from homerl.host.measure.intervals import student_interval
-from homerl.host.terminal.endings import run_to_end
+from homerl.host.confidence_intervals import student_interval
+from homerl.host.exit_codes import run_to_end
+from homerl.report.pages.compare_runs import build_seeds_table, find_scored_suites, read_model_results
 
 PLAIN = "rlve"
 SHARED = ("untrained", "sft")

@@ -19,8 +19,8 @@ from differences import interval
 from rich.console import Console
 from rich.table import Table
 
-from homerl.app.runs.children import run_stage
-from homerl.app.runs.products import is_stage_done
+from homerl.app.runs.resume import is_stage_done
+from homerl.app.runs.stages import run_stage
 
 ABLATION = Path(__file__).parents[2] / "recipes/rlve_st.yaml"
 KINDS = ("full", "st")

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from homerl.app.chat.find import ChatRequest, open_chat_session
+from homerl.app.chat.partner import ChatRequest, open_chat_session
 from homerl.app.chat.session import AgentAct, ChatSession, Event
 from homerl.envs.core.documents import read_yaml
-from homerl.host.measure.intervals import share_interval
-from homerl.host.terminal.console import say
+from homerl.host.confidence_intervals import share_interval
+from homerl.host.terminal import say
 
 FOLDER = Path(__file__).parent / "sixty"
 

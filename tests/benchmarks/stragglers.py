@@ -3,7 +3,7 @@
     python tests/benchmarks/stragglers.py
 
 Sixteen groups an update; a group takes 1 s on average, by a log-normal distribution (sigma 1), as if nothing else slowed it
-down. An update of the trainer takes `train` seconds. The queue is `homerl.train.data.queue`, the trainer's own.
+down. An update of the trainer takes `train` seconds. The queue is `homerl.train.data.rollout_batches`, the trainer's own.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import random
 from types import SimpleNamespace
 
-from homerl.train.data.prefetch import count_groups_ahead
-from homerl.train.data.queue import GroupQueue
+from homerl.train.data.rollout_batches import GroupQueue, count_groups_ahead
 
 SHARE, UPDATES, SIGMA = 16, 400, 1.0
 

@@ -35,17 +35,16 @@ from long_task import EPOCHS, LIMITS, Demonstrator, hushed, make, make_sft, sft_
 from rich.console import Console
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.terminal.progress import progress_bar
+from homerl.host.progress_bar import progress_bar
 from homerl.play.episode import Episode
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import BlueprintProtocol, Reply
+from homerl.play.situation import BlueprintProtocol, Reply, Utterance
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
-from homerl.play.utterance import Utterance
 from homerl.rewards.composite import RewardWeights
 from homerl.synth.mcts import Participants, SearchConfig, search_forest
 from homerl.train.recipe import SFTRecipe
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 BEFORE, M1, UNPROVED, M2 = "before this SFT", "M1, text alone", "linear, all kept", "M2, linear (1, 1)"
 M3 = "M3, MCTS-Flow (1, 3)"
@@ -151,9 +150,9 @@ def played(model: Path, seed: int) -> list[bool]:
     import torch
 
     from homerl.models.policy.transformers_engine import TransformersEngine
-    from homerl.train.common import load_chat_tokenizer, load_policy
     from homerl.train.data.rollout import RolloutPlayer
-    from homerl.train.model import ModelSettings
+    from homerl.train.model_settings import ModelSettings
+    from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
     torch.manual_seed(seed)
     tokenizer = load_chat_tokenizer(str(model))

@@ -6,11 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from homerl.envs.simuhome.sim import load, passage, service, tools, workflows
-from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import service, tools
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.env import SimuHome
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.spec import device_types
 from tests.envs.simuhome.oracle import Ticking
 
 ON = {"1.OnOff.OnOff": True}

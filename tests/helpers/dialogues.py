@@ -1,8 +1,8 @@
 """Dialogues of the scripted user with the expert, labelled by the courses of their blueprints.
 
 `python tests/helpers/dialogues.py FILE` writes the sample (`tests/homerl/worlds/dialogues.jsonl`), and
-`python tests/helpers/dialogues.py detect 300` prints precision and recall of the rules in `homerl/worlds/users/signs.py` on
-held-out sentences, as docs/results/users.md shows them.
+`python tests/helpers/dialogues.py detect 300` prints precision and recall of the rules in
+`homerl/worlds/users/behaviour_rates.py` on held-out sentences, as docs/results/users.md shows them.
 
 Invariant: the same seeds give the same bytes.
 """
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.play.course import BEHAVIOURS, Behaviour, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
+from homerl.play.user_behaviours import BEHAVIOURS, Behaviour, Behaviours
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.signs import detect_behaviours
+from homerl.worlds.users.behaviour_rates import detect_behaviours
+from homerl.worlds.users.user_factory import ScriptedUser
 
 FAMILIES = {"atomic": 4, "compositional": 2, "ambiguous": 2, "automation": 1, "query": 1}
 WORDINGS = {"clear": 1.0, "colloquial": 1.0}  # a noisy sentence may hold a correction that nobody labelled

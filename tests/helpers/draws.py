@@ -18,16 +18,15 @@ from hypothesis import strategies as st
 from mutations import JUNK, mutated
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import SHELLS, Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.air_physics import SHELLS, Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service import CompiledService
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec, Entity
+from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.state.clock import settle_rules
+from homerl.envs.homeenv.sim.state.time_passing import settle_rules
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.sim.values.audit import RULES, Refused
+from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
 
 MANY = 2000  # cases of every property under `scripts/test --all`
 DAY = 86400

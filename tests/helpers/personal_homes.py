@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds, usual_state
 from homerl.envs.personalhome.sim.situations import HouseholdSituation
-from homerl.envs.personalhome.sim.usual import usual_state
 
 ROOMS = (Room("den", "living_room", "den"), Room("attic", "bedroom", "attic"))
 AIR = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}

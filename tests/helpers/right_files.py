@@ -10,7 +10,7 @@ from draws import DAY, ODD, OWN, assert_in_bounds, furnished, lived, own_home, s
 from hypothesis import strategies as st
 
 from homerl.envs.core.world import check_world
-from homerl.envs.homeenv.sim.devices.spec import SHIPPED
+from homerl.envs.homeenv.sim.devices.device_spec import SHIPPED
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json

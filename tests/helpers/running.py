@@ -10,7 +10,7 @@ from typing import Any
 
 import uvicorn
 
-from homerl.host.web.serving import uvicorn_config
+from homerl.host.web_server import uvicorn_config
 
 
 @contextmanager

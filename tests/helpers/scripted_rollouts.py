@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from homerl.envs.core.world import StepFacts
-from homerl.models.policy.policy import TokenLedger
+from homerl.models.policy.policy_agent import TokenLedger
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.train.data.rollout import Rollout
-from homerl.train.data.supply import RankContext
+from homerl.train.data.rollout_batches import RankContext
 
 
 def rollout(seed: int, reward: float, counts: bool = True) -> Rollout:

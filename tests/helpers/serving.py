@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.care import RequestCare
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
+from homerl.envs.assistant.serving.agent_journal import AgentJournal
+from homerl.envs.assistant.serving.agent_request import RequestCare
 from homerl.envs.assistant.serving.caretaker import Caretaker
-from homerl.envs.assistant.serving.journal import AgentJournal
-from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.play.observation import Observation
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply
 
 

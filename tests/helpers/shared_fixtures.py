@@ -12,8 +12,8 @@ from huggingface_hub import constants
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.trajectory import Trajectory, read_rows, trajectory_from_row, write_rows
-from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tiny matrices lose by threads
@@ -52,7 +52,7 @@ def trajectories(rows) -> list[Trajectory]:
 @pytest.fixture(scope="session")
 def tiny(rows, tmp_path_factory) -> Path:
     """The folder of an untrained Qwen3 (0.1M parameters) with its tokenizer."""
-    from homerl.train.tiny import TinyConfig, make_tiny_model
+    from homerl.train.tiny_model import TinyConfig, make_tiny_model
 
     sizes = TinyConfig(hidden_size=64, layers=2, heads=2, kv_heads=2, head_dim=32, intermediate_size=128)
     return make_tiny_model(rows, json.loads(rows[0]["tools"]), sizes, 0, tmp_path_factory.mktemp("tiny"))
@@ -60,7 +60,7 @@ def tiny(rows, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def tokenizer(tiny: Path) -> Any:
-    from homerl.train.common import load_chat_tokenizer
+    from homerl.train.training_setup import load_chat_tokenizer
 
     return load_chat_tokenizer(str(tiny))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from homerl.play.episode import Episode
-from homerl.play.utterance import Utterance
+from homerl.play.situation import Utterance
 
 
 class Speaks:

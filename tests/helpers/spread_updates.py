@@ -17,13 +17,12 @@ from transformers import Qwen3Config, Qwen3ForCausalLM, TrainingArguments
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.train.devices.parallel import ParallelTrainer, deepspeed_config, parallel_arguments
-from homerl.train.devices.shards import copy_model, gather_whole_weights
+from homerl.train.devices.sharding import copy_model, gather_whole_weights
+from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.packing.packed_rows import TokenSequence
+from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.recipe import RLVESettings, SFTRecipe
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.rows import TokenSequence
-from homerl.train.rows.updates import PackedUpdates
-from homerl.train.update.objective import RolloutObjective
-from homerl.train.update.tensors import SampledTokens
+from homerl.train.update.objective import RolloutObjective, SampledTokens
 
 WORDS, UPDATES = 40, 2
 KINDS = [(model, loss) for model in ("full", "lora") for loss in ("sft", "rlve")]

@@ -11,10 +11,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.messages import build_chat_template
-from homerl.train.common import load_chat_tokenizer
-from homerl.train.named import SMOLLM2, resolve_model_source
-from homerl.train.tiny import TinyConfig, make_tiny_model
+from homerl.play.chat_messages import build_chat_template
+from homerl.train.model_sources import SMOLLM2, resolve_model_source
+from homerl.train.tiny_model import TinyConfig, make_tiny_model
+from homerl.train.training_setup import load_chat_tokenizer
 
 TOOLS = [tool.function_schema() for tool in TOOLSETS["homeflow"].tools]
 SYSTEM = "You run a smart home through tools.\n- kitchen ceiling light=1001\n- büro, 2nd floor=1002"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.homeenv.sim.home import Home
 
 

@@ -15,10 +15,10 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import Episode
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 WEIGHTS = RewardWeights(collateral=0.2)  # the recipe's
 COUNT = 48

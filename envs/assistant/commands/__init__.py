@@ -1,1 +1,1 @@
-"""The commands for a Home Assistant: one file each (`homerl/host/terminal/commands.py`)."""
+"""The commands for a Home Assistant: one file each (`homerl/host/terminal.py`)."""

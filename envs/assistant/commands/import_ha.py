@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console, count_with_noun
+from homerl.host.terminal import Command, console, count_with_noun
 
 
 def import_ha(
@@ -21,8 +20,7 @@ def import_ha(
     save: Annotated[Path | None, typer.Option(help="a folder to keep what was read, to import it again")] = None,
 ) -> None:
     """Import a home from Home Assistant. What was not understood is listed, and the rest works."""
-    from homerl.envs.assistant.import_home import import_home_to_file
-    from homerl.envs.assistant.listing.report import import_notes_table, import_report_path
+    from homerl.envs.assistant.home_import import import_home_to_file, import_notes_table, import_report_path
 
     imported = import_home_to_file(source, out, token_env, everything, save)
     plan, rules = imported.home.plan, imported.home.rules

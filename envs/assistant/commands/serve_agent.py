@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.commands import Command, OnCpu, Served
-from homerl.host.terminal.console import check_option_value, console, count_with_noun
+from homerl.host.terminal import Command, OnCpu, Served, check_option_value, console, count_with_noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from homerl.envs.assistant.serving.real import HomeAssistantHome
+    from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
     from homerl.envs.homeenv.sim.home import Home
     from homerl.play.loop import Agent
 
@@ -57,12 +56,12 @@ def serve_agent(
     ingress: Annotated[str | None, typer.Option(help="address of a proxy that needs no key for the page")] = None,
 ) -> None:
     """Serve an agent to Home Assistant. It acts in a copy of the home first, and in the home only if the mode allows."""
-    from homerl.envs.assistant.serving.care import MODES
+    from homerl.envs.assistant.serving.agent_journal import AgentJournal
+    from homerl.envs.assistant.serving.agent_request import MODES
     from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-    from homerl.envs.assistant.serving.guard import Guard
-    from homerl.envs.assistant.serving.journal import AgentJournal
-    from homerl.envs.assistant.serving.server import AgentEndpoint
-    from homerl.host.web.address import ServerAddress, open_listening_socket, read_key_variable
+    from homerl.envs.assistant.serving.consent_guard import Guard
+    from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
+    from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
 
     check_option_value("--mode", mode, MODES)
     asked = choose_prompt_settings(
@@ -119,7 +118,7 @@ def _way(recipe: Mapping[str, Any]) -> dict[str, str]:
 
 async def _serve(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
     """Serve until stopped, and follow the real home meanwhile."""
-    from homerl.host.web.serving import serve_until_stopped
+    from homerl.host.web_server import serve_until_stopped
 
     following = [asyncio.create_task(real.follow_home())] if real else []
     try:
@@ -160,11 +159,9 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
         return _loaded(file), None
 
-    from homerl.envs.assistant.import_home import fetch_listing
-    from homerl.envs.assistant.importing import import_home
-    from homerl.envs.assistant.listing.client import read_token
-    from homerl.envs.assistant.listing.errors import HomeAssistantError, HomeAssistantUnreachable
-    from homerl.envs.assistant.serving.real import HomeAssistantHome
+    from homerl.envs.assistant.home_import import fetch_listing, import_home
+    from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError, HomeAssistantUnreachable, read_token
+    from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
 
     twin = _loaded(file) if file else None
     try:

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.host.pages.templates import page_path
-from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, count_with_noun
+from homerl.host.html_pages import page_path
+from homerl.host.terminal import Command, OutPage, console, count_with_noun
 
 
 def view_agent(
@@ -18,8 +17,7 @@ def view_agent(
     out: OutPage = None,
 ) -> None:
     """Write a page of what a served agent did, or would have done, day by day."""
-    from homerl.envs.assistant.serving.journal import OWNER_ALONE, read_journal
-    from homerl.envs.assistant.serving.page import render_journal_page
+    from homerl.envs.assistant.serving.agent_journal import OWNER_ALONE, read_journal, render_journal_page
 
     found = read_journal(log)
     if found.damaged and not found.entries:

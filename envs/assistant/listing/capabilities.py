@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.listing.listing import ListedEntity
-from homerl.envs.homeenv.sim.assist.entities import DEAD
-from homerl.envs.homeenv.sim.values.types import NUMBERS
+from homerl.envs.assistant.listing.home_listing import ListedEntity
+from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
+from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
 
 Typed = dict[str, Any]  # an attribute or argument as JSON
 
@@ -137,7 +137,7 @@ def _unit(name: str, entity: ListedEntity) -> str | None:
 
 
 def moment_format(entity: ListedEntity) -> str | None:
-    """How an entity writes its state, if that is a date, a time or both: see `envs/homeenv/sim/values/moments.py`."""
+    """How an entity writes its state, if that is a date, a time or both: see `types_and_ranges.py` of HomeEnv."""
     if entity.domain == "input_datetime":
         return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
     return MOMENTS.get(entity.domain)

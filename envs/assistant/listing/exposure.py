@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.listing.client import HomeAssistantClient
-from homerl.envs.assistant.listing.listing import (
+from homerl.envs.assistant.listing.home_listing import (
     ASSIST,
     CONFIG,
     DEVICES,
@@ -23,6 +22,7 @@ from homerl.envs.assistant.listing.listing import (
     ListedEntity,
     Listing,
 )
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
 
 DOMAINS = frozenset(
     "climate cover fan humidifier light media_player scene switch todo vacuum water_heater".split()

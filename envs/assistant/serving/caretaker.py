@@ -24,38 +24,57 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from homerl.envs.assistant.first import MatcherFirst
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.asker import Asker, AskerGone, never_gone
-from homerl.envs.assistant.serving.caching import cached_prompt_share, prompt_before_dialogue
-from homerl.envs.assistant.serving.care import Mode, RequestCare
-from homerl.envs.assistant.serving.changes import spoken_device_name
-from homerl.envs.assistant.serving.codes import fill_in_code, find_spoken_codes, hide_spoken_codes
-from homerl.envs.assistant.serving.consent import ASKED, is_consent, is_refusal
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
+from homerl.envs.assistant.serving.agent_journal import AgentJournal, JournalWriteError
+from homerl.envs.assistant.serving.agent_request import (
+    Asker,
+    AskerGone,
+    Mode,
+    RequestCare,
+    cached_prompt_share,
+    never_gone,
+    place_speaker,
+    prompt_before_dialogue,
+    recent_messages,
+    replace_lone_surrogates,
+)
+from homerl.envs.assistant.serving.call_effects import spoken_device_name
+from homerl.envs.assistant.serving.consent_answers import (
+    ASKED,
+    Proposal,
+    WaitingProposals,
+    fill_in_code,
+    find_spoken_codes,
+    hide_spoken_codes,
+    is_consent,
+    is_refusal,
+)
+from homerl.envs.assistant.serving.consent_guard import Guard
 from homerl.envs.assistant.serving.exchange import Exchange
-from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.hands import RealHome, carry_out_exchange, wait_until_settled
-from homerl.envs.assistant.serving.hiding import find_password_fields, secrets_in_calls, secrets_in_reply
-from homerl.envs.assistant.serving.journal import AgentJournal, JournalWriteError
-from homerl.envs.assistant.serving.live import LiveBlueprint, LiveSituation, ToolAttempt
-from homerl.envs.assistant.serving.missed import (
+from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, ToolAttempt
+from homerl.envs.assistant.serving.missed_actions import (
     UNFINISHED,
     MissedAction,
     attempts_in_step,
     find_missed_actions,
     left_out_calls,
 )
-from homerl.envs.assistant.serving.proposals import Proposal, WaitingProposals
-from homerl.envs.assistant.serving.reading import read_call_answers, read_todo_lists, todo_lists_needed
-from homerl.envs.assistant.serving.speaker import place_speaker
-from homerl.envs.assistant.serving.speaking import SentenceSpeaker, StreamingAgent, is_speakable
-from homerl.envs.assistant.serving.telling import ReplyWriter, spoken_error
-from homerl.envs.assistant.serving.texts import recent_messages, replace_lone_surrogates
-from homerl.envs.assistant.serving.words import ASK_CODE, ReplyPhrases, join_sentences
+from homerl.envs.assistant.serving.real_home import (
+    RealHome,
+    carry_out_exchange,
+    read_call_answers,
+    read_todo_lists,
+    todo_lists_needed,
+    wait_until_settled,
+)
+from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
+from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
+from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import FixedPlan
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import PromptName
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import AgentFault, DialogueTooLong, InfraError

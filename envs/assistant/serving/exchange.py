@@ -13,15 +13,13 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from homerl.envs.assistant.serving.asker import Asker
-from homerl.envs.assistant.serving.care import RequestCare
-from homerl.envs.assistant.serving.changes import LaterEffects, changes_between, foresee_later_effects
-from homerl.envs.assistant.serving.hiding import HIDDEN, mask_secrets, secrets_in_calls, visible_arguments
-from homerl.envs.assistant.serving.journal import ChangeRecord, Fate, JournalEntry, Outcome
-from homerl.envs.assistant.serving.live import TwinCall
-from homerl.envs.assistant.serving.missed import MissedAction
-from homerl.envs.assistant.serving.speaking import SentenceSpeaker
-from homerl.envs.assistant.serving.texts import replace_lone_surrogates
+from homerl.envs.assistant.serving.agent_journal import ChangeRecord, Fate, JournalEntry, Outcome
+from homerl.envs.assistant.serving.agent_request import Asker, RequestCare, replace_lone_surrogates
+from homerl.envs.assistant.serving.call_effects import LaterEffects, changes_between, foresee_later_effects
+from homerl.envs.assistant.serving.live_situation import TwinCall
+from homerl.envs.assistant.serving.missed_actions import MissedAction
+from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker
+from homerl.envs.assistant.serving.secret_masking import HIDDEN, mask_secrets, secrets_in_calls, visible_arguments
 from homerl.envs.homeenv.sim.home import Home
 
 

@@ -7,19 +7,19 @@ Invariants:
 - A file is replaced as a whole or not at all (`write_atomic`).
 """
 
-from homerl.envs.core.documents.checking import list_problems, validate_document
-from homerl.envs.core.documents.document import Document, InputError, KeyPath
-from homerl.envs.core.documents.json_file import read_json
-from homerl.envs.core.documents.sources import refuse_unwritable
-from homerl.envs.core.documents.trouble import (
+from homerl.envs.core.documents.atomic_writing import ensure_writable, remove_unfinished_writes, write_atomic
+from homerl.envs.core.documents.document import (
+    Document,
+    InputError,
+    KeyPath,
     find_near_path,
     find_os_error,
     name_path_in_errors,
     os_error_to_input_error,
     suggest_near_path,
 )
-from homerl.envs.core.documents.writing import ensure_writable, remove_unfinished_writes, write_atomic
-from homerl.envs.core.documents.yaml_file import read_yaml
+from homerl.envs.core.documents.validation import list_problems, validate_document
+from homerl.envs.core.documents.yaml_and_json import read_json, read_yaml, refuse_unwritable
 
 __all__ = [
     "Document",

@@ -4,12 +4,20 @@ Invariants:
 - An `InputError` says what is wrong, where, and what to do, in at most two lines. It can be pickled, so that a worker
   process can raise it.
 - `Document.lines` holds the line of every key and list item. The key path leads there: `("rooms", 0, "name")`.
+
+An `OSError` in words: which file could not be read or written, why, and what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+import difflib
+import errno
+import os
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 KeyPath = tuple[Hashable, ...]
@@ -51,3 +59,82 @@ class Document:
         line = self.lines.get(known, 0)
         source = self.origins.get(known, self.path)
         return f"{source}:{line}" if line else source
+
+
+_FULL = "make room there, and where temporary files go, or name another place; what was finished is kept"
+_TOLD = re.compile(  # by Rust, by torch, and by numpy's `tofile`
+    r"\(os error (?P<number>\d+)\)|PytorchStreamWriter failed|inline_container.*unexpected pos"
+    r"|^\d+ requested and \d+ written"
+)
+_CLOSED = "name a place that you may read and write"
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+    errno.EROFS: _CLOSED,
+    errno.EISDIR: "it is a folder: name a file",
+    errno.ENOTDIR: "a part of the path is a file, where a folder should be",
+    errno.EEXIST: "a file stands where a folder should be: name another place",
+}
+
+
+@contextmanager
+def name_path_in_errors(path: str | Path, temporary: Path | None = None) -> Iterator[None]:
+    """Let an error of writing to this file be an `OSError` that names it.
+
+    By itself it names no file, or the temporary one, and libraries raise errors of their own.
+    """
+    try:
+        yield
+    except Exception as error:
+        found = find_os_error(error)
+        if found is None or found.errno not in _REMEDIES or found.filename not in (None, str(temporary)):
+            raise
+        raise OSError(found.errno, found.strerror or str(found), str(path)) from error
+
+
+def find_os_error(error: BaseException | None) -> OSError | None:
+    """The `OSError` that an error is, was raised from, or (as those of libraries in Rust and C++) tells of in its text."""
+    while error is not None:
+        if told := _TOLD.search(str(error)):
+            number = int(told["number"]) if told["number"] else errno.ENOSPC
+            return OSError(number, os.strerror(number))
+        if isinstance(error, OSError):
+            return error
+        error = error.__cause__
+    return None
+
+
+def os_error_to_input_error(error: OSError) -> InputError:
+    """The error as a message for people. An error without a number (libraries raise such) speaks for itself."""
+    where = os.fsdecode(error.filename2 or error.filename or "")
+    if isinstance(error, FileNotFoundError) and where:
+        return InputError("there is no such file or folder", where, suggest_near_path(Path(where)))
+    if error.errno is None:
+        return InputError(str(error) or type(error).__name__, where)
+    remedy = _REMEDIES.get(error.errno, "see to it, and start the same command again")
+    if where and remedy is _CLOSED and not Path(where).exists():  # the file may be a temporary one, of which nobody knows
+        return InputError(f"nothing can be written in this folder ({error.strerror})", str(_nearest(Path(where))), remedy)
+    what = f"cannot be read or written ({error.strerror})" if where else f"what was needed failed: {error.strerror}"
+    return InputError(what, where, remedy)
+
+
+def _nearest(path: Path) -> Path:
+    """The folder that a missing file would lie in, or the nearest above it that is there."""
+    return next((folder for folder in path.parents if folder.is_dir()), path)
+
+
+def suggest_near_path(path: Path) -> str:
+    """The remedy for a missing file: it suggests a file in the same folder whose name is similar."""
+    near = find_near_path(path)
+    return f"did you mean {near}?" if near else "check the path"
+
+
+def find_near_path(path: Path) -> Path | None:
+    """The path beside a missing one whose name is most similar; None if none is."""
+    there = path.parent.iterdir() if path.parent.is_dir() else ()
+    beside = [other.name for other in there if other.name != path.name]
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    return path.with_name(near[0]) if near else None

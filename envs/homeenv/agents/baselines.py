@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.writers import answer_message, writer_of
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import home_situation_of
+from homerl.envs.homeenv.tasks.situation import answer_message, home_situation_of, writer_of
+from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode
-from homerl.play.observation import Observation
 from homerl.play.situation import Reply
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")

@@ -15,15 +15,14 @@ from itertools import takewhile
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.language.clear import aliases_of
-from homerl.envs.homeenv.language.known import home_grammar
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language.noun_phrases import aliases_of
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Intent, Part
-from homerl.envs.homeenv.tasks.situation import home_situation_of
-from homerl.play.candidates import draw_candidates
+from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
+from homerl.play.loop import draw_candidates
 from homerl.play.situation import Reply
 
 

@@ -15,15 +15,25 @@ from typing import Any
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.agents.baselines import BaselineAgent
-from homerl.envs.homeenv.agents.writers import writer_of
-from homerl.envs.homeenv.sim.assist.entities import AssistEntity, EntityCall, areas_of_plan, entities_of_plan, floors_of_plan
-from homerl.envs.homeenv.sim.assist.intents import IntentFailed, calls_of_intent, match_intent_targets, read_intent_slots
-from homerl.envs.homeenv.sim.assist.table import translation_table
-from homerl.envs.homeenv.sim.devices.interface import Argument
+from homerl.envs.homeenv.sim.assist.entities_of_home import (
+    AssistEntity,
+    EntityCall,
+    areas_of_plan,
+    entities_of_plan,
+    floors_of_plan,
+)
+from homerl.envs.homeenv.sim.assist.intent_calls import (
+    IntentFailed,
+    calls_of_intent,
+    match_intent_targets,
+    read_intent_slots,
+)
+from homerl.envs.homeenv.sim.assist.value_translation import translation_table
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.situation import home_situation_of
+from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
 
 try:

@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import count_with_noun, say
+from homerl.host.terminal import Command, count_with_noun, say
 
 
 def check_devices(folder: Annotated[Path, typer.Argument(help="a folder of device files, or one of them")]) -> None:
     """Check a folder of device YAML files, or one of them, and list errors and warnings with file and line."""
-    from homerl.envs.homeenv.maker.furnish import shipped_priors
-    from homerl.envs.homeenv.sim.devices.lint import lint_device_files
-    from homerl.envs.homeenv.sim.devices.spec import Catalogue
+    from homerl.envs.homeenv.maker.layout_and_furniture import shipped_priors
+    from homerl.envs.homeenv.sim.devices.device_lint import lint_device_files
+    from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 
     report = lint_device_files(folder, shipped_priors().categories, Catalogue.products_beside(folder))
     for finding in report.findings:

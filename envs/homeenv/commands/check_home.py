@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console, count_with_noun
+from homerl.host.terminal import Command, console, count_with_noun
 
 
 def check_home(file: Annotated[Path, typer.Argument(help="a home file")]) -> None:

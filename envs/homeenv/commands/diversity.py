@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import ensure_writable, write_atomic
-from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, Seed, console
 
 
 def diversity(
@@ -25,7 +24,7 @@ def diversity(
 ) -> None:
     """Measure the diversity of utterances: distinct utterances and n-grams, self-BLEU, over homes and families."""
     from homerl.envs.homeenv.diversity import blueprint_recipe, diversity_table, measure_diversity, mixed_recipe
-    from homerl.host.terminal.progress import progress_bar
+    from homerl.host.progress_bar import progress_bar
 
     made = (
         blueprint_recipe(context.obj.load_recipe(recipe, context.args), recipe)

@@ -9,8 +9,7 @@ import typer
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.commands._range import parse_number_range
-from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import check_option_value, console, count_with_noun
+from homerl.host.terminal import Command, Seed, check_option_value, console, count_with_noun
 from homerl.worlds.contract import CommandServices
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def make_home(
 ) -> None:
     """Make a home and write it as JSON."""
     from homerl.envs.homeenv.maker.make import make_home as made
-    from homerl.envs.homeenv.sim.devices.spec import own_products
+    from homerl.envs.homeenv.sim.devices.device_spec import own_products
     from homerl.envs.homeenv.sim.home_file import save_home
 
     kind = _kind_of_homes(devices, scale, recipe, context.obj)

@@ -9,8 +9,7 @@ import typer
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.commands._range import parse_number_range
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import check_option_value
+from homerl.host.terminal import Command, check_option_value
 
 
 def serve_env(
@@ -27,8 +26,8 @@ def serve_env(
     """Serve a home to agents of other programs. Each gets its own fork of the home."""
     from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
     from homerl.envs.homeenv.sim.home_file import load_home
+    from homerl.envs.homeenv.sim.home_world import HomeWorld
     from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-    from homerl.envs.homeenv.sim.world import HomeWorld
 
     if not mcp:
         raise InputError("no protocol is named", where="serve-env", remedy="add --mcp")
@@ -36,7 +35,7 @@ def serve_env(
     check_option_value("--transport", transport, ("stdio", "http"))
     if home and (seed is not None or devices):
         raise InputError("a home file is served as it is", where="--home", remedy="leave out --seed and --devices")
-    from homerl.envs.homeenv.serve_env import Transport, serve_home_over_mcp
+    from homerl.envs.homeenv.mcp_server import Transport, serve_home_over_mcp
 
     start = load_home(home) if home else make_home(seed or 0, HomeRecipe(devices=parse_number_range(devices or "2-6")))
     serve_home_over_mcp(HomeWorld(start, tuple(task or ()), toolset), cast(Transport, transport), port, show_tasks)

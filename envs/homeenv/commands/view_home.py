@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.pages.templates import page_path
-from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, count_with_noun
+from homerl.host.html_pages import page_path
+from homerl.host.terminal import Command, OutPage, console, count_with_noun
 
 
 def view_home(
@@ -17,7 +16,7 @@ def view_home(
     out: OutPage = None,
 ) -> None:
     """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
-    from homerl.envs.homeenv.pages.home import write_homes
+    from homerl.envs.homeenv.pages.home_page import write_homes
 
     page = page_path(files[0], out)
     for view in write_homes(files, page):

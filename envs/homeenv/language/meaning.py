@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.play.words.grammar import Grammar
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]

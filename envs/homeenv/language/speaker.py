@@ -19,15 +19,22 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from homerl.envs.homeenv.language.clear import refuse_shared_device, refuse_shared_room, spoken_name_of
-from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, Target
-from homerl.envs.homeenv.language.noun import is_heavy_phrase, join_phrases, kind_noun, noun_phrase
+from homerl.envs.homeenv.language.noun_phrases import (
+    is_heavy_phrase,
+    join_phrases,
+    kind_noun,
+    noun_phrase,
+    refuse_shared_device,
+    refuse_shared_room,
+    spoken_name_of,
+)
 from homerl.envs.homeenv.maker.lexicon import load_lexicon
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.play.words.grammar import Grammar, Style
 from homerl.play.words.splits import Voice
 

@@ -21,8 +21,8 @@ from pydantic import Field, model_validator
 from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.languages import LanguagePart
 from homerl.envs.core.model import Model
+from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
 
 Half = Literal["train", "heldout"]
 NAMES = LanguagePart(Path(__file__).parent / "names", "names.yaml")

@@ -21,22 +21,32 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import FileNames, LateShare, Model, ShippedNames
-from homerl.envs.homeenv.maker.aliases import draw_alias_names
-from homerl.envs.homeenv.maker.climate import Values, initial_state
-from homerl.envs.homeenv.maker.coin import coin_names
-from homerl.envs.homeenv.maker.furnish import ProductStock, draw_entrance, furnish_rooms, shipped_priors
-from homerl.envs.homeenv.maker.layout import draw_layout
+from homerl.envs.homeenv.maker.coined_names_and_aliases import coin_names, draw_alias_names, title_case, title_names
+from homerl.envs.homeenv.maker.initial_state import Values, initial_state
+from homerl.envs.homeenv.maker.layout_and_furniture import (
+    ProductStock,
+    draw_entrance,
+    draw_layout,
+    furnish_rooms,
+    shipped_priors,
+)
 from homerl.envs.homeenv.maker.lexicon import Half, load_lexicon
-from homerl.envs.homeenv.maker.own import Keep, draw_own_home, load_own_homes, redraw_home
-from homerl.envs.homeenv.maker.titles import title_case, title_names
+from homerl.envs.homeenv.maker.redraw_own_home import Keep, draw_own_home, load_own_homes, redraw_home
 from homerl.envs.homeenv.maker.weather import Hemisphere, Sky, TypicalWeather
-from homerl.envs.homeenv.sim.assist.entities import entity_shapes
-from homerl.envs.homeenv.sim.devices.device import Device, slug_of_words, unused_id
-from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
+from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.device_spec import (
+    NAMED,
+    SHIPPED,
+    Catalogue,
+    Device,
+    DeviceSpec,
+    slug_of_words,
+    unused_id,
+)
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
-from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue, DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.origin import Origin
+from homerl.envs.homeenv.sim.plan.import_origin import Origin
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.sim.devices.physics import BOUNDS
+from homerl.envs.homeenv.sim.devices.air_physics import BOUNDS
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.pages.device_words import value_with_unit
-from homerl.envs.homeenv.pages.home import HomeView
+from homerl.envs.homeenv.pages.device_summary import value_with_unit
+from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.goals import describe_goals
 from homerl.envs.homeenv.tasks.situation import home_situation_of
-from homerl.host.pages.templates import load_template
-from homerl.play.dialogue import ShownDialogue, ShownStep, show_dialogue
+from homerl.host.html_pages import load_template
 from homerl.play.episode import EpisodeLimits
 from homerl.play.replay import REMEDY, replay_steps, reply_of_step
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import ShownDialogue, ShownStep, Trajectory, show_dialogue
 from homerl.worlds.registry import begin_episode, read_blueprint
 
 

@@ -9,8 +9,8 @@ Invariant: nothing here imports `homerl.envs.homeenv.maker`. HomeMaker builds ho
 
 from __future__ import annotations
 
-from homerl.envs.core.registering import register_environment
-from homerl.envs.homeenv.sim.devices.spec import Entity
+from homerl.envs.core.world import register_environment
+from homerl.envs.homeenv.sim.devices.device_spec import Entity
 
 __all__ = ["Entity"]
 

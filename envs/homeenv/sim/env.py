@@ -9,8 +9,8 @@ import gymnasium as gym
 from homerl.envs.core.spaces import AnyText, ToolCalls
 from homerl.envs.core.world import Action
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_world import HomeWorld
 from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.world import HomeWorld
 
 
 class HomeEnv(HomeWorld, gym.Env[str, Action]):

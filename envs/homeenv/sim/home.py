@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from homerl.envs.homeenv.sim.state.agenda import FiredRule
-from homerl.envs.homeenv.sim.state.clock import advance_clock
-from homerl.envs.homeenv.sim.state.state import HomeState, call_service
+from homerl.envs.homeenv.sim.state.home_state import HomeState, call_service
+from homerl.envs.homeenv.sim.state.rule_firing import FiredRule
+from homerl.envs.homeenv.sim.state.time_passing import advance_clock
 
 
 class Home(HomeState):

@@ -25,16 +25,15 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from homerl.envs.core.documents import Document, InputError, read_json, refuse_unwritable, validate_document, write_atomic
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.automation import make_hidden_rules, restore_rule
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.interface import Attribute
-from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange, restore_air
+from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange, restore_air
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Component, Device, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, Component, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.origin import FORMAT as ORIGIN_FORMAT
-from homerl.envs.homeenv.sim.plan.origin import Origin
-from homerl.envs.homeenv.sim.state.rules import LATER, Rule
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.plan.import_origin import FORMAT as ORIGIN_FORMAT
+from homerl.envs.homeenv.sim.plan.import_origin import Origin
+from homerl.envs.homeenv.sim.state.rules_and_programs import LATER, Rule
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 FORMAT = 2
 REPORT = ".import.json"  # ends the name of the report beside an imported home: what was not understood

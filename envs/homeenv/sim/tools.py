@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import clip_text
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text
 
 # The auditor's rule for each keyword of a JSON Schema that arguments violate. Any other keyword means `wrong_type`.
 RULE_OF = {

@@ -19,8 +19,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.tools import Tool

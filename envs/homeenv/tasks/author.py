@@ -1,4 +1,9 @@
-"""The scripted author: makes a filtered blueprint from a seed.
+"""User profiles (HomeFlow Table 4) with consistent attributes, in the words of a language (`people.yaml`).
+
+Invariants: a profile is a pure function of the random generator, the split and the language; no given name belongs to
+both splits; health depends on age, and preferences depend on health.
+
+The scripted author: makes a filtered blueprint from a seed.
 
 Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
 user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
@@ -12,15 +17,17 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
+from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import LateShare, Model
-from homerl.envs.homeenv.language.known import require_complete_language
+from homerl.envs.homeenv.language.known_languages import language_path, require_complete_language
 from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.sentences import write_utterance
 from homerl.envs.homeenv.language.speaker import Speaker, Wording
+from homerl.envs.homeenv.language.utterances import write_utterance
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
@@ -28,13 +35,66 @@ from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS, ToolsetName
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, Past, Profile, PromptName
-from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, intent_families
-from homerl.envs.homeenv.tasks.profile import load_people_words, sample_profile
 from homerl.play.words.grammar import Pool
-from homerl.play.words.splits import NoSentence, Split, UnclearSentence, Voice
-from homerl.play.words.writing import AS_IT_IS, Writing
-from homerl.worlds.unmade import no_blueprint_error
+from homerl.play.words.splits import AS_IT_IS, NoSentence, Split, UnclearSentence, Voice, Writing
+from homerl.worlds.contract import no_blueprint_error
+
+ILLS = (
+    (30, ("healthy", "pollen")),
+    (60, ("healthy", "light_sleeper", "migraine")),
+    (120, ("healthy", "poor_eyesight", "arthritis", "light_sleeper")),
+)
+GENDERS = ("female", "male", "other")
+
+
+class PeopleWords(Model):
+    """The words for people in a language: given names by split, the other words by key."""
+
+    given: dict[str, tuple[str, ...]]
+    family: tuple[str, ...]
+    name: str
+    scene: str
+    genders: dict[str, str]
+    habits: dict[str, str]
+    health: dict[str, str]
+    likes: dict[str, str]
+
+
+@lru_cache
+def load_people_words(language: str) -> PeopleWords:
+    """The words for people in this language."""
+    return validate_document(PeopleWords, read_yaml(language_path(language, "people.yaml")))
+
+
+def sample_profile(rng: random.Random, split: str, language: str = "en") -> Profile:
+    """A random profile whose attributes are consistent with each other."""
+    words = load_people_words(language)
+    age = rng.randint(18, 90)
+    gender = rng.choice(GENDERS)
+    height = round(rng.gauss(176 if gender == "male" else 165, 7))
+    health = rng.choice(next(options for limit, options in ILLS if age < limit))
+    return Profile(
+        name=words.name.format(given=rng.choice(words.given[split]), family=rng.choice(words.family)),
+        age=age,
+        gender=words.genders[gender],
+        height_cm=height,
+        weight_kg=round(rng.uniform(19, 29) * (height / 100) ** 2),
+        health=words.health[health],
+        habits=tuple(rng.sample(tuple(words.habits.values()), 2)),
+        preferences={
+            "temperature": (23 if age > 60 else 21) + rng.randint(-1, 2),
+            "lighting": words.likes[_lighting(health, rng)],
+            "noise": words.likes["quiet" if health == "light_sleeper" else rng.choice(("quiet", "lively"))],
+        },
+    )
+
+
+def _lighting(health: str, rng: random.Random) -> str:
+    needed = {"poor_eyesight": "bright", "migraine": "dim"}
+    return needed.get(health) or rng.choice(("soft", "bright"))
+
 
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"

@@ -18,16 +18,16 @@ from itertools import islice
 from typing import Literal
 
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand
-from homerl.envs.homeenv.language.noise import add_self_correction
-from homerl.envs.homeenv.language.sentences import write_utterance
 from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.utterances import add_self_correction, write_utterance
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Part
-from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,
     UnvaluedRequest,
@@ -36,7 +36,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
     can_leave_out_value,
     open_kind_of,
 )
-from homerl.envs.homeenv.tasks.intents.dialogue import (
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     act_text,
     calls_as_acts,
     device_text,
@@ -44,8 +44,7 @@ from homerl.envs.homeenv.tasks.intents.dialogue import (
     plan_undo,
     repeat_action,
 )
-from homerl.envs.homeenv.tasks.traits import device_kind, members_of_kind
-from homerl.play.course import Behaviours
+from homerl.play.user_behaviours import Behaviours
 from homerl.play.words.splits import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device

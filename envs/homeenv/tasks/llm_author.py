@@ -27,19 +27,18 @@ from pydantic import AfterValidator, Field
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.maker.make import make_home
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, load_people_words, sample_profile
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
-from homerl.envs.homeenv.tasks.faults import find_leaked_word
-from homerl.envs.homeenv.tasks.filters import first_filter_failure
-from homerl.envs.homeenv.tasks.profile import load_people_words, sample_profile
-from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer
-from homerl.play.words.manner import load_manner
+from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
+from homerl.envs.homeenv.tasks.persona import find_leaked_word
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
 from homerl.play.words.splits import Split, split_of
+from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import NoBlueprint
 
 SHOWN = 12  # most devices that the model is shown

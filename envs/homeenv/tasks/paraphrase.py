@@ -18,13 +18,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.speaker import number_in_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
-from homerl.envs.homeenv.tasks.messages import device_label
-from homerl.worlds.paraphrase import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
+from homerl.envs.homeenv.tasks.prompts import device_label
+from homerl.worlds.paraphraser import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 NUMERALS = "零一二三四五六七八九十百千点"

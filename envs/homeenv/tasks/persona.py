@@ -1,22 +1,229 @@
-"""The person of a HomeEnv blueprint, as an LLM user plays it: who it is and what it perceives.
+"""The rules for what an LLM user must not say, as pure functions of its words and the episode.
+
+Invariants: rules alone decide, without a model; a contradiction is reported only if it is certain. So a user may name what
+it was told, may object to what the assistant brought up, and may use a looser name for its own device.
+
+The person of a HomeEnv blueprint, as an LLM user plays it: who it is and what it perceives.
 
 Invariant: the person knows how rooms feel and which lamps are lit. It never sees an id, a condition or a measured value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.spelling import value_means_word
-from homerl.envs.homeenv.tasks import faults
+from homerl.envs.homeenv.sim.values.types_and_ranges import value_means_word
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
 from homerl.envs.homeenv.tasks.situation import home_situation_of
 from homerl.play.episode import Episode
-from homerl.play.words.manner import Manner, WordScale
+from homerl.play.words.user_manner import Manner, WordScale, load_manner
+
+CODE = re.compile(
+    r"[`{}]|[=!<>]=|=>|\w ?= ?\w|</?\w+>|\b\w+\((?!s\))[^)\s]*\)|\b[a-z]+(?:_[a-z0-9]+)+\b|\b(?-i:[a-z]{2,}[A-Z][a-z]\w*)"
+    r"|\b\w+ ?: ?(?:true|false)\b|\b(?:state|status|power|mode) ?: ?(?:on|off)\b",
+    re.I | re.A,
+)
+DIGITS = re.compile(r"(?<![\w.:])\d+(?:\.\d+)?(?!\d|:\d|[.]\d|\s?[ap]\.?m\b|st\b|nd\b|rd\b|th\b)", re.I | re.A)
+THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
+
+
+def replace_device_ids(text: str, home: Home) -> str:
+    """The agent's text with each device id replaced by the device's room and name."""
+    named = {did: f"{device.room.name} {device.name}" for did, device in home.plan.devices_by_did.items()}
+    return re.sub(r"\w+", lambda match: named.get(match[0], match[0]), text, flags=re.A)
+
+
+def find_utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
+    """(reason, explanation) if the user must not say this while these intents are open, else None."""
+    words = load_manner(episode.blueprint.language)
+    own = texts_told_to_person(home_situation_of(episode).blueprint, intents)
+    if leaked := find_leaked_word(text, own, home_situation_of(episode).home, words):
+        return "leak", f"the user said {leaked!r}, which a person would not"
+    if is_repetition(text, episode):
+        return "repetition", "the user said the same again though nothing had changed"
+    if named := find_contradiction(text, own, episode, intents, words):
+        return "contradiction", f"the user named {named!r}, which is not what it wants"
+    return None
+
+
+def texts_told_to_person(blueprint: Blueprint, intents: Sequence[Intent]) -> str:
+    """Everything that the person was told, as one text: the intents' wordings, the scene, the memory and the history."""
+    wishes = [text for intent in intents for text in (intent.clarification, *intent.queries)]
+    wishes += [part.text for intent in intents for part in intent.course]
+    return "\n".join([*wishes, blueprint.scene, *blueprint.memory, *(past.content for past in blueprint.history)])
+
+
+def find_leaked_word(text: str, own: str, home: Home, words: Manner) -> str | None:
+    """The first word of a text that only a simulator would say, or None.
+
+    Such words are ids, code, names of parameters, and words about being a simulator. Words that the person was told are
+    allowed.
+    """
+    ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.devices_by_did)
+    code = (match[0] for match in CODE.finditer(text))
+    dotted = (path for path in _paths(home) if path.lower() in text.lower())
+    role = (match[0] for pattern in words.out_of_role for match in re.finditer(pattern, text, re.I))
+    return next((word for part in (ids, code, dotted, role) for word in part if word.lower() not in own.lower()), None)
+
+
+def _paths(home: Home) -> set[str]:
+    """The paths of the attributes and services of components, as code writes them, for example `light.brightness`."""
+    specs = {device.spec.name: device.spec for device in home.plan.devices}.values()
+    return {path for spec in specs for path in (*spec.attribute_index, *spec.service_index) if "." in path}
+
+
+def is_repetition(text: str, episode: Episode) -> bool:
+    """Whether the text repeats the user's last utterance although the turn in between changed nothing but the clock."""
+    last = next((m["content"] for m in reversed(episode.messages) if m["role"] == "user"), None)
+    if episode.turn == 0 or last is None or _bare(last) != _bare(text):
+        return False
+    facts = [step.facts for step in episode.steps if step.facts.turn == episode.turn]
+    return all(f.progress_before == f.progress_after and set(f.changed) <= {"clock"} for f in facts)
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
+    """What the text says against the user's wishes: a device, a number, or the opposite of a wish; None for nothing.
+
+    If the text objects or corrects itself, it may also name what the assistant said, and a wrong number beside a right one.
+    """
+    home, told, said = (
+        home_situation_of(episode).home,
+        numbers_known_to_person(own, intents, words),
+        numbers_in_text(text, words),
+    )
+    if not _says(words.objects, text):
+        return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
+    heard = replace_device_ids(
+        "\n".join(episode.spoken_words_of(m).text for m in episode.messages if m["role"] == "assistant"), home
+    )
+    named = any(_has(name, own) for name in mentioned_devices(text, home))
+    device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
+    return device or (None if said & told else _least(said - told - numbers_in_text(heard, words)))
+
+
+def numbers_known_to_person(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
+    """The numbers that the person knows: those it was told, and those in the intents' plans and conditions."""
+    return numbers_in_text(own, words) | {value for intent in intents for value in _values(intent)}
+
+
+def _least(values: set[float]) -> str | None:
+    return f"{min(values):g}" if values else None
+
+
+def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) -> str | None:
+    """The name of a device in the text that is not one of the user's own, or None.
+
+    A device of the same category may be named if the text does not place it in another room. An own device's name with a
+    wrong room counts as foreign.
+    """
+    dids = {did for intent in intents for did in (*intent.devices, *(did for did, _ in intent.reads))}
+    mine = [device for device in home.plan.devices if device.did in dids]
+    for name in mentioned_devices(text, home) if mine else ():
+        called = [device for device in home.plan.devices if device.name == name]
+        here = [device for device in called if _has(device.room.name, text)]
+        if _has(name, own):
+            if here and not any(_has(device.room.name, own) for device in here):
+                return name
+        elif not any(_may_be(device, own_device, text) for device in here or called for own_device in mine):
+            return name
+    return None
+
+
+def _may_be(device: Device, mine: Device, text: str) -> bool:
+    """Whether the user may mean its own device `mine` by `device`: the same one, or one of its category without another
+    room.
+    """
+    if device is mine:
+        return True
+    return device.spec.category == mine.spec.category and (device.room is mine.room or not _has(device.room.name, text))
+
+
+def mentioned_devices(text: str, home: Home) -> Iterator[str]:
+    """Names of devices in a text. Where names overlap, the longest is used."""
+    for name in sorted({device.name for device in home.plan.devices}, key=len, reverse=True):
+        if _has(name, text):
+            yield name
+            text = _pattern(name).sub(" ", text)
+
+
+def intent_of_text(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
+    """The intent whose devices the text names, if there is exactly one such intent."""
+    matching = [
+        i
+        for i in intents
+        if any(home.plan.devices_by_did[did].name in set(mentioned_devices(text, home)) for did in i.devices)
+    ]
+    return matching[0] if len(matching) == 1 else None
+
+
+def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
+    """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
+
+    None if the intent has neither devices nor values.
+    """
+    plan = home_situation_of(episode).home.plan.devices_by_did
+    actions = intent.automation.actions if intent.automation else ()
+    dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
+    names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
+    values = set(_values(intent))
+    if not (names or values):
+        return None
+    return any(_has(word, text) for word in names) or bool(
+        values & numbers_in_text(text, load_manner(episode.blueprint.language))
+    )
+
+
+def _values(intent: Intent) -> Iterable[float]:
+    """The numbers of the intent's plan, conditions and automation."""
+    calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
+    yield from (abs(float(arg)) for call in calls for arg in call.args if isinstance(arg, (int, float)))
+    yield from (float(digits) for text in intent.conditions for digits in DIGITS.findall(text))
+
+
+def numbers_in_text(text: str, words: Manner) -> set[float]:
+    """The absolute values of the numbers in a text: all digits, and number words from ten up."""
+    pattern, values = words.numbers.pattern_and_values
+    digits = DIGITS.findall(THOUSANDS.sub("", text))
+    return {abs(float(number)) for number in digits} | {values[word.lower()] for word in pattern.findall(text)}
+
+
+def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
+    """The word for the opposite of what the person wants for its only device, or None.
+
+    A text that also says the wanted side is no contradiction.
+    """
+    if len({did for intent in intents for did in intent.devices}) > 1:
+        return None
+    for pair in words.opposites:
+        for said, wanted in (pair, pair[::-1]):
+            match = re.search(said, text, re.I)
+            if match and not _says(wanted, text) and _says(wanted, own) and not _says(said, own):
+                return match[0]
+    return None
+
+
+def _says(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.I) is not None
+
+
+@lru_cache(maxsize=4096)
+def _pattern(word: str) -> re.Pattern[str]:
+    """A pattern for a word: a whole word in ASCII, and any occurrence in a script without spaces."""
+    return re.compile(rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word), re.I)
+
+
+def _has(word: str, text: str) -> bool:
+    return bool(_pattern(word).search(text))
 
 
 @dataclass(frozen=True)
@@ -43,19 +250,19 @@ class HomePersona:
 
     def overhears(self, text: str) -> str:
         """The agent's text without ids, see `faults.overheard`."""
-        return faults.replace_device_ids(text, home_situation_of(self.episode).home)
+        return replace_device_ids(text, home_situation_of(self.episode).home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
         """See `faults.utterance_fault`."""
-        return faults.find_utterance_fault(text, self.episode, intents)
+        return find_utterance_fault(text, self.episode, intents)
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
         """See `faults.about`."""
-        return faults.intent_of_text(text, home_situation_of(self.episode).home, intents)
+        return intent_of_text(text, home_situation_of(self.episode).home, intents)
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
         """See `faults.on_topic`."""
-        return faults.is_on_topic(text, self.episode, intent)
+        return is_on_topic(text, self.episode, intent)
 
 
 def describe_surroundings(home: Home, blueprint: Blueprint, words: Manner) -> str:

@@ -1,29 +1,34 @@
 """HomeEnv as a `Situation`: the goals Φ over the home and over what was said, and the side effects of an agent.
 
 Invariant: whether a goal is met is a function of the home and of what was said; nothing here is random.
+
+The writer of an episode, which turns a plan into messages with the tools of the episode's toolset.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
 from homerl.envs.homeenv.sim.plan.conditions import Condition
+from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.envs.homeenv.sim.world import HomeWorld, name_state_changes
+from homerl.envs.homeenv.tasks.automation_goals import rules_serving_wish
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
 from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps
-from homerl.envs.homeenv.tasks.messages import episode_system_prompt
-from homerl.envs.homeenv.tasks.rules import rules_serving_wish
-from homerl.play.course import AddedLimits, Course
+from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
+from homerl.play.chat_messages import parse_json_answer, spoken_words_of
 from homerl.play.episode import Episode
-from homerl.play.messages import parse_json_answer, spoken_words_of
 from homerl.play.situation import Reply, Situation
+from homerl.play.user_behaviours import AddedLimits, Course
 
 
 @dataclass
@@ -188,3 +193,16 @@ def home_situation_of(episode: Episode) -> HomeSituation:
 def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: HeardReplies = HeardReplies()) -> HomeSituation:
     """The situation of these parts, with the goals of its blueprint."""
     return HomeSituation(blueprint, world, start, compile_goals(blueprint, start), compile_keeps(blueprint, start), heard)
+
+
+def writer_of(episode: Episode) -> ToolsetWriter:
+    """The writer for an episode's toolset and language."""
+    done = home_grammar(episode.blueprint.language).plain_sentence("done")
+    return TOOLSETS[home_situation_of(episode).blueprint.toolset].writer(home_situation_of(episode).home, done, device_label)
+
+
+def answer_message(text: str, one_answer: bool = False) -> Message:
+    """A message of words alone. With `one_answer`, the words are the `response` of the agent's one JSON object."""
+    if not one_answer:
+        return {"role": "assistant", "content": text}
+    return {"role": "assistant", "content": json.dumps({"mode": "execute", "response": text}, ensure_ascii=False)}

@@ -1,1 +1,1 @@
-"""The commands that PersonalHome adds to `homerl`: one file each (`homerl/host/terminal/commands.py`)."""
+"""The commands that PersonalHome adds to `homerl`: one file each (`homerl/host/terminal.py`)."""

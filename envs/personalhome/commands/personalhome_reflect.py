@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.personalhome.commands._words import Folder, JudgeModel, JudgeUrl
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 
 def reflect_personalhome_run(
@@ -19,7 +18,7 @@ def reflect_personalhome_run(
     judge_model: JudgeModel,
 ) -> None:
     """Let an agent revise each plan once, by what judge and tools say of it. Start again to go on; `scores` shows both."""
-    from homerl.envs.personalhome.bench.hearings import reflect_run
+    from homerl.envs.personalhome.bench.judge_runs import reflect_run
 
     heard, missing = reflect_run(results, url, model, judge_url, judge_model)
     console.print(f"{heard.answered} of {heard.asked} revised plans are rated; {missing} were spoiled by a server")

@@ -9,8 +9,7 @@ import typer
 
 from homerl.envs.core.documents import write_atomic
 from homerl.envs.personalhome.commands._words import Folders, Judge
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 
 def show_personalhome_scores(
@@ -19,9 +18,8 @@ def show_personalhome_scores(
     judge_model: Judge = None,
 ) -> None:
     """Show the paper's figures of one or several runs. Nobody is asked."""
-    from homerl.envs.personalhome.bench.report import build_scores_report
-    from homerl.envs.personalhome.pages.scores import render_scores
-    from homerl.envs.personalhome.pages.scores_terminal import scores_terminal_tables
+    from homerl.envs.personalhome.bench.scores_report import build_scores_report
+    from homerl.envs.personalhome.pages.scores_page import render_scores, scores_terminal_tables
 
     found = build_scores_report(results, judge_model)
     console.print(scores_terminal_tables(found, console.width))

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.terminal.commands import Command, Seed
-from homerl.host.terminal.console import check_option_value, console
+from homerl.host.terminal import Command, Seed, check_option_value, console
 
 
 def view_personalhome(

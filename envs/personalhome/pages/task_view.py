@@ -11,20 +11,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import call_household_tool
-from homerl.envs.personalhome.sim.features import GROUPS, load_features
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import FactWords, load_fact_words
-from homerl.envs.personalhome.tasks.answers import parse_choice, parse_final_answer, parse_ranking
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
+from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_plan, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
-from homerl.envs.personalhome.tasks.needs import household_needs
-from homerl.envs.personalhome.tasks.plan_rules import TOOLBOX, Program, broken_preferences, run_plan_steps, step_to_tool_call
-from homerl.envs.personalhome.tasks.plans import parse_plan
-from homerl.envs.personalhome.tasks.reference import reference_plan
-from homerl.envs.personalhome.tasks.verdicts import answer_to_part, are_parts_right
+from homerl.envs.personalhome.tasks.plan_rules import (
+    TOOLBOX,
+    Program,
+    broken_preferences,
+    household_needs,
+    reference_plan,
+    run_plan_steps,
+    step_to_tool_call,
+)
+from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
 
 NAMES = {  # the paper's names
     "grounding": "Information Grounding (IG) and Counterfactual Reasoning (CF)",

@@ -14,12 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from homerl.envs.core.world import Action, World, why_action_too_large
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quote_value
-from homerl.envs.personalhome.sim.calls import call_household_tool, list_offered_tools
-from homerl.envs.personalhome.sim.checking import household_tool_schema
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tool import HouseholdTool
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.tools.contract import HouseholdTool, household_tool_schema
+from homerl.envs.personalhome.sim.tools.registry import call_household_tool, list_offered_tools
 
 Goals = Callable[[HouseholdState], Sequence[bool]]
 

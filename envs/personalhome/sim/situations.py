@@ -1,15 +1,24 @@
-"""What goes on in a home: how it starts, what its events tell, and what settles it (`situations.yaml`).
+"""Conditions over one device, in the expression grammar of device files (`self.brightness <= 20`).
+
+Invariant: a condition that compiles can be asked of any state of its kind.
+
+What goes on in a home: how it starts, what its events tell, and what settles it (`situations.yaml`).
 
 The paper leaves open what makes a plan right (PersonalHomeBench 3.3 has a judge alone). Here a situation is settled when
 conditions over the devices' end state hold.
 
 Invariants: every situation of `vocabulary.yaml` is described; what it names exists; no condition holds at its start; its
 reference plan settles it, and no step of the plan can be left out (tests prove the last two).
+
+The reference plan of a situation, in a home: which calls settle it, and which situations can be settled together.
+
+Invariant: a plan is carried out on a copy of the home.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -18,13 +27,48 @@ from pydantic import field_validator, model_validator
 
 from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.spec import DeviceSpec
+from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
+from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
-from homerl.envs.personalhome.sim.predicates import compile_predicate
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import (
+    Closure,
+    ExpressionError,
+    compile_expression,
+    parse_expression,
+    path_of,
+)
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+
+Predicate = Callable[[Mapping[str, Any]], bool]
+
+
+def compile_predicate(spec: DeviceSpec, text: str) -> Predicate:
+    """The condition over a device's values by attribute. Raises `ExpressionError` for one that is none or costs too much."""
+    return _compiled(tuple((path, bound_of_type(attribute)) for path, (_, attribute) in spec.attribute_index.items()), text)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(bounds: tuple[tuple[str, CostBound], ...], text: str) -> Predicate:
+    attributes, sizes = dict(bounds), dict[ast.expr, CostBound]()
+
+    def resolve(node: ast.expr) -> Closure | None:
+        root, names = path_of(node)
+        if not (isinstance(root, ast.Name) and root.id == "self" and names):
+            return None
+        path = ".".join(names)
+        if path not in attributes:
+            raise ExpressionError(f"self has no attribute '{path}'", node)
+        sizes[node] = attributes[path]
+        return lambda state: state[path]
+
+    tree = parse_expression(text).body
+    closure = compile_expression(tree, resolve)
+    if much := tell_too_costly(bound_of_expression(tree, sizes.get).steps):
+        raise ExpressionError(f"it {much}", tree, "compare less")
+    return lambda state: bool(closure(state))
+
 
 FILE = Path(__file__).resolve().parent / "situations.yaml"
 NOTIFIERS = ("speaker", "tv", "smart_display")  # kinds that tell people something
@@ -207,3 +251,49 @@ def condition_verdicts(situation: HouseholdSituation, home: Home, room: str | No
 def is_situation_settled(situation: HouseholdSituation, home: Home, room: str | None = None) -> bool:
     """Whether all conditions hold."""
     return all(condition_verdicts(situation, home, room))
+
+
+Call = tuple[str, SituationPlanStep]  # the did of an appliance, and what it is told
+
+
+def settling_calls(situation: HouseholdSituation, home: Home, room: str | None = None) -> tuple[Call, ...]:
+    """The calls that settle a situation, in order.
+
+    A step is repeated for every appliance that the conditions concern. `room` is the id of the room where it happens.
+    """
+    return tuple(
+        (device.did, step) for step in situation.plan for device in _concerned(situation, home, step.appliance, room)
+    )
+
+
+def _concerned(situation: HouseholdSituation, home: Home, kind: str, room: str | None) -> Sequence[Device]:
+    """The devices of a kind that a plan must reach: all that a condition asks about, else the first."""
+    for part in situation.parts():
+        if part.kind == kind and part.which != "some":
+            return part.counted_devices(home, room)
+    return list(home.find_devices(category=kind))[:1]
+
+
+def apply_calls_to_home(home: Home, calls: Sequence[Call]) -> Home:
+    """A copy of the home after some calls. Raises `Refused` at the first that is refused."""
+    copy = home.fork()
+    for did, step in calls:
+        copy.call(did, step.feature, kwargs=step.args)
+    return copy
+
+
+def can_happen_together(chosen: Mapping[str, str | None], known: Mapping[str, HouseholdSituation], home: Home) -> bool:
+    """Whether some situations can go on in a home at once: no condition holds yet, and their plans settle them all.
+
+    `chosen` are their keys, the most urgent first, with the ids of the rooms where they happen. Situations whose plans get
+    in each other's way do not go together: one undoes the other, or leaves it nothing to do.
+    """
+    if any(any(condition_verdicts(known[key], home, room)) for key, room in chosen.items()):
+        return False
+    end = home
+    try:
+        for key, room in chosen.items():
+            end = apply_calls_to_home(end, settling_calls(known[key], end, room))
+    except Refused:
+        return False
+    return all(is_situation_settled(known[key], end, room) for key, room in chosen.items())

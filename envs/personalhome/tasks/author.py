@@ -1,4 +1,8 @@
-"""Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
+"""Videos of households, in words: which situation is filmed, and which facts of the video show it.
+
+Invariant: a transcript is a pure function of household, domain and seed.
+
+Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
 
 Invariants: a blueprint is a pure function of recipe, split and seed; the splits share no name, no frame of a text and no
 question; a draft that breaks a rule is dropped and counted.
@@ -10,10 +14,15 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-from homerl.envs.personalhome.sim.features import load_features, rank_features
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
 from homerl.envs.personalhome.sim.generate import make_household
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.scene.scene_scripts import situation_domain
+from homerl.envs.personalhome.sim.scene.transcript import Domain, Transcript
+from homerl.envs.personalhome.sim.scene.transcript_writer import write_transcript
+from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.tasks.blueprint import (
     LETTERS,
     Choice,
@@ -27,21 +36,41 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Plans,
     Task,
 )
-from homerl.envs.personalhome.tasks.filmed import film_household, scene_signs
-from homerl.envs.personalhome.tasks.needs import household_needs
-from homerl.envs.personalhome.tasks.plan_rules import judge_plan
-from homerl.envs.personalhome.tasks.prompts import user_question
-from homerl.envs.personalhome.tasks.questions.make import (
+from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, settling_program, situation_room
+from homerl.envs.personalhome.tasks.questions.question_maker import (
     HouseholdQuestion,
     draw_counterfactuals,
     draw_distractors,
     draw_questions,
     is_answer_stated,
 )
-from homerl.envs.personalhome.tasks.questions.wording import QuestionWording
-from homerl.envs.personalhome.tasks.reference import settling_program
+from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording
+from homerl.envs.personalhome.tasks.situation import user_question
 from homerl.play.words.splits import NoSentence, Split, draw_of_split
-from homerl.worlds.unmade import no_blueprint_error
+from homerl.worlds.contract import no_blueprint_error
+
+
+def film_household(household: Household, seed: int, domain: Domain | None = None) -> Household | None:
+    """The household with a video of its most urgent situation that can be played; None if there is none of the domain."""
+    for key in household.context.situations:
+        if domain in (None, situation_domain(key)) and (transcript := _transcript(household, key, seed)) is not None:
+            return household.model_copy(update={"transcript": transcript})
+    return None
+
+
+def _transcript(household: Household, key: str, seed: int) -> Transcript | None:
+    """The transcript of a situation, in the room where it happens; None if the household lacks what its scripts need."""
+    try:
+        return write_transcript(household, key, seed, situation_room(household, load_situations()[key]))
+    except InputError:
+        return None
+
+
+def scene_signs(household: Household) -> tuple[str, ...]:
+    """The ids of the facts that let one conclude what situation a video shows; none if there is no video."""
+    seen = household.transcript.inferred if household.transcript else ()
+    return tuple(dict.fromkeys(f"scene:{id}" for one in seen for id in one.because))
+
 
 TRIES = 60  # households that are tried before a seed is refused
 MOST_SITUATIONS = 3  # as many as a plan has programs

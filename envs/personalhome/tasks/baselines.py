@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.personalhome.sim.features import load_features
+from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25, search_terms
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.search import rank_by_bm25, search_terms
-from homerl.envs.personalhome.sim.shown import household_shown
+from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert
-from homerl.envs.personalhome.tasks.prompts import household_for_prompt
+from homerl.envs.personalhome.tasks.situation import household_for_prompt
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent
 from homerl.play.situation import Reply

@@ -24,20 +24,23 @@ from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.generate import make_household
-from homerl.envs.personalhome.sim.generate.checks import household_problems
-from homerl.envs.personalhome.sim.generate.life import Life, household_life
+from homerl.envs.personalhome.sim.generate.consistency_rules import household_problems
+from homerl.envs.personalhome.sim.generate.life_facts import Life, household_life
 from homerl.envs.personalhome.sim.household import Household, Member
-from homerl.envs.personalhome.sim.shown import profile_shown
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
-from homerl.envs.personalhome.sim.words import load_fact_words
-from homerl.envs.personalhome.tasks.author import draw_task, task_to_blueprint
-from homerl.envs.personalhome.tasks.authoring.reader import EVENTS, MEMORIES, HouseholdReader
-from homerl.envs.personalhome.tasks.authoring.rules import telling_events
-from homerl.envs.personalhome.tasks.authoring.shapes import WrittenPast, WrittenPeople
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.household_view import profile_shown
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary
+from homerl.envs.personalhome.tasks.author import draw_task, film_household, task_to_blueprint
+from homerl.envs.personalhome.tasks.authoring.written_household import (
+    EVENTS,
+    MEMORIES,
+    HouseholdReader,
+    WrittenPast,
+    WrittenPeople,
+    telling_events,
+)
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.filmed import film_household
-from homerl.models.endpoint.structured import StructuredClient, UnreadableAnswer
+from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
 from homerl.play.words.splits import Split
 from homerl.worlds.contract import NoBlueprint
 

@@ -1,4 +1,13 @@
-"""What rules say of a plan: beside the role-playing judge, a verdict that can be verified and rewarded.
+"""What a household needs, from the typed facts about it: the ground truth of feature recommendation.
+
+The paper lets a language model say which features are relevant. Here a need has a weight by where it comes from: a hazard or
+another situation of the moment before what people said that they like, before what they usually do.
+
+Invariant: a need rests on rows that an agent can see.
+
+The reference plan of a household: a program for each situation, from the plan that `situations.yaml` gives it.
+
+What rules say of a plan: beside the role-playing judge, a verdict that can be verified and rewarded.
 
 A plan should settle the situations, the most urgent first, by steps that work, that go together, that have a reason in the
 household, and that break no stated preference (PersonalHomeBench I.2, Plan Generation, gives the rules in words).
@@ -9,19 +18,90 @@ gains nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool
-from homerl.envs.personalhome.sim.features import load_features
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.personalhome.sim.appliance_features import load_features
 from homerl.envs.personalhome.sim.household import Household, Taste
-from homerl.envs.personalhome.sim.situations import is_situation_settled, load_situations
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.tasks.needs import household_needs
-from homerl.envs.personalhome.tasks.reference import situation_room
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.situations import HouseholdSituation, is_situation_settled, load_situations, settling_calls
+from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
+
+if TYPE_CHECKING:
+    from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint
+
+
+SITUATION, STATED, USUAL = 8.0, 4.0, 2.0  # weights
+CHILD, ELDER = 13, 70  # years: younger than a child's, older than an elder's
+
+
+@dataclass(frozen=True)
+class HouseholdNeed:
+    """A key of `vocabulary.yaml` (or `pets`, `children`, `elders`), how much it weighs, and the rows that say so."""
+
+    key: str
+    weight: float
+    evidence: tuple[str, ...]
+
+
+def household_needs(household: Household) -> Mapping[str, HouseholdNeed]:
+    """The needs of a household by key. Of several sources the weightiest counts."""
+    found: dict[str, HouseholdNeed] = {}
+    for need in _needs(household):
+        if need.key not in found or found[need.key].weight < need.weight:
+            found[need.key] = need
+    return found
+
+
+def _needs(household: Household) -> Iterator[HouseholdNeed]:
+    events = tuple(f"event:{at}" for at in range(len(household.context.events)))
+    for key in household.context.situations:
+        yield HouseholdNeed(key, SITUATION, events)
+    today = household.now.date()
+    for member in household.members:
+        seen = (f"member:{member.member_id}",)
+        yield from (HouseholdNeed(taste.kind, STATED, seen) for taste in member.tastes)
+        yield from (HouseholdNeed(trait, STATED, seen) for trait in member.traits)
+        yield from (HouseholdNeed(habit.activity, USUAL, seen) for habit in member.habits)
+        yield from (HouseholdNeed(hobby, USUAL, seen) for hobby in member.hobbies)
+        if (age := member.age(today)) < CHILD or age > ELDER:
+            yield HouseholdNeed("children" if age < CHILD else "elders", USUAL, seen)
+    for pet in household.pets:
+        yield HouseholdNeed("pets", USUAL, (f"pet:{pet.name}",))
+
+
+def reference_plan(blueprint: PersonalHomeBlueprint) -> list[dict[str, Any]]:
+    """The plan that settles all situations of a task, the most urgent first."""
+    return [settling_program(blueprint.household, key) for key in blueprint.task.situations]  # type: ignore[union-attr]
+
+
+def situation_room(household: Household, situation: HouseholdSituation) -> str | None:
+    """The room where a situation happens: that of the last event that shows it."""
+    signs = {(sign.kind, sign.what) for sign in situation.events}
+    shown = [event.fact.room for event in household.context.events if (event.fact.kind, event.fact.what) in signs]
+    return shown[-1] if shown else None
+
+
+def settling_program(household: Household, key: str) -> dict[str, Any]:
+    """The program that settles a situation, with every device that counts."""
+    situation = load_situations()[key]
+    calls = settling_calls(situation, HouseholdState(household).home, situation_room(household, situation))
+    steps = [
+        {
+            "step_id": str(number),
+            "appliance": did,
+            "feature": step.feature,
+            "category": [situation.category],
+            "args": dict(step.args),
+            "rationale": key,
+        }
+        for number, (did, step) in enumerate(calls, 1)
+    ]
+    return {"program_id": key, "steps": steps}
+
 
 Program = Mapping[str, Any]
 TOOLBOX = "toolbox"

@@ -16,12 +16,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from homerl.envs.simuhome.sim.air import WATCHED
-from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.tasks.agents import ACTS, actions_in_messages
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint
+from homerl.envs.simuhome.tasks.expert import ACTS, actions_in_messages
 from homerl.envs.simuhome.tasks.languages import reasons_in
-from homerl.play.claims import count_false_claims as count_false_claims
-from homerl.play.messages import spoken_words_of
+from homerl.play.chat_messages import spoken_words_of
+from homerl.play.false_claims import count_false_claims as count_false_claims
 from homerl.play.trajectory import Outcome, Step, Trajectory
 from homerl.worlds.contract import EpisodeFailure, JudgeCase
 

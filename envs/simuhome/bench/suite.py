@@ -18,20 +18,20 @@ from typing import Any, Literal
 
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.model import Model
-from homerl.envs.simuhome.sim import load
-from homerl.envs.simuhome.sim.episodes import EpisodeFile, read_episode
-from homerl.envs.simuhome.sim.react import MAX_TURNS
-from homerl.envs.simuhome.tasks.agents import BASELINES
-from homerl.envs.simuhome.tasks.answers import expert_reply
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
+from homerl.envs.simuhome.sim.react_format import MAX_TURNS
+from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
 from homerl.envs.simuhome.tasks.blueprint import GROUPS, SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
+from homerl.envs.simuhome.tasks.expert import BASELINES
 from homerl.envs.simuhome.tasks.languages import check_simuhome_language
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import Agent, play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.worlds import contract
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 HERE = Path(__file__).parent
 NAME = "simuhome"

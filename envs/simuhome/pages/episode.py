@@ -16,19 +16,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
-from homerl.envs.simuhome.pages.activity import device_activity
-from homerl.envs.simuhome.pages.words import device_names, plain_goal_texts, room_name
-from homerl.envs.simuhome.sim import load, passage
-from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.pages.home_texts import device_activity, device_names, plain_goal_texts, room_name
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.tasks.agents import actions_in_messages
+from homerl.envs.simuhome.tasks.expert import actions_in_messages
 from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
 from homerl.envs.simuhome.tasks.situation import simuhome_situation
-from homerl.host.pages.templates import load_template
-from homerl.play.dialogue import ShownDialogue, show_dialogue
+from homerl.host.html_pages import load_template
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.replay import replay_steps, reply_of_step
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
 from homerl.worlds.registry import begin_episode, read_blueprint
 
 MINUTE = 600  # ticks of 0.1 s

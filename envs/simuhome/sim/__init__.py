@@ -79,6 +79,6 @@ number. Our closed form stops at the same value. Otherwise a sensor that truncat
 
 from __future__ import annotations
 
-from homerl.envs.core.registering import register_environment
+from homerl.envs.core.world import register_environment
 
 register_environment("SimuHome-v0", "homerl.envs.simuhome.sim.env:SimuHome")

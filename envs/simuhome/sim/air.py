@@ -19,9 +19,9 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom
-from homerl.envs.simuhome.sim.results import is_number
+from homerl.envs.simuhome.sim.operation_results import is_number
 
 INF = math.inf
 State = tuple[Any, ...]  # a device's state: the values of the attributes in its `SIGNATURE`

@@ -19,10 +19,12 @@ import gymnasium as gym
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.spaces import AnyText, ToolCalls
 from homerl.envs.core.world import Action, World
-from homerl.envs.simuhome.sim import evaluate, load, passage, tools
-from homerl.envs.simuhome.sim.config import HomeConfig
-from homerl.envs.simuhome.sim.episodes import EpisodeFile
-from homerl.envs.simuhome.sim.evaluate import AgentCall
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim.episode_file import EpisodeFile, HomeConfig
+from homerl.envs.simuhome.sim.evaluation import AgentCall
 from homerl.envs.simuhome.sim.home import MatterHome, Savepoint
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)

@@ -22,8 +22,8 @@ from operator import itemgetter
 from typing import Any
 
 from homerl.envs.core.hashing import text_hash
-from homerl.envs.simuhome.sim.config import TIME_FORMAT, VARIABLES
-from homerl.envs.simuhome.sim.spec import Cluster, DeviceType, Tables, enum_member
+from homerl.envs.simuhome.sim.device_catalogue import Cluster, DeviceType, Tables, enum_member
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, VARIABLES
 
 
 class ABSENT:

@@ -9,13 +9,13 @@ import random
 from collections import Counter
 from typing import Literal
 
-from homerl.envs.simuhome.sim import load
+from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim.generate import generate_episode
-from homerl.envs.simuhome.tasks.answers import expert_reply
+from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
-from homerl.envs.simuhome.tasks.speech import plain_speaker, request_text, request_wordings
+from homerl.envs.simuhome.tasks.sentences import plain_speaker, request_text, request_wordings
 from homerl.play.words.splits import NoSentence, Voice
-from homerl.worlds.unmade import no_blueprint_error
+from homerl.worlds.contract import no_blueprint_error
 
 MAX_EPISODES = 60
 GOALS, UNSAID = "author: another number of goals", "author: no sentence of this split"

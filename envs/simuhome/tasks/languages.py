@@ -1,6 +1,10 @@
 """The languages of SimuHome. Each is one file: in `language/`, or `simuhome.yaml` in an added language's folder.
 
 Invariants: every grammar has the keys of the English one; whatever a file lacks raises an error that names it.
+
+The system message: rules of conduct, and in its last paragraph the user's location and the time.
+
+Invariant: it tells nothing else about the home, so that an agent must look.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.languages import REFERENCE, LanguagePart
 from homerl.envs.core.model import Model
 from homerl.play.words.grammar import Grammar, GrammarFile, refuse_missing_keys
-from homerl.play.words.manner import load_manner
+from homerl.play.words.user_manner import load_manner
 
 LANGUAGES = LanguagePart(Path(__file__).parent / "language", "simuhome.yaml")
 Patterns = tuple[re.Pattern[str], ...]
@@ -126,3 +130,9 @@ def _weak_patterns(sign: str) -> Patterns:
         for language in LANGUAGES.paths_by_language()
         for pattern in getattr(language_file(language).signs.weak, sign)
     )
+
+
+def system_message(style: str, language: str, location: str, now: str) -> str:
+    """The system message. `style` is `brief` or `full`, and `now` is the virtual time as text."""
+    told = language_file(language).prompts
+    return f"{getattr(told, style)}\n\n{told.context.format(location=location, now=now)}"

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from homerl.envs.core.model import Model
+from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.generate.furnish import FIXED_ROOMS, OTHER_ROOMS
-from homerl.envs.simuhome.sim.spec import device_types
-from homerl.envs.simuhome.tasks.answers import all_wordings
+from homerl.envs.simuhome.tasks.answer_checks import all_wordings
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.worlds.paraphrase import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
+from homerl.worlds.paraphraser import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 
 NUMBER = re.compile(r"\d+(?::\d{2})?")
 RECOVER = """You are told what a person says to a smart home. Answer with one JSON object: {"wants": [{"room_id": "...",

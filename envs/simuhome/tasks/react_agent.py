@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from homerl.envs.core.messages import tool_call
-from homerl.envs.simuhome.sim import react
-from homerl.models.endpoint.agent import request_candidates
+from homerl.envs.simuhome.sim import react_format as react
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.play.observation import Observation
+from homerl.models.endpoint.llm_agent import request_candidates
+from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply
-from homerl.play.speech import strip_thoughts_and_controls
+from homerl.play.tool_call_parser import strip_thoughts_and_controls
 
 RESPONSE_FORMAT = {"type": "json_schema", "json_schema": {"name": "step", "schema": react.RESPONSE_SCHEMA, "strict": True}}
 

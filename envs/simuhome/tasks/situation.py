@@ -22,15 +22,15 @@ from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
-from homerl.envs.simuhome.sim import evaluate
+from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.episodes import EpisodeFile
-from homerl.envs.simuhome.sim.evaluate import AgentCall
+from homerl.envs.simuhome.sim.episode_file import EpisodeFile
+from homerl.envs.simuhome.sim.evaluation import AgentCall
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.react import MAX_FAILURES, MAX_POLLS, poll_seconds
-from homerl.envs.simuhome.tasks.answers import goals_answered, stray_changes
+from homerl.envs.simuhome.sim.react_format import MAX_FAILURES, MAX_POLLS, poll_seconds
+from homerl.envs.simuhome.tasks.answer_checks import goals_answered, stray_changes
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeIntent
-from homerl.envs.simuhome.tasks.prompt import system_message
+from homerl.envs.simuhome.tasks.languages import system_message
 from homerl.play.episode import Episode
 from homerl.play.situation import Reply, Situation
 

@@ -1,29 +1,63 @@
-"""A talk of a person with an agent in a home.
+"""With whom a person talks, and how.
+
+A talk of a person with an agent in a home.
 
 Invariants:
 - What was taken back leaves no trace: home, dialogue and all that comes later are as if it had not been said. So each
   sentence has an agent of its own, whose seed depends on the session's seed and the number of sentences before it.
 - A sentence that was stopped, or whose answer failed, keeps what was done until then. If nothing was, it counts as unsaid.
 - The agent reads the last turns only, as many as it knows from training.
+
+Stores a talk as a trajectory.
+
+Invariant: a file that is there is never replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
-from homerl.app.chat.terms import ChatPartner, ChatTerms
+from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message
+from homerl.host.terminal import count_with_noun
 from homerl.models.endpoint.endpoint import derive_seed
-from homerl.play.dialogue import ShownStep, show_step
+from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
-from homerl.play.loop import Policy
-from homerl.play.observation import Observation
+from homerl.play.loop import Agent, Policy
 from homerl.play.situation import Reply, Situation
-from homerl.play.trajectory import Trajectory
+from homerl.play.trajectory import ShownStep, Trajectory, show_step, trajectory_to_row, write_rows
+from homerl.worlds.home_visits import HomeChange, Visits
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.visits import HomeChange, Visits
+
+GUEST = {"prompt": "full"}  # the recipe of a model of which nothing is known: it is told what its tools are for
+
+
+@dataclass(frozen=True)
+class ChatPartner:
+    """The agent. `agent` makes one for a sentence; with equal seeds it answers alike."""
+
+    name: str
+    agent: Callable[[int], Agent]
+
+
+@dataclass(frozen=True)
+class ChatTerms:
+    """The home's recipe, how replies are sampled, and what the agent knows from training.
+
+    `recipes` are recipes of blueprints, as plain data, by the name of a mixture's part; a run has at least one. `steps` is
+    the most messages of the agent for a sentence, and `turns` the number of turns that it reads.
+    """
+
+    recipes: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": GUEST})
+    temperature: float = 0.0
+    max_tokens: int = 512
+    steps: int = EpisodeLimits().steps_per_turn
+    turns: int = EpisodeLimits().turns or 1
+
 
 MOST = 1_000_000  # turns and steps of an episode that no limit ends
 OPEN_END = EpisodeLimits(turns=MOST, steps=MOST, steps_per_turn=MOST)
@@ -168,3 +202,13 @@ def _spoke(turn: ChatTurn) -> bool:
     return (
         bool(turn.events) and isinstance(last := turn.events[-1], AgentAct) and not last.step.calls and not last.step.blocked
     )
+
+
+def save_chat(session: ChatSession, file: Path) -> str:
+    """Write the talk to a file of trajectories, and say so. Raises `InputError` if the file exists, or nothing was said."""
+    if not session.turns:
+        raise InputError("nothing was said yet")
+    if file.exists():
+        raise InputError("the file is there already", str(file), "name another one")
+    write_rows(file, [trajectory_to_row(session.to_trajectory())])
+    return f"{file}: {count_with_noun(len(session.turns), 'sentence')}; homerl reverify {file} replays them"

@@ -17,10 +17,9 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from homerl.app.chat.saving import save_chat
-from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
+from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote, save_chat
 from homerl.envs.core.documents import InputError
-from homerl.worlds.visits import HomeChange
+from homerl.worlds.home_visits import HomeChange
 
 PROMPT = "you: "
 HINT = "/quit leaves, /help lists the commands"

@@ -1,14 +1,14 @@
 """The `homerl` command.
 
 Invariant: bad input ends with one message and exit code 2, a plug-in file that cannot be used and a file that cannot be
-read or written among it (`homerl.host.terminal.endings`).
+read or written among it (`homerl.host.exit_codes`).
 """
 
 from __future__ import annotations
 
 import sys
 
-from homerl.host.terminal.endings import run_to_end
+from homerl.host.exit_codes import run_to_end
 
 
 def main() -> None:

@@ -15,8 +15,7 @@ import homerl.app.cli.commands
 import homerl.envs
 from homerl import __version__
 from homerl.envs.core.plugins import discover, find_submodules
-from homerl.host.terminal.commands import GROUPS, Command
-from homerl.host.terminal.console import say
+from homerl.host.terminal import GROUPS, Command, say
 from homerl.play.loop import Agent
 from homerl.worlds.contract import CommandServices
 from homerl.worlds.registry import known_worlds
@@ -82,18 +81,18 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
 
 def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float) -> tuple[str, Callable[[], Agent]]:
     """Agents of a model, for the commands of worlds."""
-    from homerl.app.served.agents import make_model_agents
+    from homerl.app.served.model_agents import make_model_agents
 
     return make_model_agents(model, served, cpu, max_tokens, seconds)
 
 
 def _trained_on(model: str) -> Sequence[Mapping[str, Any]]:
     """The recipes of a model's blueprints, for the commands of worlds. Of a model behind a URL nothing is known."""
-    from homerl.app.served.agents import is_model_url
+    from homerl.app.served.model_agents import is_model_url
 
     if is_model_url(model):
         return ()
-    from homerl.report.cards.talk import trained_blueprint_recipes
+    from homerl.report.cards.model_lineage import trained_blueprint_recipes
 
     return trained_blueprint_recipes(model)
 

@@ -1,7 +1,7 @@
 """The flywheel: synthesis, SFT, RLVE, and a benchmark of each model, and of the expert as their upper bound.
 
 Invariants: each stage is a process with its own recipe, which can also be run by hand; a stage that is done is
-never run again, so the same command resumes (`homerl.app.runs.products` says what is done).
+never run again, so the same command resumes (`homerl.app.runs.resume` says what is done).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from homerl.app.runs.children import StageProcess, run_stage, start_stage_process
-from homerl.app.runs.products import Stage, require_stage_product, unfinished_stages
 from homerl.app.runs.recipe import FlywheelRecipe, recipe_data
-from homerl.host.terminal.console import console
-from homerl.host.terminal.progress import progress_bar
+from homerl.app.runs.resume import Stage, require_stage_product, unfinished_stages
+from homerl.app.runs.stages import StageProcess, run_stage, start_stage_process
+from homerl.host.progress_bar import progress_bar
+from homerl.host.terminal import console
 from homerl.train import TRAININGS
 from homerl.worlds.contract import EXPERT
 
@@ -33,7 +33,7 @@ SHARED = ("homerl", "seed", "parallel", "cpu", "wandb", "report_to")
 
 def run_flywheel(recipe: FlywheelRecipe) -> None:
     """Run the stages that are not done, then print the table and the path of the report."""
-    from homerl.report.pages.report import write_flywheel_report
+    from homerl.report.pages.flywheel_report import write_flywheel_report
 
     todo = unfinished_stages(found := [*flywheel_stages(recipe)])
     for line in kept_stages_lines([stage for stage in found if stage not in todo], todo):

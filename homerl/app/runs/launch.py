@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import name_path_in_errors
-from homerl.host.processes.exit_codes import write_exit_code
-from homerl.host.processes.lifetime import die_with_parent
-from homerl.host.processes.ranks import is_main_process
-from homerl.host.terminal.console import print_error
-from homerl.host.terminal.endings import CommandEnding, run_to_end
+from homerl.host.exit_codes import CommandEnding, run_to_end, write_exit_code
+from homerl.host.processes import die_with_parent, is_main_process
+from homerl.host.terminal import print_error
 from homerl.train import TRAININGS
 
 LIBRARY_SETTINGS = {  # environment variables
@@ -45,14 +43,10 @@ def is_speaking_process(end: CommandEnding) -> bool:
 
 
 def _start(path: str, argv: Sequence[str]) -> None:
-    from homerl.app.runs.checks.preflight import (  # a plug-in file that cannot be used is bad input too
-        check_machine,
-        warn_of_process_count,
-    )
-    from homerl.app.runs.checks.prompts import measure_prompts
+    from homerl.app.runs.checks.preflight import check_machine, warn_of_process_count
+    from homerl.app.runs.checks.prompt_lengths import measure_prompts
     from homerl.app.runs.checks.rehearsal import rehearse_recipe
-    from homerl.app.runs.recipe import load_recipe
-    from homerl.app.runs.starting import split_from_option
+    from homerl.app.runs.recipe import load_recipe, split_from_option
 
     recipe = load_recipe(path, argv)
     if not is_main_process() and recipe.run not in TRAININGS:  # a launcher starts a process for each GPU, whatever the kind
@@ -73,12 +67,10 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
 
     A flywheel first takes what it would make alike from the run `origin`.
     """
-    from homerl.app.runs.begun import refuse_another_training
     from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.origin import take_finished_stages
-    from homerl.app.runs.record import write_run_record
-    from homerl.app.runs.whole import copy_recipe_files
-    from homerl.host.processes.locks import folder_lock
+    from homerl.app.runs.resume import refuse_another_training, take_finished_stages
+    from homerl.app.runs.run_folder import copy_recipe_files, write_run_record
+    from homerl.host.processes import folder_lock
 
     with folder_lock(recipe.out) if is_main_process() else nullcontext():
         # a benchmark writes into the folder of the run that made its model
@@ -99,7 +91,7 @@ def _is_done(recipe: Any) -> bool:
     if recipe.run != "flywheel":
         return False
     from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.products import unfinished_stages
+    from homerl.app.runs.resume import unfinished_stages
 
     return not unfinished_stages([*flywheel_stages(recipe)])
 
@@ -125,7 +117,7 @@ def runner_of_kind(kind: str) -> Callable[[Any], Any]:
 
         return train_rlve
     if kind == "bench":
-        from homerl.app.runs.bench import run_bench
+        from homerl.app.runs.stages import run_bench
 
         return run_bench
     from homerl.app.runs.flywheel import run_flywheel

@@ -1,4 +1,8 @@
-"""Recipes of every kind: one YAML file for each run, checked completely before any work.
+"""`--from RUN`: a run that starts at what another run made.
+
+SFT takes the other run's synthesis as its data, and RLVE its SFT model. A flywheel copies (`homerl.app.runs.resume`).
+
+Recipes of every kind: one YAML file for each run, checked completely before any work.
 
 Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
 imports torch. `run:` names the kind.
@@ -12,15 +16,51 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from homerl.app.runs.starting import overrides_from_run, split_from_option
 from homerl.bench.recipe import BenchRecipe, BenchSettings
 from homerl.envs.core.documents import InputError, validate_document
-from homerl.host.recipe import load
-from homerl.host.recipe.base import BaseRecipe
-from homerl.host.recipe.place import refuse_unloaded_run_plugins
-from homerl.models.endpoint.settings import EndpointSettings
+from homerl.host import recipe_loading as load
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.run_folders import refuse_unloaded_run_plugins
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.synth.recipe import SynthesisConfig, SynthRecipe
 from homerl.train.recipe import RLVERecipe, RLVESections, SFTRecipe, SFTSettings
+
+FLAG = "--from"
+
+
+def split_from_option(words: Sequence[str]) -> tuple[list[str], Path | None]:
+    """The words of a command line without `--from RUN`, and RUN. Raises `InputError` if no run is named."""
+    rest = list(words)
+    for at, word in enumerate(rest):
+        name, equals, value = word.partition("=")
+        if name == FLAG:
+            given = value if equals else next(iter(rest[at + 1 : at + 2]), "")
+            if not given or not Path(given).is_dir():
+                raise InputError(f"there is no run {given}".rstrip(), FLAG, f"write {FLAG} and a run's folder")
+            return [*rest[:at], *rest[at + (1 if equals else 2) :]], Path(given)
+    return rest, None
+
+
+def from_option_words(run: Path | None) -> list[str]:
+    """`--from RUN` as words of a command line; none without a run."""
+    return [] if run is None else [FLAG, str(run)]
+
+
+def overrides_from_run(kind: str, run: Path) -> list[str]:
+    """The overrides by which a recipe of a kind starts at a run. Raises `InputError` for a kind that cannot."""
+    if kind == "rlve":
+        from homerl.report.cards.export import find_trained_stage
+
+        stage = run / "sft" if (run / "sft").is_dir() else run
+        return ["--model.name", str(find_trained_stage(stage) / "model")]
+    if kind == "sft":
+        data = run / "synth" if (run / "synth").is_dir() else run
+        if not (data / "trajectories.jsonl").is_file():
+            raise InputError("there is no finished synthesis here", str(run), "name a run that has one")
+        return ["--data", str(data)]
+    if kind == "flywheel":
+        return []
+    raise InputError(f"a recipe of `run: {kind}` starts at nothing", FLAG, "it is for sft, rlve and flywheel")
 
 
 class FlywheelRecipe(RLVESections):

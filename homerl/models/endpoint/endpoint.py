@@ -1,4 +1,8 @@
-"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
+"""A chat completion that is read as it is written.
+
+Invariant: what was told is a beginning of the content of the completion that is returned.
+
+A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
 
 Invariants:
 - every request ends within `deadline`, with an answer or an `InfraError`;
@@ -29,16 +33,55 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.messages import Message
-from homerl.host.terminal.console import print_error
-from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.streaming import StreamListener, Told, stream_completion
+from homerl.host.terminal import print_error
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
+from homerl.play.chat_messages import Observation
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
-from homerl.play.observation import Observation
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types import Completion
     from openai.types.chat import ChatCompletion
+
+
+Told = Callable[[str], None]
+
+
+class StreamListener:
+    """Passes on what is told, and knows whether anything was."""
+
+    def __init__(self, told: Told) -> None:
+        self._told, self.anything = told, False
+
+    def __call__(self, text: str) -> None:
+        self.anything = True
+        self._told(text)
+
+
+async def stream_completion(client: AsyncOpenAI, path: str, body: Mapping[str, Any], told: Told) -> ChatCompletion:
+    """The completion of a request, each part of whose content is `told` as it comes. Raises what openai's client raises.
+
+    Raises `ValueError` if the server streams nothing that can be read.
+    """
+    from openai import AsyncStream
+    from openai.lib.streaming.chat import ChatCompletionStreamState
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+    state = ChatCompletionStreamState()
+    kind = AsyncStream[ChatCompletionChunk]
+    stream = await client.post(path, body={**body, "stream": True}, cast_to=ChatCompletion, stream=True, stream_cls=kind)
+    try:
+        async for chunk in stream:
+            state.handle_chunk(chunk)
+            for choice in chunk.choices:
+                if choice.delta.content:
+                    told(choice.delta.content)
+        return state.get_final_completion()
+    except (AssertionError, AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ValueError("the answer is no stream") from error
+    finally:
+        await stream.close()
+
 
 TRIPS = 5  # faults in a row after which a replica rests
 REST, LONGEST_REST = 2.0, 60.0  # seconds of a rest, doubled each time up to the longest
@@ -159,7 +202,12 @@ class Endpoint:
     async def _until(self, path: str, body: dict[str, Any], kind: type, told: StreamListener | None = None) -> Any:
         from openai import OpenAIError
 
-        from homerl.models.endpoint.completions import describe_error, error_kind, is_transient_error, is_unavailable_error
+        from homerl.models.endpoint.server_answers import (
+            describe_error,
+            error_kind,
+            is_transient_error,
+            is_unavailable_error,
+        )
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
@@ -194,7 +242,7 @@ class Endpoint:
             print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault})")
 
     def _refusal(self, url: str, error: Exception, why: str) -> InfraError:
-        from homerl.models.endpoint.completions import REFUSING, is_too_long
+        from homerl.models.endpoint.server_answers import REFUSING, is_too_long
 
         if is_too_long(error):
             return RequestRefused(url, why, too_long=True)
@@ -218,7 +266,7 @@ class Endpoint:
     async def _ask(
         self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: StreamListener | None
     ) -> Any:
-        from homerl.models.endpoint.completions import check_completion
+        from homerl.models.endpoint.server_answers import check_completion
 
         replica.busy += 1
         try:
@@ -254,7 +302,7 @@ class Endpoint:
 
     async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
         """Wait before the next try; if the server named a time, mark the replica instead, and `_replica` waits for it."""
-        from homerl.models.endpoint.completions import retry_after
+        from homerl.models.endpoint.server_answers import retry_after
 
         now, asked = self.clock(), retry_after(error)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(waits - 1, 10)) * self._rng.uniform(0.5, 1.0)

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from homerl.models.policy.grouped_decoding import NAME
-from homerl.models.policy.roomy_layer import roomy_layer_class
+from homerl.models.policy.faster_decoding import NAME, roomy_layer_class
 
 if TYPE_CHECKING:
     import torch

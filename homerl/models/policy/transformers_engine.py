@@ -1,4 +1,11 @@
-"""Sampling with transformers' `generate`: token ids in and out, with the log-probability of each sampled one.
+"""accelerate knows the errors of torch's own allocator, and not all others that mean a lack of memory.
+
+`should_reduce_batch_size` does not know those of the CUDA driver, of Triton when it loads a kernel, and of cuBLAS.
+
+Versions: accelerate 1.10 to 1.15.
+Upstream: no upstream issue known. To reproduce: `should_reduce_batch_size(RuntimeError("CUDA error: out of memory"))`.
+
+Sampling with transformers' `generate`: token ids in and out, with the log-probability of each sampled one.
 
 Invariants:
 - Equal prompts, weights and random state give equal samples.
@@ -24,13 +31,24 @@ from homerl.models.policy.dialogue_cache import (
     join_caches,
     prefill_caches,
 )
-from homerl.models.policy.grouped_decoding import grouped_attention
-from homerl.models.policy.memory_errors import is_out_of_memory
-from homerl.models.policy.policy import Sample
-from homerl.play.beside import call_when_settled, place_of_task, take_next_place
+from homerl.models.policy.faster_decoding import grouped_attention
+from homerl.models.policy.policy_agent import Sample
+from homerl.play.ordered_async_work import call_when_settled, place_of_task, take_next_place
 
 if TYPE_CHECKING:
     import torch
+
+
+UNKNOWN = ("CUDA error: out of memory", "Triton Error [CUDA]: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory lacks, also while a layer is compiled: torch quotes that error in its own."""
+    from accelerate.utils.memory import should_reduce_batch_size
+
+    unknown = isinstance(error, RuntimeError) and any(said in str(error) for said in UNKNOWN)
+    return unknown or should_reduce_batch_size(error)
+
 
 logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling

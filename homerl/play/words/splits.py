@@ -1,4 +1,10 @@
-"""The split of sentences into training and held-out sentences, and the settings of how people talk.
+"""How sentences are written: letter case, the final mark, and whether they are short.
+
+Invariants: writing changes letter case and the final mark only, never a word; `bare` undoes both, so a sentence and its
+written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case but
+in `small` sentences.
+
+The split of sentences into training and held-out sentences, and the settings of how people talk.
 
 Invariant: a hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
 """
@@ -6,12 +12,93 @@ Invariant: a hash of its words assigns each sentence to one split for ever, so n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import random
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from homerl.play.words.grammar import Pool
-from homerl.play.words.writing import AS_IT_IS, Writing
+from pydantic import Field, model_validator
+
+from homerl.envs.core.model import LateShare, Model
+from homerl.play.words.grammar import Grammar, Pool
+
+MARKS = ".?!。？！"
+
+
+class Writing(Model):
+    """How people write, in shares of their sentences; by default as the grammar has them."""
+
+    capitalised: float = Field(0.0, ge=0, le=1, description="Share that begins with a capital letter.")
+    lowered: float = Field(0.0, ge=0, le=1, description="Share without capital letters, but for names.")
+    small: LateShare = Field(
+        0.0,
+        description="Share of sentences without any capital letter, not even in names; beside `capitalised` and `lowered`.",
+    )
+    punctuated: float = Field(0.0, ge=0, le=1, description="Share that ends in a full stop or question mark.")
+    short: float = Field(0.0, ge=0, le=1, description="Share in short frames, such as `kitchen light off`.")
+
+    @model_validator(mode="after")
+    def _one_case_each(self) -> Writing:
+        if self.capitalised + self.lowered + self.small > 1:
+            raise ValueError("capitalised, lowered, small: their sum should be at most 1, for a sentence has one of them")
+        return self
+
+
+AS_IT_IS = Writing()
+
+
+def write_sentence(text: str, writing: Writing, grammar: Grammar, names: Iterable[str], rng: random.Random) -> str:
+    """The sentence in a drawn case and with or without a final mark."""
+    if not (writing.capitalised or writing.lowered or writing.small or writing.punctuated):
+        return text
+    drawn = rng.random()
+    if drawn < writing.capitalised:
+        text = capitalise_sentence(text, grammar)
+    elif drawn < writing.capitalised + writing.lowered:
+        text = lower_sentence(text, names)
+    elif drawn < writing.capitalised + writing.lowered + writing.small:
+        text = text.lower()
+    return punctuate_sentence(text, grammar) if rng.random() < writing.punctuated else text
+
+
+def capitalise_sentence(text: str, grammar: Grammar) -> str:
+    """The sentence with a capital at its beginning, and in the words that always have one ("I")."""
+    for word in grammar.plain_texts("writing.capital"):
+        text = re.sub(rf"(?<![\w']){re.escape(word)}(?!\w)", lambda found: _capital(found.group()), text)
+    return _capital(text)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def lower_sentence(text: str, names: Iterable[str]) -> str:
+    """The sentence without capitals, except in the names."""
+    kept = [re.escape(name) for name in sorted(names, key=len, reverse=True) if name != name.lower()]
+    parts = re.split(f"({'|'.join(kept)})", text) if kept else [text]
+    return "".join(part if at % 2 else part.lower() for at, part in enumerate(parts))
+
+
+def punctuate_sentence(text: str, grammar: Grammar) -> str:
+    """The sentence with a final mark, if it has none: a question mark after a question."""
+    if text.endswith(tuple(MARKS)):
+        return text
+    key = "writing.asking" if is_question(text, grammar) else "writing.telling"
+    return grammar.draw_sentence(key, {"text": text}, random.Random(0), "clear", "any", 0.0)
+
+
+def is_question(text: str, grammar: Grammar) -> bool:
+    """Whether a sentence is a question, by the words that begin or end one in its language."""
+    text = text.lower()
+    begins = any(re.match(rf"{re.escape(word)}(?![a-z])", text) for word in grammar.plain_texts("writing.begins"))
+    return begins or any(word in text for word in grammar.plain_texts("writing.has"))
+
+
+def bare_sentence(sentence: str) -> str:
+    """The sentence in lower case and without its final mark: what decides about its split."""
+    return sentence.lower().rstrip(MARKS)
+
 
 Split = Literal["train", "heldout"]
 HELDOUT_SHARE = 5  # one sentence in so many is held out

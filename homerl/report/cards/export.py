@@ -20,15 +20,13 @@ from typing import Any
 import yaml
 
 from homerl import __version__
+from homerl.bench.score_provenance import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
-from homerl.host.pages.templates import fold_long_text
-from homerl.host.recipe.folders import STAGES
-from homerl.host.recipe.place import OF_TASKS, refuse_unloaded_run_plugins
-from homerl.models.policy.chat_format import OWN
-from homerl.play.messages import shows_tools, without_generation_tags
-from homerl.report.cards.gguf_file import KINDS, check_convertible, require_gguf, write_gguf
-from homerl.report.cards.hub import check_hub_token, first_error_line, upload_to_hub
-from homerl.report.cards.license import choose_license
+from homerl.host.html_pages import fold_long_text
+from homerl.host.run_folders import OF_TASKS, STAGES, refuse_unloaded_run_plugins
+from homerl.models.policy.chat_template import OWN
+from homerl.play.chat_messages import shows_tools, without_generation_tags
+from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
 from homerl.report.cards.model_card import (
     HUB_ID,
     MOST,
@@ -40,10 +38,14 @@ from homerl.report.cards.model_card import (
     recipe_files,
     render_model_card,
 )
-from homerl.report.cards.ollama import render_modelfile
-from homerl.report.cards.private import strip_file_names
-from homerl.report.cards.scores import read_complete_scores
-from homerl.train.named import (
+from homerl.report.cards.push_to_hub import (
+    check_hub_token,
+    choose_license,
+    first_error_line,
+    strip_file_names,
+    upload_to_hub,
+)
+from homerl.train.model_sources import (
     ADAPTER,
     FACTS,
     TEMPLATE,
@@ -204,7 +206,7 @@ def load_exported_tokenizer(folder: Path) -> Any:
     if SENTENCE not in tokenizer.decode(tokenizer(SENTENCE)["input_ids"]):
         raise InputError("the tokenizer's files are missing or broken", str(folder), RIGHT_TOKENIZER)
     if not tokenizer.chat_template:
-        remedy = "save the template of its training, homerl.play.messages.chat_template(), as its chat_template.jinja"
+        remedy = "save the template of its training, homerl.play.chat_messages.chat_template(), as its chat_template.jinja"
         raise InputError("the tokenizer has no chat template", str(folder), remedy)
     return tokenizer
 

@@ -14,18 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.bench.player import is_score_of_stage
+from homerl.bench.score_provenance import is_score_of_stage
 from homerl.envs.core.documents import read_json
-from homerl.host.recipe.folders import read_stage_recipe, require_mapping, stage_files, starting_model
-from homerl.host.recipe.place import RECORD
+from homerl.host.run_folders import RECORD, read_stage_recipe, require_mapping, stage_files, starting_model
 from homerl.play.metrics.registry import METRICS
-from homerl.report.cards.private import strip_private_data
-from homerl.report.cards.stages import last_blueprint_recipe, stage_lineage, training_data_folder
-from homerl.report.cards.talk import talk_terms_of_stage
+from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
+from homerl.report.cards.push_to_hub import strip_private_data
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
 from homerl.train.credit.registry import list_credit_modes
-from homerl.train.named import BASES
+from homerl.train.model_sources import BASES
 from homerl.worlds.contract import Card
 from homerl.worlds.registry import source_parts, world_of
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import PerStep, compute_returns_to_go, normalise_values
+from homerl.train.credit.advantages import PerStep, compute_returns_to_go, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
 from homerl.train.credit.trajectory import compute_trajectory_credit
 

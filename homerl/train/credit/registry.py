@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 import homerl.train.credit
 from homerl.envs.core.plugins import discover, sort_plugins
-from homerl.train.credit.common import TOLERANCE
+from homerl.train.credit.advantages import TOLERANCE
 from homerl.train.credit.contract import CreditInput, CreditMode, Group, Rule
 
-NOT_MODES = ("common", "contract", "registry", "values")
+NOT_MODES = ("advantages", "contract", "registry")
 
 
 class CreditSettings(Protocol):

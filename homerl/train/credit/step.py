@@ -17,9 +17,8 @@ import numpy as np
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import EPSILON, PerStep, compute_returns_to_go, normalise_values
+from homerl.train.credit.advantages import EPSILON, PerStep, compute_returns_to_go, compute_state_credit, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
-from homerl.train.credit.values import compute_state_credit
 
 
 class StepKeys(Model):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from homerl.envs.core.model import Model
-from homerl.train.credit.common import PerStep, normalise_values
+from homerl.train.credit.advantages import PerStep, normalise_values
 from homerl.train.credit.contract import CreditMode, Group
 
 

@@ -25,12 +25,12 @@ from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import let_user_speak, replies_from, waits_for_user
 from homerl.play.replay import replay_steps, reply_of_step
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import BlueprintProtocol
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajectory_row
 from homerl.train.recipe import BlueprintSource, PrefixSettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import read_blueprint, world_of
+from homerl.worlds.users.user_factory import ScriptedUser
 
 KEY = "rlve.curriculum.prefix.synthesis"
 SAME = (

@@ -1,4 +1,9 @@
-"""Distributes training over devices by the recipe's `parallel`, through training arguments in the process itself.
+"""Which optimizer a trainer has, and the number format of adapters.
+
+Invariants: bfloat16 weights are never updated without float32 masters (DeepSpeed keeps its own); a float32 run has
+transformers' own optimizer; a schedule and a checkpoint need not know which.
+
+Distributes training over devices by the recipe's `parallel`, through training arguments in the process itself.
 
 Invariants:
 - An accelerate configuration given on the command line takes precedence.
@@ -18,16 +23,46 @@ from typing import Any
 import torch
 from accelerate import DistributedType
 from peft import PeftModel
+from transformers import Trainer
 from transformers.utils import CONFIG_NAME
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.train.devices.optimizers.owned import OptimizerChoice, match_adapter_dtype
-from homerl.train.devices.shards import gather_whole_weights, prepare_sharding
+from homerl.train.devices.optimizers.adamw import AdamW, has_master
+from homerl.train.devices.optimizers.muon import MuonWithAdamW
+from homerl.train.devices.sharding import gather_whole_weights, prepare_sharding
 from homerl.train.recipe import TrainingRecipe
-from homerl.train.refusals import has_sharded_weights, parallel_mode, world_size
+from homerl.train.recipe_checks import has_sharded_weights, parallel_mode, world_size
 from homerl.train.watch.sentinel import refuse_infinite_loss
-from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, whole_at_first, zero_alone, zero_on_cpus
+from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, zero_on_cpus
+from homerl.train.workarounds import unsharded_loading as whole_at_first
+from homerl.train.workarounds import zero_single_process as zero_alone
 from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
+
+
+class OptimizerChoice(Trainer):
+    """A trainer that makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
+
+    muon: float | None = None
+    optimizer: torch.optim.Optimizer | None
+
+    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
+        """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        if self.optimizer is None and self.muon is not None:
+            args = self.args
+            self.optimizer = MuonWithAdamW(self.model, self.muon, args.learning_rate, args.adam_beta2, args.weight_decay)
+        elif not self.is_deepspeed_enabled and any(map(has_master, trained)):
+            self.optimizer_cls_and_kwargs = AdamW, self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]
+        return super().create_optimizer(*model)
+
+
+def match_adapter_dtype(model: torch.nn.Module) -> None:
+    """Store an adapter in its base's number format, if that is bfloat16. peft makes it in float32, for an autocast."""
+    if not isinstance(model, PeftModel) or model.dtype != torch.bfloat16:
+        return
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.to(torch.bfloat16)
 
 
 def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:

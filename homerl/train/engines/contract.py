@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from homerl.envs.core.model import Model
-from homerl.models.policy.policy import Engine
-from homerl.train.model import ModelSettings
-from homerl.train.watch.phases import PhaseTimer
+from homerl.models.policy.policy_agent import Engine
+from homerl.train.model_settings import ModelSettings
+from homerl.train.watch.watchdog import PhaseTimer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

@@ -12,7 +12,7 @@ import homerl.train.engines
 from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.train.engines.contract import EngineKind, SamplerSettings
 
-NOT_ENGINES = ("contract", "registry", "several", "synced")
+NOT_ENGINES = ("contract", "registry", "weight_sync")
 
 
 @cache

@@ -1,4 +1,12 @@
-"""A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
+"""Several policy servers, each with all weights and with every option of vLLM's own, such as parallelism.
+
+Invariants:
+- An episode stays with one server, which has its dialogue in the cache.
+- A server that gives no answer or takes no weights is lost: its episodes go on at the others, from the ids so far. It may
+  have been started anew, with other weights, so it is asked again only when it has been sent those of now.
+- All ranks send to the same servers. If all are lost, the run ends, and the same command goes on.
+
+A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
 
 TRL sends it the weights. docs/training.md says how to start it. While it takes weights it freezes its running requests,
 which then continue with the new ones: their cache is computed anew, and their samples name the older version. A server that
@@ -15,25 +23,122 @@ import re
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from urllib.error import HTTPError
 
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.host.processes.ports import free_port
-from homerl.host.processes.ranks import is_main_process
-from homerl.models.policy.policy import Sample
+from homerl.host.processes import free_port, is_main_process
+from homerl.host.terminal import print_error
+from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
-from homerl.train.engines.synced import PrefixHits, SyncedEngine, SyncedEngineKind
-from homerl.train.watch.phases import PhaseTimer
-from homerl.train.watch.watchdog import RunStalled
+from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
+from homerl.train.watch.watchdog import PhaseTimer, RunStalled
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice
     from transformers import PreTrainedTokenizerBase as Tokenizer
+
+
+HOME: ContextVar[int] = ContextVar("HOME")  # the server of an episode, which has a context of its own
+
+
+class PooledServer(TrainedEngine, Protocol):
+    """One of several. `attach` connects anew with one that was lost."""
+
+    url: str
+
+    def metrics(self) -> Mapping[str, float]:
+        """Figures by name since the last call."""
+
+
+class ServerPool:
+    """Samples from several servers. `lost` are the indices of those that this rank cannot ask."""
+
+    def __init__(self, servers: Sequence[PooledServer]) -> None:
+        self.servers, self.lost = servers, set[int]()
+        self.version, self.begun = -1, 0
+
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
+        """Receive what is trained, and connect with each server."""
+        self.trainer, self.phases = trainer, phases
+        for server in self.servers:
+            server.attach(trainer, phases)
+
+    def sync(self, version: int) -> None:
+        """Send the weights to each server that answers; connect anew with those that are back."""
+        before = {*self.lost}
+        lost, down = self._agreed()
+        for number, server in enumerate(self.servers):
+            if number in down:
+                continue
+            try:
+                if number in lost:
+                    server.attach(self.trainer, self.phases)
+                server.sync(version)
+            except RunStalled as error:  # on all ranks
+                self._say(f"{error}; the others go on")
+                down.add(number)
+        if len(down) == len(self.servers):
+            raise RunStalled("none of the policy servers answers")
+        self.version, self.lost = version, down | (self.lost - before)  # rollouts ahead may lose one meanwhile
+
+    def _agreed(self) -> tuple[set[int], set[int]]:
+        """Which servers some rank could not ask since the last sync, and which do not answer now."""
+        from accelerate.utils import broadcast_object_list, gather_object
+
+        from homerl.models.endpoint.vllm_server import is_reachable
+
+        first = self.trainer.accelerator.is_main_process
+        with self.phases.enter_phase("collective", "idle", waits=True):
+            lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
+            down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
+            [down] = broadcast_object_list([down])
+        for number in sorted(lost | down):
+            said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
+            self._say(f"the policy server at {self.servers[number].url} {said}")
+        return lost, down
+
+    def _say(self, what: str) -> None:
+        if self.trainer.accelerator.is_main_process:
+            print_error(what)
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample one continuation from the episode's server; from another one if that is lost."""
+        while True:
+            home = self._home()
+            try:
+                return await self.servers[home].sample(prompt)
+            except RunStalled:
+                self.lost.add(home)
+                if len(self.lost) == len(self.servers):
+                    raise
+
+    def _home(self) -> int:
+        """The server of this episode. Those that work take turns: the ranks begin with different ones."""
+        home = HOME.get(None)
+        if home is None or home in self.lost:
+            works = [number for number in range(len(self.servers)) if number not in self.lost]
+            home = works[(self.trainer.accelerator.process_index + self.begun) % len(works)]
+            self.begun += 1
+            HOME.set(home)
+        return home
+
+    def awake(self) -> AbstractContextManager[object]:
+        """The context of all sampling."""
+        return nullcontext()
+
+    def metrics(self) -> Mapping[str, float]:
+        """The means of the servers' metrics, and the number of those that answer."""
+        told = [server.metrics() for number, server in enumerate(self.servers) if number not in self.lost]
+        found = {name: [one[name] for one in told if name in one] for one in told for name in one}
+        means = {name: sum(values) / len(values) for name, values in found.items()}
+        return means | {"policy/servers": float(len(self.servers) - len(self.lost))}
+
 
 TOKEN = "token_id:"  # prefix of a token that vLLM writes as an id
 METRICS = 5.0  # seconds to wait for vLLM's metrics, or for its list of paths
@@ -159,7 +264,7 @@ class ServerEngine(SyncedEngine):
 
     def metrics(self) -> Mapping[str, float]:
         """The share of prompt tokens that the server had in its cache, since the last call. The first process asks."""
-        from homerl.models.endpoint.serve import SILENT, fetch_body
+        from homerl.models.endpoint.vllm_server import SILENT, fetch_body
 
         if not self.trainer.accelerator.is_main_process:
             return {}
@@ -191,7 +296,7 @@ class ServerEngine(SyncedEngine):
 
 def can_freeze_requests(url: str | None) -> bool:
     """Whether a server can freeze its requests, and drop their caches, by its own list of what can be asked of it."""
-    from homerl.models.endpoint.serve import SILENT, fetch_body
+    from homerl.models.endpoint.vllm_server import SILENT, fetch_body
 
     try:
         paths = json.loads(fetch_body(f"{url}/openapi.json", seconds=METRICS))["paths"]
@@ -242,7 +347,7 @@ def list_server_urls(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
 
 def ask_policy_model_name(url: str) -> str:
     """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
-    from homerl.models.endpoint.serve import list_served_models
+    from homerl.models.endpoint.vllm_server import list_served_models
 
     names = list_served_models(f"{url}/v1")
     if not names:
@@ -259,7 +364,6 @@ class PolicyServerKind(SyncedEngineKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """An engine on the recipe's server or servers."""
-        from homerl.train.engines.several import ServerPool
 
         urls, limits = list_server_urls(settings.engine.url), (settings.max_tokens, settings.temperature)
         each = [settings.engine.model_copy(update={"url": url}) for url in urls]
@@ -278,7 +382,7 @@ class PolicyServerKind(SyncedEngineKind):
                 yield from self._lacks(url, settings)
 
     def _lacks(self, url: str, settings: SamplerSettings) -> Iterator[str]:
-        from homerl.models.endpoint.serve import SILENT, fetch_body, is_reachable
+        from homerl.models.endpoint.vllm_server import SILENT, fetch_body, is_reachable
 
         if not is_reachable(f"{url}/v1"):
             yield f"the policy server at {url} does not answer"

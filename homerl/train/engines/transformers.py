@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.models.policy.policy import Sample
+from homerl.models.policy.policy_agent import Sample
 from homerl.models.policy.transformers_engine import CACHE_SHARE, TransformersEngine
 from homerl.train.engines.contract import EngineKind, MemorySizes, MemoryUse, PolicyTrainer, SamplerSettings
-from homerl.train.watch.phases import PhaseTimer
-from homerl.train.workarounds.kept_memory import return_freed_memory
+from homerl.train.watch.watchdog import PhaseTimer
+from homerl.train.workarounds.glibc_memory import return_freed_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
@@ -69,7 +69,7 @@ class SnapshotEngine(InPlace):
 
     def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Copy the policy, which has no fused head yet: TRL's would run the original's weights."""
-        from homerl.train.devices.shards import broadcast_weights
+        from homerl.train.devices.sharding import broadcast_weights
 
         super().attach(trainer, phases)
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class SnapshotEngine(InPlace):
         """Copy the trainable weights."""
         import torch
 
-        from homerl.train.devices.shards import gather_whole_weights
+        from homerl.train.devices.sharding import gather_whole_weights
 
         policy = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
         with self._lock, torch.no_grad():

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from homerl.envs.core.model import Model
-from homerl.models.policy.policy import Sample
+from homerl.models.policy.policy_agent import Sample
 from homerl.train.engines.contract import MemorySizes, MemoryUse, SamplerSettings
-from homerl.train.engines.synced import PrefixHits, SyncedEngine, SyncedEngineKind
+from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
 from homerl.train.workarounds import vllm_sleep
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class VLLMKind(SyncedEngineKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> ColocatedVLLM:
         """An engine that starts vLLM when it gets the trainer."""
-        from homerl.train.refusals import world_size
+        from homerl.train.recipe_checks import world_size
 
         options = {
             "gpu_memory_utilization": settings.engine.gpu_memory,

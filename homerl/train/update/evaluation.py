@@ -14,9 +14,8 @@ import shutil
 from collections.abc import Callable
 
 from homerl.envs.core.documents import write_atomic
-from homerl.train.data.prefetch import Run
 from homerl.train.data.rollout import RolloutPlayer
-from homerl.train.data.supply import RankContext, episode_metrics, hash_seed, summarise_rollout, world_metrics
+from homerl.train.data.rollout_batches import RankContext, Run, episode_metrics, hash_seed, summarise_rollout, world_metrics
 from homerl.train.recipe import RLVERecipe
 from homerl.worlds.registry import blueprint_with_behaviours, make_blueprint_of_seed
 

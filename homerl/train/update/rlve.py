@@ -40,22 +40,13 @@ from transformers.trainer_callback import ExportableState
 
 from homerl.envs.core.documents import InputError
 from homerl.play.trajectory import trajectory_to_row, uniform_rows, write_rows
-from homerl.train.common import (
-    add_liger_kernels,
-    load_chat_tokenizer,
-    load_policy,
-    make_trainer_updates,
-    metric_reporters,
-    shared_training_arguments,
-    train_and_save_model,
-)
 from homerl.train.data.curriculum import Curriculum, read_difficulties
-from homerl.train.data.prefetch import RolloutPrefetcher
 from homerl.train.data.prefixes import index_verified_trajectories
 from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
-from homerl.train.data.supply import (
+from homerl.train.data.rollout_batches import (
     RankContext,
     RolloutBatch,
+    RolloutPrefetcher,
     RolloutSupply,
     episode_metrics,
     hash_seed,
@@ -64,21 +55,28 @@ from homerl.train.data.supply import (
 )
 from homerl.train.devices.parallel import ParallelTrainer
 from homerl.train.engines.registry import chosen_engine
-from homerl.train.named import read_max_positions
+from homerl.train.model_sources import read_max_positions
 from homerl.train.recipe import RLVERecipe
-from homerl.train.refusals import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
-from homerl.train.update.distill import add_teacher_advantages, make_teacher
+from homerl.train.recipe_checks import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.training_setup import (
+    add_liger_kernels,
+    load_chat_tokenizer,
+    load_policy,
+    make_trainer_updates,
+    metric_reporters,
+    shared_training_arguments,
+    train_and_save_model,
+)
+from homerl.train.update.distillation import add_teacher_advantages, make_teacher
 from homerl.train.update.evaluation import HeldOutEvaluation
-from homerl.train.update.objective import RolloutObjective
-from homerl.train.update.policy import ReferenceModel, add_scoring_head, prepare_policy
-from homerl.train.update.tensors import SampledTokens, collect_sampled_tokens
-from homerl.train.watch.panels import PanelsCallback
-from homerl.train.watch.phases import PhaseTimer
+from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
+from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
+from homerl.train.watch.metrics_log import PanelsCallback
 from homerl.train.watch.sentinel import Sentinel, UpdateSignal
 from homerl.train.watch.transcripts import log_transcripts
-from homerl.train.watch.watchdog import Watchdog
-from homerl.train.workarounds.whole_at_first import load_unsharded
-from homerl.worlds.users.make import open_user_factory
+from homerl.train.watch.watchdog import PhaseTimer, Watchdog
+from homerl.train.workarounds.unsharded_loading import load_unsharded
+from homerl.worlds.users.user_factory import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:

@@ -16,8 +16,22 @@ from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
 from homerl.envs.core.documents import InputError
-from homerl.train.adapted import make_lora_config
-from homerl.train.common import (
+from homerl.train.data.sft_dialogues import (
+    RankBatches,
+    RankBatchSampler,
+    list_system_prompts,
+    load_dialogues,
+    number_homes,
+    refuse_unfit_dialogues,
+    tokenize_dialogues,
+    trajectories_file,
+)
+from homerl.train.devices.parallel import ParallelTrainer
+from homerl.train.model_settings import make_lora_config
+from homerl.train.packing.packed_rows import IGNORE_INDEX, TargetScores, TokenSequence
+from homerl.train.recipe import SFTRecipe
+from homerl.train.recipe_checks import refuse_untrainable, starts_without_weights, world_size
+from homerl.train.training_setup import (
     add_liger_kernels,
     load_chat_tokenizer,
     load_policy,
@@ -26,21 +40,8 @@ from homerl.train.common import (
     shared_training_arguments,
     train_and_save_model,
 )
-from homerl.train.data.dialogues import (
-    list_system_prompts,
-    load_dialogues,
-    refuse_unfit_dialogues,
-    tokenize_dialogues,
-    trajectories_file,
-)
-from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, number_homes
-from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.recipe import SFTRecipe
-from homerl.train.refusals import refuse_untrainable, starts_without_weights, world_size
-from homerl.train.rows.rows import IGNORE_INDEX, TargetScores, TokenSequence
-from homerl.train.watch.phases import TRAIN, PhaseTimer
-from homerl.train.watch.watchdog import Watchdog
-from homerl.train.workarounds.whole_at_first import load_unsharded
+from homerl.train.watch.watchdog import TRAIN, PhaseTimer, Watchdog
+from homerl.train.workarounds.unsharded_loading import load_unsharded
 
 
 def train_sft(recipe: SFTRecipe) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from homerl.play.trajectory import Trajectory
-from homerl.train.common import metric_reporters
 from homerl.train.recipe import RLVERecipe
+from homerl.train.training_setup import metric_reporters
 
 SHOWN = 8
 COLUMNS = ("update", "blueprint", "outcome", "return", "rewards by step", "dialogue")

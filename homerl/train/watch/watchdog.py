@@ -1,4 +1,12 @@
-"""The watchdog stops a run in which a phase exceeds its deadline (exit code 4), and reports which ranks it waited for.
+"""Records what each rank is doing and since when, and how the time of an update was spent.
+
+Invariants:
+- Every second since the last `take` is in exactly one share. Time outside of all phases is in `train`, and before the first
+  update in `start`: an engine that begins beside the trainer may take minutes.
+- Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
+  the others do.
+
+The watchdog stops a run in which a phase exceeds its deadline (exit code 4), and reports which ranks it waited for.
 
 Invariants: it runs in a thread beside the work, so that a rank that hangs in a collective operation can still report; it
 only reads the phase files that ranks have written, and asks no rank anything.
@@ -6,14 +14,122 @@ only reads the phase files that ranks have written, and asks no rank anything.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
-from homerl.host.processes.exit_codes import write_exit_code
-from homerl.host.terminal.console import print_error
-from homerl.host.terminal.endings import RunStopped
-from homerl.train.watch.phases import PhaseTimer, RankPhase
+from homerl.host.exit_codes import RunStopped, write_exit_code
+from homerl.host.terminal import print_error
+
+SHARES = ("rollout", "user", "world", "reward", "train", "sync", "idle", "start")
+TRAIN, START = "train", "start"
+
+
+@dataclass(frozen=True)
+class RankPhase:
+    """The phase that a rank is in.
+
+    `since` is wall-clock time in seconds, comparable between machines: when the phase began, or when it continued after
+    a nested phase. `waits` tells whether the rank waits for other ranks in it.
+    """
+
+    rank: int
+    phase: str
+    since: float
+    update: int = 0
+    waits: bool = False
+
+
+@dataclass
+class PhaseTimer:
+    """The nested phases of one rank, and the seconds spent in each share. `detail` returns text on the current phase.
+
+    `ranks` is the number of ranks, if it is known: an earlier start with more of them left their files.
+    """
+
+    folder: Path
+    rank: int = 0
+    clock: Callable[[], float] = time.time
+    update: int = 0
+    detail: Callable[[], object] = str
+    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    stack: list[tuple[RankPhase, str]] = field(default_factory=list)
+    ranks: float = math.inf
+
+    def __post_init__(self) -> None:
+        self._since = self.clock()
+        self._begin(START, START, False)
+
+    @contextmanager
+    def enter_phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:
+        """Be in a phase within the context. Its time, without that of nested phases, counts to `share` (default: `name`)."""
+        self._begin(name, share or name, waits)
+        try:
+            yield
+        finally:
+            self._settle()
+            self.stack.pop()
+            outer, kept = self.stack[-1]
+            self.stack[-1] = replace(outer, since=self.clock()), kept
+            self._tell()
+
+    def begin_training(self, update: int) -> None:
+        """Note that the trainer's own work on an update begins: the work outside of all phases."""
+        self._settle()
+        self.update = update
+        self.stack[0] = (RankPhase(self.rank, TRAIN, self.clock(), update), TRAIN)
+        self._tell()
+
+    def move_seconds(self, source: str, target: str, seconds: float) -> None:
+        """Move seconds from one share to another, for time that only the code inside a phase can divide."""
+        moved = min(max(0.0, seconds), self.spent[source])
+        self.spent[source] -= moved
+        self.spent[target] += moved
+
+    def take_time_shares(self) -> dict[str, float]:
+        """The shares of the time since the last call, as `time/<share>`, and the seconds; then start again from zero."""
+        self._settle()
+        total = sum(self.spent.values())
+        shares = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
+        self.spent.clear()
+        return shares | {"time/seconds": total}
+
+    def read_other_ranks(self) -> list[RankPhase]:
+        """The phases of the other ranks, as read from their files."""
+        phases = []
+        for path in sorted(self.folder.glob("rank_*.json")):
+            try:
+                phases.append(RankPhase(**json.loads(path.read_text(encoding="utf-8"))))
+            except (OSError, ValueError, TypeError):  # the file is being written, or is of another version
+                continue
+        return [doing for doing in phases if doing.rank != self.rank and doing.rank < self.ranks]
+
+    def _begin(self, name: str, share: str, waits: bool) -> None:
+        self._settle()
+        self.stack.append((RankPhase(self.rank, name, self.clock(), self.update, waits), share))
+        self._tell()
+
+    def _settle(self) -> None:
+        now = self.clock()
+        if self.stack:
+            self.spent[self.stack[-1][1]] += now - self._since
+        self._since = now
+
+    def _tell(self) -> None:
+        if self.folder != Path(os.devnull):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"rank_{self.rank}.json"
+            written = path.with_suffix(".tmp")  # it need not outlive a crash, so nobody waits for the disk
+            written.write_text(json.dumps(asdict(self.stack[-1][0])), encoding="utf-8")
+            written.replace(path)
+
 
 STALLED = 4  # the exit code
 POLL = 0.5

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from homerl.train.workarounds import shm_build
+from homerl.train.workarounds import deepspeed_shm_build as shm_build
 
 
 def connect_zero_on_cpus(timeout: timedelta) -> None:

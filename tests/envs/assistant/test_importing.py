@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.generic import ImportNote, to_identifier
-from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
-from homerl.envs.assistant.listing.report import build_import_report, import_notes_table
+from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home, import_notes_table
+from homerl.envs.assistant.listing.generic_products import ImportNote, to_identifier
+from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.replay import listing
 
 

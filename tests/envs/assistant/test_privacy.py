@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.home_import import import_home, write_import_report
 from homerl.envs.assistant.listing.exposure import select_entities
-from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, ENTRIES, STATES
-from homerl.envs.assistant.listing.report import write_import_report
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, STATES
+from homerl.envs.assistant.listing.listing_files import load_listing, save_listing
 from homerl.envs.assistant.privacy import hide_secret_values, strip_private_listing
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from tests.envs.assistant.listing.replay import listing

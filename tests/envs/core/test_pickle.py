@@ -20,7 +20,7 @@ from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.personalhome.sim.env import PersonalHome
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.simuhome.sim.env import SimuHome
 
 LAMP = {"device_type": "dimmable_light", "device_id": "lamp_1", "attributes": {}}

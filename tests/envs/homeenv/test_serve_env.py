@@ -22,7 +22,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from homerl.app.cli import main
 from homerl.envs.homeenv.maker.make import HomeSampler
-from homerl.envs.homeenv.serve_env import ClientSession, HomeServer
+from homerl.envs.homeenv.mcp_server import ClientSession, HomeServer
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import save_home
 

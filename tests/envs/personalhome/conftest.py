@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
-from homerl.envs.personalhome.sim.appliances import appliance_kinds
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
 
 ROOT = Path(__file__).parents[3]
 NOW = datetime(2026, 3, 14, 8, 30)

@@ -8,20 +8,22 @@ from draws import some_arguments
 from personal_homes import home_of
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.homeenv.maker.furnish import shipped_priors
-from homerl.envs.homeenv.sim.devices.lint import lint_device_files
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import NUMBERS
-from homerl.envs.personalhome.sim.appliances import (
+from homerl.envs.homeenv.maker.layout_and_furniture import shipped_priors
+from homerl.envs.homeenv.sim.devices.device_lint import lint_device_files
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
+from homerl.envs.personalhome.sim.appliance_catalogue import (
+    FILE,
     FOLDER,
     appliance_kinds,
     is_sensor,
     load_appliance_catalogue,
+    read_usual_values,
     rooms_for_kind,
     sensor_kinds,
+    usual_state,
 )
-from homerl.envs.personalhome.sim.usual import FILE, read_usual_values, usual_state
 
 # PersonalHomeBench Table 16: the number of methods of each kind.
 PRINTED = {

@@ -5,8 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.personalhome.sim.appliances import appliance_kinds
-from homerl.envs.personalhome.sim.features import FILE, feature_need_keys, load_features, rank_features, read_features
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
+from homerl.envs.personalhome.sim.appliance_features import (
+    FILE,
+    feature_need_keys,
+    load_features,
+    rank_features,
+    read_features,
+)
 from homerl.envs.personalhome.sim.situations import load_situations
 
 KEYS = st.sampled_from(sorted(feature_need_keys()))

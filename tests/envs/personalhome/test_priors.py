@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
-from homerl.envs.personalhome.sim.generate.events import READINGS
-from homerl.envs.personalhome.sim.generate.priors import load_household_priors
-from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
-from homerl.envs.personalhome.sim.words import load_fact_words
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
+from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.memories_and_events import READINGS
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words, load_vocabulary
 
 
 def test_each_group_of_keys_has_its_priors() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.sim.search import rank_by_bm25, search_terms
+from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25, search_terms
 from tests.envs.personalhome.conftest import printed
 
 TEXTS = ("Anna bakes a pie", "Tom brewed coffee", "the cat slept", "coffee with Anna, more coffee", "Tom brewed coffee")
@@ -56,7 +56,6 @@ def test_any_text_can_be_searched(query: str, texts: list[str]) -> None:
 
 
 def test_the_order_is_the_same_in_every_process() -> None:
-    code = (
-        f"from homerl.envs.personalhome.sim.search import rank_by_bm25; print(rank_by_bm25('anna brewed coffee', {TEXTS!r}))"
-    )
+    module = "homerl.envs.personalhome.sim.bm25_search"
+    code = f"from {module} import rank_by_bm25; print(rank_by_bm25('anna brewed coffee', {TEXTS!r}))"
     assert printed(code) == {str(rank_by_bm25("anna brewed coffee", TEXTS))}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.shown import household_shown
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import load_fact_words
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.household_view import household_shown
+from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 
 KEYS = {
     "household_id", "household_size", "occupancy_type", "layout", "pets", "members", "appliances", "sensors", "memories",

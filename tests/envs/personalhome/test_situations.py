@@ -9,21 +9,23 @@ from draws import some_arguments
 from personal_homes import ROOMS, home_of
 
 from homerl.envs.core.documents import Document, InputError, read_yaml
-from homerl.envs.homeenv.sim.devices import cost
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.devices import expression_cost as cost
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import ExpressionError
-from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
-from homerl.envs.personalhome.sim.predicates import compile_predicate
-from homerl.envs.personalhome.sim.reference import apply_calls_to_home, can_happen_together, settling_calls
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.situations import (
     FILE,
     NOTIFIERS,
     SettlingCondition,
     SituationPlanStep,
+    apply_calls_to_home,
+    can_happen_together,
+    compile_predicate,
     condition_verdicts,
     is_situation_settled,
     load_situations,
     read_situations,
+    settling_calls,
 )
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.appliances import appliance_kinds
-from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool
-from homerl.envs.personalhome.sim.features import load_features
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds
+from homerl.envs.personalhome.sim.appliance_features import load_features
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.rules import RULES
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.tools.assistant import ASKED
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.refusals import RULES
+from homerl.envs.personalhome.sim.tools.appliance_tools import ASKED
+from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
 
 
 def refusal(state: HouseholdState, name: Any, arguments: Any) -> Refused:

@@ -9,11 +9,19 @@ from itertools import chain
 import pytest
 
 from homerl.envs.homeenv.maker.lexicon import Half
-from homerl.envs.personalhome.sim.appliances import appliance_kinds, sensor_kinds
+from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Habit, Household, Taste
-from homerl.envs.personalhome.sim.vocabulary import Vocabulary, load_vocabulary
-from homerl.envs.personalhome.sim.words import TASTE_UNITS, FactWords, Halves, fill_frame, household_cast, load_fact_words
+from homerl.envs.personalhome.sim.vocabulary import (
+    TASTE_UNITS,
+    FactWords,
+    Halves,
+    Vocabulary,
+    fill_frame,
+    household_cast,
+    load_fact_words,
+    load_vocabulary,
+)
 
 LANGUAGES = ("en", "zh")
 GROUPS = [name for name in Vocabulary.model_fields if name != "facts"]

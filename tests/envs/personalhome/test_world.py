@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from mutations import JUNK
 
 from homerl.envs.core.world import check_world
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.personalhome.sim.calls import TOOLS, call_household_tool, list_offered_tools
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.personalhome.sim.env import PersonalHome
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.rules import RULES
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.refusals import RULES
+from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool, list_offered_tools
 from tests.envs.personalhome.conftest import printed, small_household
 
 CALLS: dict[str, dict[str, Any]] = {

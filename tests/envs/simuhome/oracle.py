@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.simuhome.sim import workflows
-from homerl.envs.simuhome.sim.config import VARIABLES
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import ClusterView, MatterDevice, MatterHome
 
 DT = 0.1

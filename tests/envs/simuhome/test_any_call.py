@@ -8,8 +8,8 @@ import random
 import pytest
 from worst import JUNK, NUMBERS, TEXTS, worst_calls
 
+from homerl.envs.simuhome.sim.device_catalogue import REQUIRED, device_types
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.spec import REQUIRED, device_types
 from tests.envs.simuhome.conftest import BASE_TIME, ON, Hand, go, start
 
 KINDS = sorted(device_types())

@@ -6,9 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from homerl.envs.simuhome.sim import load, passage, tools, workflows
-from homerl.envs.simuhome.sim.config import TIME_FORMAT
-from homerl.envs.simuhome.sim.spec import all_enumerations
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.device_catalogue import all_enumerations
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from tests.envs.simuhome.conftest import BASE_TIME, ON, Hand, go, start
 
 each_mode = pytest.mark.parametrize("strict", [True, False])

@@ -7,10 +7,14 @@ import random
 
 import pytest
 
-from homerl.envs.simuhome.sim import evaluate, load, passage, tools, workflows
-from homerl.envs.simuhome.sim.episodes import EpisodeFile, RequiredAction, read_episode
-from homerl.envs.simuhome.sim.evaluate import AgentCall
-from homerl.envs.simuhome.sim.reference import solution_calls
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.episode_file import EpisodeFile, RequiredAction, read_episode
+from homerl.envs.simuhome.sim.evaluation import AgentCall
+from homerl.envs.simuhome.sim.reference_solution import solution_calls
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 
 each_mode = pytest.mark.parametrize("strict", [True, False])

@@ -7,12 +7,14 @@ from datetime import datetime
 
 import pytest
 
-from homerl.envs.simuhome.sim import evaluate, load, tools
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim.device_catalogue import device_types
 from homerl.envs.simuhome.sim.env import SimuHome
-from homerl.envs.simuhome.sim.episodes import read_episode
+from homerl.envs.simuhome.sim.episode_file import read_episode
 from homerl.envs.simuhome.sim.generate import generate_episode
-from homerl.envs.simuhome.sim.reference import solution_calls
-from homerl.envs.simuhome.sim.spec import device_types
+from homerl.envs.simuhome.sim.reference_solution import solution_calls
 
 TYPES = ("qt1", "qt2", "qt3", "qt4-1", "qt4-2", "qt4-3")
 each_type = pytest.mark.parametrize("query_type", TYPES)

@@ -15,11 +15,14 @@ from draws import few
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.simuhome.sim import air, load, passage, service, workflows
-from homerl.envs.simuhome.sim.config import TIME_FORMAT
+from homerl.envs.simuhome.sim import air, service
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.device_catalogue import device_types
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
 from homerl.envs.simuhome.sim.home import MatterHome
-from homerl.envs.simuhome.sim.results import OperationError
-from homerl.envs.simuhome.sim.spec import device_types
+from homerl.envs.simuhome.sim.operation_results import OperationError
 from tests.envs.simuhome.conftest import BASE_TIME, build, each_sample
 from tests.envs.simuhome.oracle import Ticking
 

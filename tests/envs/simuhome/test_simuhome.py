@@ -14,7 +14,7 @@ import pytest
 from homerl.bench.suites import read_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert as HomeExpert
-from homerl.envs.homeenv.bench.suites import SEED
+from homerl.envs.homeenv.bench.suite import SEED
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.simuhome.bench.cases import released_verdict, simuhome_failure
 from homerl.envs.simuhome.bench.suite import (
@@ -24,26 +24,32 @@ from homerl.envs.simuhome.bench.suite import (
     simuhome_instance,
     simuhome_instance_flaws,
 )
-from homerl.envs.simuhome.sim import evaluate, load
-from homerl.envs.simuhome.sim.episodes import EpisodeFile, read_episode
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
 from homerl.envs.simuhome.sim.generate import generate_episode
-from homerl.envs.simuhome.tasks.agents import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
-from homerl.envs.simuhome.tasks.answers import expert_reply, goals_answered, names_only_reason
+from homerl.envs.simuhome.tasks.answer_checks import expert_reply, goals_answered, names_only_reason
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
-from homerl.envs.simuhome.tasks.blueprint import GROUPS, QUERY_TYPES, SimuHomeRecipe, blueprint_from_episode
+from homerl.envs.simuhome.tasks.blueprint import (
+    GROUPS,
+    QUERY_TYPES,
+    SimuHomeRecipe,
+    blueprint_from_episode,
+    pack_home,
+    unpack_home,
+)
+from homerl.envs.simuhome.tasks.expert import BASELINES, FixedAnswerAgent, SimuHomeExpert, acting_message, expert_plan
 from homerl.envs.simuhome.tasks.languages import simuhome_grammar
-from homerl.envs.simuhome.tasks.packing import pack_home, unpack_home
-from homerl.envs.simuhome.tasks.speech import request_wordings
+from homerl.envs.simuhome.tasks.sentences import request_wordings
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.reverify import first_difference, reverify_file
-from homerl.play.scripted_user import ScriptedUser
+from homerl.play.replay import first_difference, reverify_file
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
 from homerl.play.words.splits import Voice, split_of
-from homerl.synth.collect import make_shard
 from homerl.synth.mcts import search_tree
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import (
     begin_episode,
@@ -53,6 +59,7 @@ from homerl.worlds.registry import (
     restore_situation,
     world_of,
 )
+from homerl.worlds.users.user_factory import ScriptedUser
 from tests.envs.simuhome.conftest import SAMPLES, each_sample
 
 each_group = pytest.mark.parametrize("group", GROUPS)

@@ -6,10 +6,13 @@ import json
 
 import pytest
 
-from homerl.envs.simuhome.sim import evaluate, load, passage, tools
-from homerl.envs.simuhome.sim.episodes import read_episode
-from homerl.envs.simuhome.tasks.agents import expert_plan
-from homerl.envs.simuhome.tasks.answers import expert_reply, goals_answered
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim.episode_file import read_episode
+from homerl.envs.simuhome.tasks.answer_checks import expert_reply, goals_answered
+from homerl.envs.simuhome.tasks.expert import expert_plan
 from tests.envs.simuhome.conftest import each_sample, samples
 from tests.envs.simuhome.oracle import Ticking
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from homerl.envs.simuhome.sim.ticks import LaterCounter, count_seconds
+from homerl.envs.simuhome.sim.cluster_registry import LaterCounter, count_seconds
 
 LENGTHS = st.one_of(st.just(0.1), st.sampled_from([0.1, 0.25, 0.3719, 1.0, 0.7, 0.9]))
 

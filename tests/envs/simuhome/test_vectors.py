@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from homerl.envs.simuhome.sim import load, passage, workflows
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
 from tests.envs.simuhome.conftest import ON, Hand, build, go, start
 
 PASSES = (1, 2, 10, 100, 600, 6000, 36000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.simuhome.sim.spec import all_clusters, all_enumerations, device_types
+from homerl.envs.simuhome.sim.device_catalogue import all_clusters, all_enumerations, device_types
 
 RENAMED = {
     "RTCCMode": "RefrigeratorAndTemperatureControlledCabinetMode",

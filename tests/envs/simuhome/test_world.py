@@ -11,7 +11,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from homerl.envs.core.world import check_world
-from homerl.envs.simuhome.sim import load, react, tools
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import react_format as react
+from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.env import SimuHome
 from tests.envs.simuhome.conftest import BASE_TIME, each_sample
 

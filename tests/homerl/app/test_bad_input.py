@@ -37,9 +37,9 @@ from scripted_server import Faults, ScriptedServer
 from homerl.app.cli.app import app
 from homerl.bench.suites import write_suite
 from homerl.envs.core.documents import InputError, find_near_path, os_error_to_input_error
-from homerl.envs.core.documents.explain import did_you_mean
-from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
-from homerl.host.terminal.endings import ending_for_error, run_to_end
+from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
+from homerl.host.exit_codes import ending_for_error, run_to_end
 from homerl.play.trajectory import read_rows
 
 ROOT = Path(__file__).parents[3]

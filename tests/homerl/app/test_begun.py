@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from homerl.app.runs.begun import refuse_another_training
 from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe
-from homerl.app.runs.record import write_run_record
+from homerl.app.runs.resume import refuse_another_training
+from homerl.app.runs.run_folder import write_run_record
 from homerl.envs.core.documents import InputError
 
 RLVE = {

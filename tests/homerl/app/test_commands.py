@@ -14,14 +14,14 @@ import typer
 from command import homerl
 
 from homerl.app.cli.app import app, find_commands
-from homerl.host.terminal.commands import GROUPS
+from homerl.host.terminal import GROUPS
 
 ROOT = Path(__file__).parents[3]
 ROOT_COMMAND = typer.main.get_command(app)
 OWN = '''
 """`homerl {words}`: says hello."""
 
-from homerl.host.terminal.commands import Command
+from homerl.host.terminal import Command
 
 
 def hello(name: str = "you") -> None:

@@ -17,20 +17,24 @@ import pytest
 import yaml
 from launches import LAUNCHERS, descendants, wait_for
 
-from homerl.app.runs.bench import run_bench, suite_episodes
-from homerl.app.runs.children import StageFailed, run_stage, stage_recipe_path
 from homerl.app.runs.flywheel import flywheel_stages, kept_stages_lines, next_commands_lines
 from homerl.app.runs.launch import run_recipe
-from homerl.app.runs.origin import take_finished_stages
-from homerl.app.runs.products import is_recipe_of_stage, is_stage_done, require_stage_product, unfinished_stages
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe, recipe_data
+from homerl.app.runs.resume import (
+    is_recipe_of_stage,
+    is_stage_done,
+    require_stage_product,
+    take_finished_stages,
+    unfinished_stages,
+)
+from homerl.app.runs.stages import StageFailed, run_bench, run_stage, stage_recipe_path, suite_episodes
 from homerl.bench.runner import BenchInterrupted, EpisodePace, ParticipantFactories, run_suite
 from homerl.envs.core.documents import InputError, read_json
-from homerl.host.processes.locks import folder_lock
-from homerl.host.terminal.endings import RunStopped, ending_for_error
+from homerl.host.exit_codes import RunStopped, ending_for_error
+from homerl.host.processes import folder_lock
 from homerl.play.loop import Agent
 from homerl.play.trajectory import read_rows
-from homerl.report.pages.page import can_visit_homes
+from homerl.report.pages.flywheel_report import can_visit_homes
 
 ROOT = Path(__file__).parents[3]
 
@@ -114,10 +118,10 @@ def test_a_benchmark_that_was_stopped_is_not_done(tmp_path: Path) -> None:
 INTERRUPTIBLE = """
 import sys
 from rich.console import Console
-from homerl.app.runs.children import StageFailed, run_stage, stage_recipe_path
+from homerl.app.runs.stages import StageFailed, run_stage, stage_recipe_path
 from homerl.app.runs.flywheel import benchmark_models, flywheel_stages
 from homerl.app.runs.recipe import load_recipe
-from homerl.host.terminal.endings import run_to_end
+from homerl.host.exit_codes import run_to_end
 recipe = load_recipe("recipes/smoke.yaml", ["--out", sys.argv[1], "--processes", "1", "--bench.suites", sys.argv[2]])
 expert = next(stage for stage, product in flywheel_stages(recipe) if "expert" in product.parts)
 todo = [expert, expert | {"out": sys.argv[1] + "/later"}]
@@ -355,7 +359,7 @@ def test_the_untrained_model_may_play_fewer_tasks(tmp_path: Path) -> None:
 
 
 def test_one_flywheel_at_a_time_works_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homerl.host.processes.locks.SECONDS", 0.2)
+    monkeypatch.setattr("homerl.host.processes.SECONDS", 0.2)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run"), folder_lock(tmp_path):
         pass
 

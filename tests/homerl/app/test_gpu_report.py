@@ -54,8 +54,8 @@ from gpu.report import begun, beside, in_order, run_side
 from gpu.sft import operations
 from gpu.tables import show
 from gpu.watch import RESERVE, Watch, as_figures, watching
-from homerl.train.rows.compiled import CompiledLayers
-from homerl.train.sizes import KNOWN
+from homerl.train.model_sizes import KNOWN
+from homerl.train.packing.compiled_layers import CompiledLayers
 
 ROOT = Path(__file__).parents[3]
 TRAINED = ("seconds_per_update", "by_group", "predicted_gb", "ratio", "trl")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from homerl.app.manual.reference import describe_schema, find_sections, heading_anchor, render_reference
-from homerl.app.manual.schema import (
+from homerl.app.manual.recipe_reference import describe_schema, find_sections, heading_anchor, render_reference
+from homerl.app.manual.recipe_schema import (
     PARTIAL,
     build_recipe_schema,
     definition_name,
@@ -23,8 +23,8 @@ from homerl.app.runs.recipe import KINDS, load_recipe, recipe_data
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.host.recipe.base import BaseRecipe
-from homerl.host.recipe.load import load_recipe_document
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_loading import load_recipe_document
 from homerl.worlds.registry import known_worlds
 
 ROOT = Path(__file__).parents[3]

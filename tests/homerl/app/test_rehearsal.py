@@ -9,7 +9,7 @@ from forked import homerl
 from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe.base import BaseRecipe
+from homerl.host.recipe_keys import BaseRecipe
 from homerl.worlds.registry import default_world
 
 ROOT = Path(__file__).parents[3]

@@ -29,7 +29,7 @@ from launches import (
 
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.runner import EpisodePace, HeldoutSuite, ParticipantFactories, run_suite
-from homerl.bench.score import paired_difference
+from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe

@@ -23,13 +23,13 @@ import pytest
 from running import running
 from tiny_agent import TOOLS, make_agent, prompts
 
-from homerl.app.served.agents import LoadedModel, find_served_model, load_local_model
-from homerl.app.served.server import ModelServer
-from homerl.host.web.address import ServerAddress
-from homerl.models.endpoint.agent import LLMAgent
+from homerl.app.served.model_agents import LoadedModel, find_served_model, load_local_model
+from homerl.app.served.openai_server import ModelServer
+from homerl.host.web_server import ServerAddress
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.models.policy.policy import Sample
-from homerl.play.observation import Observation
+from homerl.models.endpoint.llm_agent import LLMAgent
+from homerl.models.policy.policy_agent import Sample
+from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply
 
 

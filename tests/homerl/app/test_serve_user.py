@@ -20,7 +20,8 @@ from scripted_server import ScriptedServer
 from homerl.app.runs.checks.preflight import check_machine
 from homerl.app.runs.recipe import SERVED_ROLES, role_settings
 from homerl.envs.core.documents import InputError
-from homerl.models.endpoint.serve import (
+from homerl.models.endpoint.endpoint_settings import ServeSettings, UserSettings
+from homerl.models.endpoint.vllm_server import (
     ServerFailed,
     is_reachable,
     list_served_models,
@@ -28,7 +29,6 @@ from homerl.models.endpoint.serve import (
     vllm_command,
     wait_until_ready,
 )
-from homerl.models.endpoint.settings import ServeSettings, UserSettings
 from homerl.synth.recipe import SynthRecipe
 from homerl.train.recipe import RLVERecipe
 
@@ -61,7 +61,7 @@ def stand_in(tmp_path, monkeypatch) -> None:
     program.write_text(STAND_IN)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("homerl.models.endpoint.serve.GRACE", 2.0)
+    monkeypatch.setattr("homerl.models.endpoint.vllm_server.GRACE", 2.0)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_one_that_dies_ends_what_needs_it_with_the_end_of_its_log(tmp_path, port
             for p in psutil.process_iter(["cmdline"])
             if "serve" in (p.info["cmdline"] or ())
             and str(port) in p.info["cmdline"]
-            and "homerl.host.processes.guard" not in p.info["cmdline"]
+            and "homerl.host.server_guard" not in p.info["cmdline"]
         ]
         server.kill()
         asyncio.run(asyncio.sleep(60))
@@ -271,7 +271,7 @@ def test_a_server_that_wants_a_key_is_waited_for_with_it_and_with_no_other(keyed
 
 
 def test_a_list_that_comes_byte_by_byte_is_not_waited_for(keyed, monkeypatch):
-    monkeypatch.setattr("homerl.models.endpoint.serve.LIMIT", 0.5)
+    monkeypatch.setattr("homerl.models.endpoint.vllm_server.LIMIT", 0.5)
     begin = time.monotonic()
     assert list_served_models(f"{keyed}/trickle") is None and time.monotonic() - begin < 10
 

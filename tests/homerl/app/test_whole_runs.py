@@ -13,12 +13,12 @@ import yaml
 from command import homerl as inside
 from forked import homerl
 
-from homerl.app.chat.run import find_model_and_terms
+from homerl.app.chat.partner import find_model_and_terms
 from homerl.app.runs.launch import run_recipe
 from homerl.app.runs.recipe import load_recipe, recipe_data
-from homerl.app.runs.whole import copy_recipe_files
+from homerl.app.runs.run_folder import copy_recipe_files
 from homerl.envs.core.documents import InputError, read_json, read_yaml
-from homerl.host.recipe.place import relocate_recipe_paths
+from homerl.host.run_folders import relocate_recipe_paths
 
 TASKS = {"intents": [1, 1], "phrasings": 2}
 REWARD = '''"""Calm: a step makes no call."""

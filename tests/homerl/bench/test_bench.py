@@ -20,20 +20,19 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.app.runs.bench import suite_episodes
 from homerl.app.runs.launch import main as launch
-from homerl.app.studies.build import build_suite
-from homerl.app.studies.suite import BenchRun, SuiteInstances, run_benchmark
+from homerl.app.runs.stages import suite_episodes
+from homerl.app.studies.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import SCOUTS, NothingScored
-from homerl.bench.score import pass_hat
-from homerl.bench.score import score_results as score_of
+from homerl.bench.scores import pass_hat
+from homerl.bench.scores import score_results as score_of
 from homerl.bench.suites import read_suite, spread_evenly, write_suite
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instance import HomeInstance
-from homerl.envs.homeenv.bench.suites import (
+from homerl.envs.homeenv.bench.instances import HomeInstance, find_instance_flaws
+from homerl.envs.homeenv.bench.suite import (
     SEED,
     SUITES,
     apportion_counts,
@@ -41,17 +40,21 @@ from homerl.envs.homeenv.bench.suites import (
     make_home_instance,
     suite_slots,
 )
-from homerl.envs.homeenv.bench.validity import find_instance_flaws
-from homerl.host.processes.locks import folder_lock
-from homerl.models.endpoint.agent import messages_to_send
+from homerl.host.processes import folder_lock
+from homerl.models.endpoint.llm_agent import messages_to_send
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, read_rows
-from homerl.report.pages.bench_log import flatten_score, log_bench_to_wandb
-from homerl.report.pages.bench_report import bench_report_tables, faults_table, write_bench_report
-from homerl.report.pages.bench_results import BenchReport
+from homerl.report.pages.bench_report import (
+    BenchReport,
+    bench_report_tables,
+    faults_table,
+    flatten_score,
+    log_bench_to_wandb,
+    write_bench_report,
+)
 from homerl.worlds.registry import begin_episode, known_suites
+from homerl.worlds.users.user_factory import ScriptedUser
 
 ROOT = Path(__file__).parents[3]
 EVERY = {"smh-bench": 41, "smarthome-bench": 83}  # a sample of the slots, over all subcategories and sizes
@@ -492,7 +495,7 @@ def test_a_recipes_benchmark_is_played_in_a_setting_of_calls():
 
 
 def test_two_runs_in_one_folder_never_both_play(suite_file, tmp_path, monkeypatch):
-    monkeypatch.setattr("homerl.host.processes.locks.SECONDS", 0.1)
+    monkeypatch.setattr("homerl.host.processes.SECONDS", 0.1)
     with folder_lock(tmp_path), pytest.raises(InputError, match="another run works in this folder"):
         run_benchmark(BenchRun(str(suite_file), "nothing", tmp_path))
     synthesis = [str(ROOT / "recipes/synth.yaml"), ["--synth.blueprints", "1", "--out", str(tmp_path)]]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from homerl.app.runs.bench import run_bench
+from homerl.app.runs.stages import run_bench
 from homerl.bench.recipe import BenchRecipe
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap, t
 
-from homerl.bench.score import paired_difference, score_results
-from homerl.host.measure.intervals import (
+from homerl.bench.scores import paired_difference, score_results
+from homerl.host.confidence_intervals import (
     RESAMPLES,
     cohen_kappa,
     difference_interval,

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from command import homerl
 
-from homerl.bench.journal import BenchJournal
-from homerl.bench.runner import write_bench_results
-from homerl.bench.seeds import build_seeds_table
+from homerl.bench.runner import BenchJournal, write_bench_results
 from homerl.envs.core.documents import InputError
-from homerl.play.results import SCORED, read_results_file
+from homerl.play.bench_results import SCORED, read_results_file
+from homerl.report.pages.compare_runs import build_seeds_table
 from homerl.train.data.curriculum import read_difficulties
 from tests.homerl.play.test_malformed_rows import JUNK
 

@@ -17,7 +17,7 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
-from homerl.host.terminal.endings import ending_for_error, extra_with_module
+from homerl.host.exit_codes import ending_for_error, extra_with_module
 from tests.envs.assistant.listing.replay import TOKEN, Replay
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +54,8 @@ def test_the_help_loads_neither_models_nor_servers(arguments: Sequence[str]) -> 
 
 
 def test_an_agent_and_its_model_elsewhere_need_nothing_of_training() -> None:
-    code = "import homerl.app.served.agents, homerl.envs.assistant.serving.real, homerl.envs.assistant.serving.server"
+    serving = "homerl.envs.assistant.serving"
+    code = f"import homerl.app.served.model_agents, {serving}.homeassistant_home, {serving}.openai_endpoint"
     assert {"starlette", "websockets"} <= loaded(code)
 
 

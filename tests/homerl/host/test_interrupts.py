@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from homerl.host.processes.interrupts import stop_on_signals
+from homerl.host.processes import stop_on_signals
 
 
 def interrupt() -> None:

@@ -9,8 +9,7 @@ import psutil
 import pytest
 
 FOLLOWER = (
-    "import sys, time; from homerl.host.processes.lifetime import die_with_process;"
-    "die_with_process(int(sys.argv[1])); time.sleep(60)"
+    "import sys, time; from homerl.host.processes import die_with_process;die_with_process(int(sys.argv[1])); time.sleep(60)"
 )
 STARTER = f"""
 import os, subprocess, sys, time

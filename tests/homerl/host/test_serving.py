@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.host.web.door import BadRequest, read_json_body, refusal_response
+from homerl.host.web_server import BadRequest, read_json_body, refusal_response
 
 
 async def _echo(request: Request) -> Response:
@@ -49,7 +49,7 @@ def post(port: int, body: bytes) -> tuple[int, Any]:
 def test_a_connection_without_a_whole_request_is_closed(
     sent: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("homerl.host.web.serving.WHOLE", 0.5)
+    monkeypatch.setattr("homerl.host.web_server.WHOLE", 0.5)
     with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
         begin = time.monotonic()
         connection.sendall(sent.encode())
@@ -62,7 +62,7 @@ def test_a_connection_without_a_whole_request_is_closed(
 
 
 def test_a_slow_request_that_becomes_whole_in_time_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("homerl.host.web.serving.WHOLE", 5.0)
+    monkeypatch.setattr("homerl.host.web_server.WHOLE", 5.0)
     with running(app()) as port, socket.create_connection(("127.0.0.1", port), timeout=200) as connection:
         for part in (WHOLE[:20], WHOLE[20:-4], WHOLE[-4:]):
             connection.sendall(part.encode())
@@ -106,7 +106,7 @@ LONG = 40_000_000  # bytes of an answer, more than the buffers of a system hold
 def test_a_client_that_stops_reading_is_dropped_and_a_slow_reader_is_not(
     streamed: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("homerl.host.web.serving.READING", 0.6)
+    monkeypatch.setattr("homerl.host.web_server.READING", 0.6)
     ended: list[bool] = []
 
     async def parts() -> AsyncIterator[bytes]:

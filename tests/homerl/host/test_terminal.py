@@ -17,9 +17,9 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.host.terminal.console import PlainConsole, print_error, replace_control_characters, say
-from homerl.host.terminal.endings import run_to_end
-from homerl.host.terminal.progress import progress_bar
+from homerl.host.exit_codes import run_to_end
+from homerl.host.progress_bar import progress_bar
+from homerl.host.terminal import PlainConsole, print_error, replace_control_characters, say
 
 HOSTILE = "a\x1b[2J\x1b]0;pwned\x07\x1b[31m\x9b31m\x00\b\r\x7f\u202eb\u2066c"
 HOSTILE += " [red]d[/red] :red_circle: é\t語 \N{WOMAN}\u200d\N{ROCKET}"

@@ -14,14 +14,13 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.model import Model
-from homerl.models.endpoint.agent import LLMAgent, messages_to_send
-from homerl.models.endpoint.completions import is_transient_error, is_unavailable_error
 from homerl.models.endpoint.endpoint import REST, TRIPS, Endpoint, Patience
-from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.structured import StructuredClient
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
+from homerl.models.endpoint.llm_agent import LLMAgent, messages_to_send
+from homerl.models.endpoint.server_answers import is_transient_error, is_unavailable_error
+from homerl.models.endpoint.structured_answers import StructuredClient
+from homerl.play.chat_messages import Observation, parse_model_json
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
-from homerl.play.messages import parse_model_json
-from homerl.play.observation import Observation
 
 
 class Greeting(Model):

@@ -9,11 +9,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from homerl.app.served.agents import LoadedModel, ThreadedEngine, load_local_model, make_model_agents
+from homerl.app.served.model_agents import LoadedModel, ThreadedEngine, load_local_model, make_model_agents
 from homerl.envs.core.messages import Message
-from homerl.models.policy.policy import PolicyAgent
+from homerl.models.policy.policy_agent import PolicyAgent
 from homerl.models.policy.transformers_engine import TransformersEngine
-from homerl.play.observation import Observation
+from homerl.play.chat_messages import Observation
 
 ASKED = Observation("live", ({"role": "user", "content": "light please"},), ())
 

@@ -12,14 +12,14 @@ import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
-from homerl.models.endpoint.serve import wait_until_ready
-from homerl.models.endpoint.settings import UserSettings
+from homerl.models.endpoint.endpoint_settings import UserSettings
+from homerl.models.endpoint.vllm_server import wait_until_ready
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import synthesise_shards
+from homerl.synth.shards import synthesise_shards
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.make import open_user_factory
+from homerl.worlds.users.user_factory import open_user_factory
 
 pytest.importorskip("fastapi", reason="`transformers serve` needs it")
 

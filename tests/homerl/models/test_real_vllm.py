@@ -14,14 +14,14 @@ import pytest
 from tiny_agent import DIALOGUE, TOOLS, make_agent, prompts
 
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
-from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.serve import run_vllm_server, server_url
-from homerl.models.endpoint.settings import ServeSettings
+from homerl.models.endpoint.endpoint_settings import ServeSettings
+from homerl.models.endpoint.llm_agent import LLMAgent
+from homerl.models.endpoint.vllm_server import run_vllm_server, server_url
 from homerl.play.trajectory import Outcome
 from homerl.report.cards.export import export_model
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import synthesise_shards
+from homerl.synth.shards import synthesise_shards
 from homerl.worlds.registry import begin_episode
 
 BIN = os.environ.get("HOMERL_VLLM_BIN")

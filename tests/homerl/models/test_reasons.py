@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.served.agents import find_served_model
+from homerl.app.served.model_agents import find_served_model
 from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.reasons import LONGEST, read_error_reason, read_error_status
-from homerl.models.endpoint.settings import refuse_secret
+from homerl.models.endpoint.endpoint_settings import refuse_secret
+from homerl.models.endpoint.error_reasons import LONGEST, read_error_reason, read_error_status
 from homerl.play.faults import EndpointRejected, InfraError, RequestRefused
 
 PAGE = (

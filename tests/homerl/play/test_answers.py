@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.play.words.answers import Answer, judge_answer_by_rules
+from homerl.play.words.answer_rules import Answer, judge_answer_by_rules
 
 CORPUS = yaml.safe_load((Path(__file__).parent / "answers.yaml").read_text(encoding="utf-8"))
 VERDICTS = ("right", "wrong", "undecided")

@@ -14,14 +14,14 @@ from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.models.policy.policy import Sample
+from homerl.models.policy.policy_agent import Sample
 from homerl.models.policy.transformers_engine import TransformersEngine
-from homerl.play.beside import GRACE, begin_task_group, run_beside_loop
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
+from homerl.play.ordered_async_work import GRACE, begin_task_group, run_beside_loop
 from homerl.play.situation import Reply
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed
+from homerl.worlds.users.user_factory import ScriptedUser
 
 ENDLESS = "while 1: pass"
 ESCAPED = '{"\\u0063ode": "while 1: pass"}'

@@ -11,11 +11,11 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
 from homerl.play.loop import play
-from homerl.play.reverify import first_difference
-from homerl.play.scripted_user import ScriptedUser
+from homerl.play.replay import first_difference
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, restore_situation
+from homerl.worlds.users.user_factory import ScriptedUser
 
 READ = ("query_device", {"what": "candidates"})
 ACTIONS = [{"did": "1", "locator": "turn_on"}]

@@ -14,7 +14,7 @@ from right_files import DEVICE_FILES, NUMBERS, assert_coherent, right_text
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.reverify import reverify_file
+from homerl.play.replay import reverify_file
 from homerl.play.trajectory import JSON_COLUMNS
 from homerl.worlds.registry import begin_episode, restore_situation
 

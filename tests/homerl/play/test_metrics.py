@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from homerl.app.studies.suite import BenchRun, run_benchmark
+from homerl.app.studies.play_suite import BenchRun, run_benchmark
 from homerl.bench.rescore import rescore_run
+from homerl.play.bench_results import read_bench_results
 from homerl.play.metrics.contract import Mean, Share
 from homerl.play.metrics.registry import METRICS
-from homerl.play.results import read_bench_results
 from homerl.report.cards.model_card import _scores
-from homerl.report.pages import bench_log, bench_report, glossary, report
-from homerl.report.pages.bench_results import BenchReport
-from homerl.report.pages.run import read_flywheel_run
+from homerl.report.pages import bench_report
+from homerl.report.pages import bench_report as bench_log
+from homerl.report.pages import flywheel_report as report
+from homerl.report.pages import world_pages as glossary
+from homerl.report.pages.bench_report import BenchReport
+from homerl.report.pages.flywheel_results import read_flywheel_run
 
 # The metric that CONTRIBUTING.md shows, for the tables of flywheels too, and a share.
 STEPS = Mean(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from homerl.bench.rescore import rescore_trajectory
-from homerl.play.reverify import reverify_file
+from homerl.play.replay import reverify_file
 from homerl.play.trajectory import trajectory_from_row, trajectory_to_row
 from homerl.worlds.registry import restore_situation
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage
 
 from homerl.envs.simuhome.tasks.react_agent import react_reply
-from homerl.models.endpoint.agent import messages_to_send, reply_from_completion
-from homerl.play.messages import JSON_ANSWERS, THOUGHT, parse_observed_reply, parse_reply, spoken_words_of
-from homerl.play.observation import Observation
-from homerl.play.speech import CALLS, THOUGHTS, parse_speech, strip_thoughts, strip_thoughts_and_controls
+from homerl.models.endpoint.llm_agent import messages_to_send, reply_from_completion
+from homerl.play.chat_messages import JSON_ANSWERS, THOUGHT, Observation, parse_observed_reply, parse_reply, spoken_words_of
+from homerl.play.tool_call_parser import CALLS, THOUGHTS, parse_speech, strip_thoughts, strip_thoughts_and_controls
 
 TOOLS = [
     {"type": "function", "function": {"name": "set", "parameters": {"properties": {

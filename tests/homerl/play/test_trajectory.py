@@ -16,7 +16,6 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.episode import EpisodeLimits
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import (
     Outcome,
@@ -29,6 +28,7 @@ from homerl.play.trajectory import (
 )
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 
 @cache

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from command import homerl
 
-from homerl.bench.score import paired_difference
+from homerl.bench.scores import paired_difference
 from homerl.envs.core.documents import InputError
-from homerl.report.pages.charts import line_chart
-from homerl.report.pages.compare import compare_runs, write_comparison
+from homerl.report.figures import line_chart
+from homerl.report.pages.compare_runs import compare_runs, write_comparison
 
 NASTY = "<script>alert(1)</script>"
 

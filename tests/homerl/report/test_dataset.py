@@ -14,11 +14,11 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.play.trajectory import read_rows
-from homerl.report.cards.dataset import FILES, push_dataset, write_dataset_description
-from homerl.report.cards.schemas import build_json_schemas, file_formats, schema_file_name
-from homerl.synth.collect import _assemble as assemble
-from homerl.synth.collect import make_shard
+from homerl.report.cards.dataset_card import FILES, push_dataset, write_dataset_description
+from homerl.report.cards.json_schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import _assemble as assemble
+from homerl.synth.shards import make_shard
 
 CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 

@@ -18,20 +18,20 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.run import find_model_and_terms
+from homerl.app.chat.partner import find_model_and_terms
 from homerl.app.cli.app import app
-from homerl.app.runs.bench import run_bench
 from homerl.app.runs.recipe import load_recipe
+from homerl.app.runs.stages import run_bench
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.devices.spec import NAMED
+from homerl.envs.homeenv.sim.devices.device_spec import NAMED
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.host.pages.templates import fold_long_text
-from homerl.host.recipe.folders import read_stage_recipe
-from homerl.play.messages import build_chat_template, without_generation_tags
+from homerl.host.html_pages import fold_long_text
+from homerl.host.run_folders import read_stage_recipe
+from homerl.play.chat_messages import build_chat_template, without_generation_tags
 from homerl.report.cards.export import (
     answer_card_example,
     export_model,
@@ -40,12 +40,12 @@ from homerl.report.cards.export import (
     resolve_destination,
 )
 from homerl.report.cards.model_card import gather_card_facts, render_model_card
-from homerl.report.cards.private import SHIPPED, strip_file_names
-from homerl.report.cards.stages import stage_lineage, training_data_folder
-from homerl.train.common import load_policy
-from homerl.train.model import ModelSettings
+from homerl.report.cards.model_lineage import stage_lineage, training_data_folder
+from homerl.report.cards.push_to_hub import SHIPPED, strip_file_names
+from homerl.train.model_settings import ModelSettings
 from homerl.train.recipe import BlueprintSource
-from homerl.train.tiny import TinyConfig, make_tiny_model
+from homerl.train.tiny_model import TinyConfig, make_tiny_model
+from homerl.train.training_setup import load_policy
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
 
 TOOLS = [tool.function_schema() for tool in TOOLSETS["homeflow"].tools]

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.core.documents import InputError
-from homerl.host.pages.glossary import glossary_sections, load_glossary
-from homerl.host.pages.templates import load_template
-from homerl.report.pages import page as report_page
-from homerl.report.pages.glossary import folder_of_world, glossary_of_world, render_glossary_page
+from homerl.host.html_pages import glossary_sections, load_glossary, load_template
+from homerl.report.pages import flywheel_report as report_page
+from homerl.report.pages.world_pages import folder_of_world, glossary_of_world, render_glossary_page
 from homerl.worlds.registry import known_suites, known_worlds
 
 ROOT = Path(__file__).parents[3]

@@ -11,17 +11,24 @@ import pytest
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
+from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import UserError
-from homerl.play.observation import Observation
-from homerl.play.scripted_user import ScriptedUser
-from homerl.play.situation import Reply
+from homerl.play.situation import Reply, Utterance
 from homerl.play.trajectory import Outcome, trajectory_to_row
-from homerl.play.utterance import Utterance
 from homerl.synth import mcts
-from homerl.synth.mcts import Participants, SearchConfig, search_forest, search_tree
-from homerl.synth.tree import NodeRole, TreeNode, backpropagate_reward, walk_tree
+from homerl.synth.mcts import (
+    NodeRole,
+    Participants,
+    SearchConfig,
+    TreeNode,
+    backpropagate_reward,
+    search_forest,
+    search_tree,
+    walk_tree,
+)
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 CONFIG = SearchConfig(rollouts=8)
 

@@ -19,17 +19,16 @@ from homerl.app.runs.stages import why_nothing_synthesised
 from homerl.envs.core.world import WorldError
 from homerl.play.faults import AgentFault
 from homerl.play.trajectory import Outcome, read_rows, trajectory_from_row
-from homerl.report.pages.page import list_synthesis_drops
-from homerl.synth.collect import _serve, make_shard, synthesise_dataset
-from homerl.synth.make import BlueprintSynthesiser
+from homerl.report.pages.flywheel_report import list_synthesis_drops
+from homerl.synth.blueprint_synthesis import BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import assign_shards
+from homerl.synth.shards import _serve, assign_shards, make_shard, synthesise_dataset
 from homerl.worlds.contract import ExpertConfig
 
 ROOT = Path(__file__).parents[3]
 CONFIG = SynthesisConfig(blueprints=24, shard=2, expert=ExpertConfig(mistakes=0.4))
 COMMAND = (
-    "import sys\nfrom pathlib import Path\nfrom homerl.synth.collect import SynthesisConfig, synthesise_dataset\n"
+    "import sys\nfrom pathlib import Path\nfrom homerl.synth.shards import SynthesisConfig, synthesise_dataset\n"
     "if __name__ == '__main__':\n"
     "    config = SynthesisConfig.model_validate_json(sys.argv[1])\n"
     "    said = lambda done, total: print(done, total, flush=True)\n"

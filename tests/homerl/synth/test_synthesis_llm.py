@@ -12,18 +12,17 @@ from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint
-from homerl.models.endpoint.settings import AgentSettings
+from homerl.models.endpoint.endpoint_settings import AgentSettings
+from homerl.models.endpoint.llm_agent import LLMAgent
 from homerl.play.faults import InfraError
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import trajectory_from_row
-from homerl.synth.collect import synthesise_dataset
-from homerl.synth.make import BlueprintResult, BlueprintSynthesiser
+from homerl.synth.blueprint_synthesis import BlueprintResult, BlueprintSynthesiser
 from homerl.synth.mcts import SearchConfig, search_tree
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.report import SynthesisStatistics
-from homerl.synth.work import synthesise_shards
+from homerl.synth.shards import synthesise_dataset, synthesise_shards
+from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.worlds.users.user_factory import ScriptedUser
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 2)})
 COUNT = 12
@@ -53,7 +52,7 @@ def data_of(made) -> list:
 def quick(monkeypatch):
     monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
     monkeypatch.setattr("homerl.models.endpoint.endpoint.REST", 0.1)
-    monkeypatch.setattr("homerl.synth.make.REST", 0.2)
+    monkeypatch.setattr("homerl.synth.blueprint_synthesis.REST", 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +221,7 @@ def test_one_slow_blueprint_keeps_no_other_waiting(monkeypatch):
                 slow.set()
             return BlueprintResult([], self._line(index, "success"))
 
-    monkeypatch.setattr("homerl.synth.work.BlueprintSynthesiser", Clocked)
+    monkeypatch.setattr("homerl.synth.shards.BlueprintSynthesiser", Clocked)
     settings = SynthesisConfig(blueprints=400, shard=10, in_flight=20)
     made = list(synthesise_shards(settings, [range(i, i + 10) for i in range(0, 400, 10)], 20))
     assert [shard.blueprints.start for shard in made] == list(range(0, 400, 10)) and len(began) == 400
@@ -300,8 +299,8 @@ def test_candidates_that_do_the_same_are_merged():
 
 
 def test_a_user_who_leaves_its_role_is_replaced_and_charged_to_nobody():
-    from homerl.models.endpoint.settings import UserSettings
-    from homerl.worlds.users.llm import LLMUser, SharedEndpoint
+    from homerl.models.endpoint.endpoint_settings import UserSettings
+    from homerl.worlds.users.llm_user import LLMUser, SharedEndpoint
 
     oracle = Oracle(blueprints(1))
 

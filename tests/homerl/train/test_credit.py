@@ -7,13 +7,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
+from homerl.train.credit.advantages import EPSILON, StateValues, compute_returns_to_go, compute_state_credit
 from homerl.train.credit.anchor import compute_anchor_credit, measure_state_recurrence
-from homerl.train.credit.common import EPSILON, compute_returns_to_go
 from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import assign_advantages, chosen_credit_mode, has_return_variance, make_advantage_rule
 from homerl.train.credit.step import compute_step_credit, scale_advantages
 from homerl.train.credit.trajectory import compute_trajectory_credit
-from homerl.train.credit.values import StateValues, compute_state_credit
 from homerl.train.recipe import RLVESettings
 
 REWARDS = st.integers(-8, 8).map(lambda n: n / 4)

@@ -11,7 +11,7 @@ from scripted_rollouts import Episodes, Exchange
 
 from homerl.envs.core.documents import InputError
 from homerl.train.data.curriculum import Curriculum, read_difficulties
-from homerl.train.data.supply import RankContext, RolloutBatch, RolloutSupply
+from homerl.train.data.rollout_batches import RankContext, RolloutBatch, RolloutSupply
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 
 SOURCE = BlueprintSource(count=10, first_seed=100)

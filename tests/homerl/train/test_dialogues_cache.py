@@ -2,7 +2,7 @@
 
 from datasets import Dataset
 
-from homerl.train.data import dialogues
+from homerl.train.data import sft_dialogues as dialogues
 
 
 def test_tokenized_dialogues_are_found_again(tokenizer, monkeypatch):

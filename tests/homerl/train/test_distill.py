@@ -13,16 +13,16 @@ from scripted_server import ScriptedServer
 
 from homerl.app.runs.checks.preflight import check_machine
 from homerl.envs.core.documents import InputError
-from homerl.play.reverify import read_rows
-from homerl.train.memory import count_recipe_model, estimate_training_memory, teacher_model_settings
+from homerl.play.replay import read_rows
+from homerl.train.memory_estimate import count_recipe_model, estimate_training_memory, teacher_model_settings
+from homerl.train.packing.micro_batches import MemoryHeadroom
+from homerl.train.packing.packed_rows import TokenSequence
 from homerl.train.recipe import DistillSettings, RLVERecipe
-from homerl.train.rows.budget import MemoryHeadroom
-from homerl.train.rows.rows import TokenSequence
-from homerl.train.tiny import TinyConfig, make_tiny_model
+from homerl.train.tiny_model import TinyConfig, make_tiny_model
 from homerl.train.update import rlve
-from homerl.train.update.distill import LocalTeacher, ServedTeacher, add_teacher_advantages, refuse_other_tokenizer
+from homerl.train.update.distillation import LocalTeacher, ServedTeacher, add_teacher_advantages, refuse_other_tokenizer
+from homerl.train.update.objective import SampledTokens
 from homerl.train.update.rlve import train_rlve
-from homerl.train.update.tensors import SampledTokens
 
 SIZES = {"hidden_size": 96, "layers": 3, "heads": 3, "kv_heads": 1, "head_dim": 32, "intermediate_size": 192}
 
@@ -132,7 +132,7 @@ def stranger(rows, tmp_path_factory) -> Path:
 
 
 def test_another_tokenizer_is_refused_by_name(teacher, stranger, loaded, tokenizer):
-    from homerl.train.common import load_chat_tokenizer
+    from homerl.train.training_setup import load_chat_tokenizer
 
     refuse_other_tokenizer(str(teacher), tokenizer)
     with pytest.raises(InputError, match=r"rlve\.distill\.model: .*stranger.* has another tokenizer .*: 2 tokens differ"):

@@ -25,18 +25,17 @@ from homerl.app.runs.checks.preflight import _engine
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
-from homerl.play.scripted_user import ScriptedUser
 from homerl.rewards.composite import RewardWeights
 from homerl.train.data.rollout import RolloutPlayer
-from homerl.train.engines import synced
+from homerl.train.engines import weight_sync as synced
 from homerl.train.engines.registry import chosen_engine
 from homerl.train.engines.server import ServerEngine, can_freeze_requests
-from homerl.train.engines.synced import WeightLock, merge_adapter_weights
 from homerl.train.engines.transformers import SnapshotEngine
 from homerl.train.engines.vllm import ColocatedVLLM
+from homerl.train.engines.weight_sync import WeightLock, merge_adapter_weights
 from homerl.train.recipe import EngineSettings, RLVESettings
-from homerl.train.watch.phases import PhaseTimer
-from homerl.train.watch.watchdog import RunStalled
+from homerl.train.watch.watchdog import PhaseTimer, RunStalled
+from homerl.worlds.users.user_factory import ScriptedUser
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
 

@@ -20,8 +20,7 @@ from homerl.train.credit.contract import CreditMode
 from homerl.train.credit.registry import list_credit_modes
 from homerl.train.engines.registry import list_engines
 from homerl.train.losses.registry import list_losses
-from homerl.train.plugin_keys import combine_plugin_keys
-from homerl.train.recipe import LossSettings, RolloutSettings
+from homerl.train.recipe import LossSettings, RolloutSettings, combine_plugin_keys
 
 ROOT = Path(__file__).parents[3]
 

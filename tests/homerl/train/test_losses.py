@@ -14,10 +14,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 from homerl.train.losses.contract import Tokens, Totals
 from homerl.train.losses.registry import list_losses
+from homerl.train.packing.packed_rows import TargetScores
 from homerl.train.recipe import RLVESettings
-from homerl.train.rows.rows import TargetScores
-from homerl.train.update.objective import RolloutObjective, compute_importance_ratios, compute_kl_divergences
-from homerl.train.update.tensors import SampledTokens
+from homerl.train.update.objective import RolloutObjective, SampledTokens, compute_importance_ratios, compute_kl_divergences
 
 LONGEST = 9
 

@@ -10,17 +10,17 @@ import pytest
 from forked import homerl
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.train.disk import count_free_bytes
-from homerl.train.memory import (
+from homerl.train.memory_estimate import (
+    count_free_bytes,
     count_recipe_model,
     estimate_all_stages,
     estimate_training_memory,
     find_process_memory,
     longest_sequence,
 )
-from homerl.train.model import LoraSettings, ModelSettings
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.sizes import KNOWN, DecoderSizes, estimate_decoder_sizes
+from homerl.train.model_settings import LoraSettings, ModelSettings
+from homerl.train.model_sizes import KNOWN, DecoderSizes, estimate_decoder_sizes
+from homerl.train.packing.micro_batches import TokenBudget
 
 ROOT = Path(__file__).parents[3]
 SIZES = {
@@ -139,7 +139,7 @@ def test_the_optimizers_bytes_are_those_of_its_state(dtype, model):
     import torch
 
     from homerl.train.devices.optimizers.adamw import AdamW
-    from homerl.train.memory import ADAM
+    from homerl.train.memory_estimate import ADAM
 
     trained = copy.deepcopy(model).to(getattr(torch, dtype))
     optimizer = AdamW(trained.parameters(), lr=1e-3, betas=(0.9, 0.999))

@@ -5,10 +5,16 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from homerl.train.common import metric_reporters
 from homerl.train.recipe import RLVERecipe, SFTRecipe
-from homerl.train.watch.panels import SECTIONS, PanelsCallback, draw_time_shares, make_terminal_panel, sort_into_sections
-from homerl.train.watch.progress import ProgressCallback
+from homerl.train.training_setup import metric_reporters
+from homerl.train.watch.metrics_log import (
+    SECTIONS,
+    PanelsCallback,
+    ProgressCallback,
+    draw_time_shares,
+    make_terminal_panel,
+    sort_into_sections,
+)
 
 LOGS = {
     "loss": 0.1, "success": 0.5, "reward": 1.25, "entropy": 0.7, "kl": 0.01, "num_tokens": 100, "eval/success": 0.6,

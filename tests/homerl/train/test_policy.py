@@ -9,9 +9,9 @@ import torch
 from accelerate import Accelerator
 
 from homerl.envs.core.documents import InputError
-from homerl.train.model import ModelSettings
+from homerl.train.model_settings import ModelSettings
 from homerl.train.recipe import RLVESettings
-from homerl.train.update.policy import ReferenceModel, add_scoring_head, prepare_policy
+from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
 
 IDS = torch.arange(3, 23)[None]
 

@@ -11,16 +11,15 @@ import torch
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
-from homerl.models.policy.chat_format import encode_messages, render_new_messages
+from homerl.models.policy.chat_template import encode_messages, render_new_messages
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.reverify import first_difference
-from homerl.play.scripted_user import ScriptedUser
+from homerl.play.replay import first_difference
 from homerl.play.trajectory import read_rows, trajectory_from_row, write_rows
 from homerl.rewards.composite import RewardWeights
-from homerl.synth.collect import synthesise_dataset
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import synthesise_dataset
 from homerl.train.data.prefixes import (
     FLAWLESS,
     GroupPrefix,
@@ -30,11 +29,12 @@ from homerl.train.data.prefixes import (
     play_demonstration,
 )
 from homerl.train.data.rollout import Rollout, RolloutPlayer, make_blueprint_cache
-from homerl.train.data.supply import episode_metrics, reward_metrics, summarise_rollout
+from homerl.train.data.rollout_batches import episode_metrics, reward_metrics, summarise_rollout
 from homerl.train.recipe import BlueprintSource, PrefixSettings, RLVERecipe
+from homerl.train.update.objective import collect_sampled_tokens
 from homerl.train.update.rlve import train_rlve
-from homerl.train.update.tensors import collect_sampled_tokens
 from homerl.worlds.registry import begin_episode, restore_situation, world_of
+from homerl.worlds.users.user_factory import ScriptedUser
 
 LIMITS = EpisodeLimits(turns=4, steps=8, steps_per_turn=3)
 

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.progress import INTERVAL, progress_bar, progress_line
+from homerl.host.progress_bar import INTERVAL, progress_bar, progress_line
 
 ROOT = Path(__file__).parents[3]
 LINE = re.compile(r"^(.+): ([\d,]+) of ([\d,]+) \((\d+) %\), (about \d+:\d\d:\d\d left|no estimate yet)(, .+)?$")

@@ -11,9 +11,14 @@ from hypothesis import strategies as st
 from scripted_rollouts import Episodes, Exchange
 
 from homerl.train.data.curriculum import Curriculum, GroupDraw
-from homerl.train.data.prefetch import RolloutPrefetcher, count_groups_ahead
-from homerl.train.data.queue import GroupQueue
-from homerl.train.data.supply import PlayedGroup, RankContext, RolloutSupply
+from homerl.train.data.rollout_batches import (
+    GroupQueue,
+    PlayedGroup,
+    RankContext,
+    RolloutPrefetcher,
+    RolloutSupply,
+    count_groups_ahead,
+)
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVESettings
 
 SOURCE = BlueprintSource(count=10, first_seed=100)

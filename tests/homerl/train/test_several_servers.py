@@ -12,13 +12,12 @@ from launches import LAUNCHERS, ROOT, figures, lines, start, wait_for, written
 from scripted_server import ScriptedServer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.processes.ports import free_port
-from homerl.models.endpoint.serve import is_reachable
-from homerl.models.policy.policy import Sample
-from homerl.train.engines.several import ServerPool
+from homerl.host.processes import free_port
+from homerl.models.endpoint.vllm_server import is_reachable
+from homerl.models.policy.policy_agent import Sample
+from homerl.train.engines.server import ServerPool
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.phases import PhaseTimer
-from homerl.train.watch.watchdog import RunStalled
+from homerl.train.watch.watchdog import PhaseTimer, RunStalled
 
 STAND_IN = ROOT / "tests/helpers/stand_in_vllm.py"
 

@@ -16,17 +16,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
-from homerl.play.messages import IM_END
+from homerl.play.chat_messages import IM_END
 from homerl.play.trajectory import find_unlearnt_messages, write_rows
-from homerl.synth.make import BlueprintSynthesiser
+from homerl.synth.blueprint_synthesis import BlueprintSynthesiser
 from homerl.synth.mcts import SearchConfig
 from homerl.synth.recipe import SynthesisConfig
-from homerl.train.data.dialogues import count_map_processes, label_learnt_tokens, load_dialogues, tokenize_dialogues
-from homerl.train.data.rank_batches import RankBatches, RankBatchSampler, balance_over_ranks, number_homes
-from homerl.train.memory import estimate_training_memory
+from homerl.train.data.sft_dialogues import (
+    RankBatches,
+    RankBatchSampler,
+    balance_over_ranks,
+    count_map_processes,
+    label_learnt_tokens,
+    load_dialogues,
+    number_homes,
+    tokenize_dialogues,
+)
+from homerl.train.memory_estimate import estimate_training_memory
+from homerl.train.packing.packed_rows import IGNORE_INDEX
 from homerl.train.recipe import SFTRecipe
-from homerl.train.rows.rows import IGNORE_INDEX
-from homerl.train.tiny import TinyConfig, make_tokenizer
+from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.train.update import sft
 from homerl.train.update.sft import make_token_sequence, train_sft
 from homerl.train.watch.sentinel import SignalLost
@@ -114,7 +122,7 @@ def test_several_processes_tokenize_as_one_does(dialogues, rows, tokenizer, monk
     monkeypatch.setattr("datasets.fingerprint._CACHING_ENABLED", False)  # else the second would be the first's
 
     def made(few: int) -> list[dict[str, Any]]:
-        monkeypatch.setattr("homerl.train.data.dialogues.FEW", few)
+        monkeypatch.setattr("homerl.train.data.sft_dialogues.FEW", few)
         monkeypatch.setattr("os.cpu_count", lambda: 3)
         assert count_map_processes(rows) == (3 if few == 1 else None)
         return list(tokenize_dialogues(load_dialogues(str(dialogues)), tokenizer, "assistant", str(dialogues)))
@@ -326,7 +334,7 @@ def test_every_epoch_of_a_run_is_shuffled_anew(recipe, trainers, monkeypatch):
 
 def test_an_adapter_is_trained_kept_and_merged(recipe, tiny):
     """LoRA: the base stays, the adapter is written with the tokenizer, and loads merged."""
-    from homerl.train.common import load_policy
+    from homerl.train.training_setup import load_policy
 
     made = recipe(model={"name": str(tiny), "dtype": "float32", "lora": {"r": 4, "alpha": 8}}, max_steps=3)
     folder = train_sft(made)

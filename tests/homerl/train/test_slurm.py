@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launches import ROOT, checkpoints, figures, lines, wait_for, written
 
-from homerl.host.processes.ports import free_port
+from homerl.host.processes import free_port
 
 SRUN = """#!/usr/bin/env bash
 trap 'kill $(jobs -p)' TERM

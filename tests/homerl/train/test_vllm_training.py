@@ -23,14 +23,14 @@ from person import obedient
 from scripted_server import ScriptedServer
 from transformers import AutoModelForCausalLM
 
-from homerl.host.processes.ports import free_port
-from homerl.models.endpoint.serve import is_reachable
-from homerl.models.policy.policy import Sample
+from homerl.host.processes import free_port
+from homerl.models.endpoint.vllm_server import is_reachable
+from homerl.models.policy.policy_agent import Sample
 from homerl.report.cards.export import export_model
-from homerl.train.engines import synced
+from homerl.train.engines import weight_sync as synced
 from homerl.train.engines.server import ServerEngine, can_freeze_requests
 from homerl.train.recipe import EngineSettings
-from homerl.train.watch.phases import PhaseTimer
+from homerl.train.watch.watchdog import PhaseTimer
 
 HELPERS = ROOT / "tests/helpers"
 TRAINER = HELPERS / "vllm_on_cpu.py"

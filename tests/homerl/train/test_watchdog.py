@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from launches import LAUNCHERS, written
 
-from homerl.host.processes.exit_codes import TOLD, read_exit_code
-from homerl.train.watch.phases import SHARES, PhaseTimer
-from homerl.train.watch.waiting import EpisodeTimer, WaitTimes
-from homerl.train.watch.watchdog import Watchdog
+from homerl.host.exit_codes import TOLD, read_exit_code
+from homerl.train.data.rollout import EpisodeTimer, WaitTimes
+from homerl.train.watch.watchdog import SHARES, PhaseTimer, Watchdog
 
 ROOT = Path(__file__).parents[3]
 
@@ -177,7 +176,7 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
     (tmp_path / "rank_1.json").write_text(json.dumps({"rank": 1, "phase": "rollout", "since": time.time() - 9, "update": 0}))
     script = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from homerl.train.watch.phases import PhaseTimer\nfrom homerl.train.watch.watchdog import Watchdog\n"
+        "from homerl.train.watch.watchdog import PhaseTimer\nfrom homerl.train.watch.watchdog import Watchdog\n"
         "phases = PhaseTimer(Path(sys.argv[1]))\n"
         "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.phase('collective', waits=True):\n"
         "    time.sleep(60)\n"
@@ -219,8 +218,8 @@ def sft(dialogues, tmp_path) -> dict:
 
 def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     """In this process: its end is caught."""
+    from homerl.train.packing.packed_updates import PackedUpdates
     from homerl.train.recipe import SFTRecipe
-    from homerl.train.rows.updates import PackedUpdates
     from homerl.train.update.sft import train_sft
     from homerl.train.watch import watchdog
 

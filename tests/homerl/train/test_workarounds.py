@@ -20,9 +20,12 @@ import torch
 from forked import python
 
 import homerl.train.workarounds
-from homerl.models.policy import grouped_decoding, memory_errors, roomy_layer
+from homerl.models.policy import faster_decoding as grouped_decoding
+from homerl.models.policy import faster_decoding as roomy_layer
+from homerl.models.policy import transformers_engine as memory_errors
 from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.workarounds import vllm_options, vllm_sleep, whole_at_first
+from homerl.train.workarounds import unsharded_loading as whole_at_first
+from homerl.train.workarounds import vllm_options, vllm_sleep
 from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
 
 GO = "this workaround can go: "
@@ -378,7 +381,7 @@ print(json.dumps([first, kind(accelerator_config={{"use_configured_state": True}
 
 KEPT = """
 import json, psutil, torch
-from homerl.train.workarounds.kept_memory import return_freed_memory
+from homerl.train.workarounds.glibc_memory import return_freed_memory
 
 def resident() -> float:
     return psutil.Process().memory_info().rss / 2**20

@@ -16,13 +16,12 @@ from pydantic import ValidationError
 
 from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe
-from homerl.play.course import Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.report.cards.dataset import render_dataset_card
+from homerl.play.user_behaviours import Behaviours
+from homerl.report.cards.dataset_card import render_dataset_card
 from homerl.synth.recipe import SynthesisConfig
-from homerl.train.data.balance import LEAST, MixtureBalance
-from homerl.train.data.curriculum import Curriculum
-from homerl.train.data.supply import world_metrics
+from homerl.train.data.curriculum import LEAST, Curriculum, MixtureBalance
+from homerl.train.data.rollout_batches import world_metrics
 from homerl.train.recipe import BlueprintSource, CurriculumSettings, RLVERecipe
 from homerl.worlds.registry import (
     blueprint_with_behaviours,

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 
 from homerl.envs.core.messages import Message, tool_call
-from homerl.play.candidates import draw_candidates
 from homerl.play.episode import Episode
+from homerl.play.loop import draw_candidates
 from homerl.play.situation import Reply
 
 

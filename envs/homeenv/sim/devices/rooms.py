@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 
 RoomType = Literal[
     "living_room", "bedroom", "kitchen", "dining_room", "bathroom", "closet", "pantry", "study", "hallway",

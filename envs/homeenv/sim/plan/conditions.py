@@ -20,19 +20,21 @@ from functools import cached_property
 from typing import Any, Protocol, Self
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.documents.explain import did_you_mean
-from homerl.envs.homeenv.sim.devices.cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
+from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
-from homerl.envs.homeenv.sim.plan.plan import FixedPlan
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
     ExpressionError,
+    Numbers,
     compile_expression,
+    constant_values,
     parse_expression,
     path_of,
+    thresholds_of,
 )
-from homerl.envs.homeenv.sim.values.thresholds import Numbers, constant_values, thresholds_of
 
 KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions for a wrong one
 

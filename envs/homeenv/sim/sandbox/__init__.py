@@ -38,10 +38,10 @@ from pydantic_monty import (
 
 from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import border
-from homerl.envs.homeenv.sim.sandbox.workers import SandboxWorkers
-from homerl.envs.homeenv.sim.values.audit import Refused, audit_code
-from homerl.envs.homeenv.sim.values.types import quote_value
+from homerl.envs.homeenv.sim.sandbox import call_arguments as border
+from homerl.envs.homeenv.sim.sandbox.worker_pool import SandboxWorkers
+from homerl.envs.homeenv.sim.values.auditor import Refused, audit_code
+from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 TOO_SLOW = "the code of a message may not run so long"  # not how long it ran: the same code is told the same each time
 

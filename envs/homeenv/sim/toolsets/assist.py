@@ -9,11 +9,10 @@ there as it is.
 
 from __future__ import annotations
 
-from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.entities import is_out_of_reach
-from homerl.envs.homeenv.sim.assist.live import assist_prompt, static_context
-from homerl.envs.homeenv.sim.assist.tools import TOOLS, offered_assist_tools, unknown_tool_result
-from homerl.envs.homeenv.sim.assist.writer import AssistWriter
+from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt, latest_recorded_api, static_context
+from homerl.envs.homeenv.sim.assist.assist_tools import TOOLS, offered_assist_tools, unknown_tool_result
+from homerl.envs.homeenv.sim.assist.assist_writer import AssistWriter
+from homerl.envs.homeenv.sim.assist.entities_of_home import is_out_of_reach
 from homerl.envs.homeenv.sim.toolset import Toolset
 
 INSTRUCTION = {

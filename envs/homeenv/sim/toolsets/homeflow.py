@@ -11,8 +11,8 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
 from homerl.envs.homeenv.sim.tools import READS, Tool, to_json_line
 from homerl.envs.homeenv.sim.toolset import Call, Reads, Toolset, ToolsetWriter, parse_turn_tool_calls
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quote_value
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 
 def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:

@@ -10,17 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
-from homerl.envs.homeenv.sim.automation import make_rule, refuse_never_due_rule, replace_rule
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.interface import Argument
+from homerl.envs.homeenv.sim.automation import LONGEST_WAIT, make_rule, refuse_never_due_rule, replace_rule
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.state.rules import Rule
-from homerl.envs.homeenv.sim.steps import LONGEST_WAIT
+from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
 from homerl.envs.homeenv.sim.tools import READS, Tool, ToolHints, to_json_line
 from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, Toolset, WantedAutomation
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import quote_value
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 AUTOMATING = frozenset({"create_automation", "edit_automation", "delete_automation"})  # tools that change automations
 MOST_DEVICES = 50  # most devices with state in one query, so that no observation holds a large home

@@ -17,9 +17,7 @@ from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 
 __path__ += added_plugin_folders("intents")
 __all__ = ["Ask", "Draft", "Propose", "intent_families"]
-PARTS = (
-    "binding", "choice", "complaints", "dialogue", "draft", "levels", "operation", "questions", "scenes", "warmth", "ways",
-)  # fmt: skip
+PARTS = ("complaints_and_scenes", "device_choice", "draft", "earlier_dialogue", "operations", "questions")
 
 
 @lru_cache

@@ -8,17 +8,16 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from homerl.envs.homeenv.language.clear import aliases_of
 from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun import denoted_devices, kind_noun
+from homerl.envs.homeenv.language.noun_phrases import aliases_of, denoted_devices, kind_noun
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
-from homerl.envs.homeenv.tasks.intents.choice import is_muddled
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, room_text
+from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
 from homerl.envs.homeenv.tasks.intents.questions import StatementReply, make_question_draft
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 WORD = {  # of the kinds that people switch on and off, with a word that would make a person take something for it
     "light": "light",

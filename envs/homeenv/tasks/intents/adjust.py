@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Target, spoken_step
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.interface import Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, code_literal, make_action, spoken_argument
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control

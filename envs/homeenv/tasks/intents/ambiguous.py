@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun import is_wide_kind, kind_noun, parts_of_kind
+from homerl.envs.homeenv.language.noun_phrases import is_wide_kind, kind_noun, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, can_device_do, make_action
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.choice import KINDS, TRIVIAL, is_muddled, resolve_target
-from homerl.envs.homeenv.tasks.intents.complaints import propose_state_level
+from homerl.envs.homeenv.tasks.intents.complaints_and_scenes import propose_scene_level, propose_state_level
+from homerl.envs.homeenv.tasks.intents.device_choice import KINDS, TRIVIAL, is_muddled, resolve_target
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
-from homerl.envs.homeenv.tasks.intents.scenes import propose_scene_level
 
 DURATIONS = ("minute", "hour", "second")
 UNSAID = ("set_alias", "set_channel", "set_hold_time", "set_breathing_light_enabled")

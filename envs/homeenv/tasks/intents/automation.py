@@ -16,7 +16,7 @@ from typing import Any
 
 from homerl.envs.homeenv.language.meaning import Act, Operator
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.when import (
+from homerl.envs.homeenv.language.times_and_states import (
     WEEKEND,
     WORKDAYS,
     AfterDelay,
@@ -31,11 +31,11 @@ from homerl.envs.homeenv.language.when import (
     clear_speaker,
     duration_in_words,
 )
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.values.spelling import STATE
+from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal
 from homerl.envs.homeenv.tasks.blueprint import Automation, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose

@@ -15,13 +15,13 @@ from itertools import product
 
 from homerl.envs.homeenv.language.meaning import Target
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.binding import bind_to_part
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
     "red": ((0, 15), (345, 360)),

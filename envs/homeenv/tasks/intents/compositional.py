@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, SpokenCommand, Target
-from homerl.envs.homeenv.language.noun import (
+from homerl.envs.homeenv.language.noun_phrases import (
     OPERATORS,
     attribute_values_of,
     denoted_devices,
@@ -22,11 +22,11 @@ from homerl.envs.homeenv.language.noun import (
     place_phrase,
 )
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal, propose_action
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.choice import (
+from homerl.envs.homeenv.tasks.intents.device_choice import (
     KINDS,
     TRIVIAL,
     draw_scope,
@@ -37,7 +37,7 @@ from homerl.envs.homeenv.tasks.intents.choice import (
     room_signs,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
-from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_out_on_kind
+from homerl.envs.homeenv.tasks.intents.operations import Operation, carry_out_on_kind
 
 MOST = 24  # most devices of one request
 TRIES = 60  # number of descriptions tried in a home

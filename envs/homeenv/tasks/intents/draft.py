@@ -13,7 +13,7 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import DeviceAction
 from homerl.envs.homeenv.tasks.blueprint import Automation, Call, Factors
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 DEVICE = re.compile(r'device\("([^"]+)"\)')
 

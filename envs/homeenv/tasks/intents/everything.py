@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import can_device_do
 from homerl.envs.homeenv.tasks.blueprint import Factors
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, room_text
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
-from homerl.envs.homeenv.tasks.intents.operation import Operation, carry_out_on_part
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
+from homerl.envs.homeenv.tasks.intents.operations import Operation, carry_out_on_part
 
 MEANT = frozenset((
     "light", "air_conditioner", "fan", "ceiling_fan", "heater", "humidifier", "dehumidifier", "air_purifier", "speaker",

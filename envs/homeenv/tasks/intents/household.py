@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.language.clear import refuse_shared_device
-from homerl.envs.homeenv.language.known import home_grammar, list_home_languages
+from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Target
+from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.state import join_clauses
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.service import CompiledService
+from homerl.envs.homeenv.language.times_and_states import join_clauses
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import code_literal, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 SLACK = 5  # seconds by which an answer about a running timer may be off
 RUNNING = (12, 15, 20, 25, 30, 40, 45, 50, 60, 75, 80, 90, 100, 120)  # minutes of a timer that was set before the episode

@@ -15,11 +15,20 @@ from typing import Any
 
 from homerl.envs.homeenv.language.meaning import SpokenCommand
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
+from homerl.envs.homeenv.tasks.actions import (
+    DeviceAction,
+    actions,
+    earlier_values_condition,
+    home_after_calls,
+    make_action,
+    propose_action,
+)
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.intents.dialogue import (
+from homerl.envs.homeenv.tasks.device_traits import device_kind
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     SEVERAL,
     PhrasedRequest,
@@ -33,9 +42,6 @@ from homerl.envs.homeenv.tasks.intents.dialogue import (
     plan_undo,
     repeat_action,
 )
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
-from homerl.envs.homeenv.tasks.traits import device_kind
-from homerl.envs.homeenv.tasks.undo import earlier_values_condition
 
 # Occasions, and the kinds of devices about which people have preferences then.
 CUES: dict[str, tuple[str, ...]] = {

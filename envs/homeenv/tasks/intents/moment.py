@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 FORMS = {"time": "%H:%M", "date": "%Y-%m-%d"}
 ANSWERED_WITHIN = 2  # minutes: a time may be rounded a little

@@ -13,11 +13,13 @@ from dataclasses import replace
 
 from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
-from homerl.envs.homeenv.tasks.intents.dialogue import (
+from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     IT,
     SEVERAL,
@@ -37,8 +39,6 @@ from homerl.envs.homeenv.tasks.intents.dialogue import (
     that_text,
     there_text,
 )
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
-from homerl.envs.homeenv.tasks.traits import device_kind, members_of_kind
 
 Follow = Draft | None
 STEPS = {  # services whose value people ask to be more or less, with their frame and kinds (None: all)

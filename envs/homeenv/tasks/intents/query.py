@@ -13,27 +13,12 @@ from functools import partial
 
 from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.state import WHOLE, AttributeState, AttributeStates, join_clauses
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.language.times_and_states import WHOLE, AttributeState, AttributeStates, join_clauses
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.spelling import STATE, value_means_word
-from homerl.envs.homeenv.sim.values.types import ValueType
-from homerl.envs.homeenv.tasks.intents.dialogue import device_text, frame_meaning, frame_text, room_text
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.levels import is_part_off, propose_average, propose_most
-from homerl.envs.homeenv.tasks.intents.questions import (
-    DeviceList,
-    RoomList,
-    StatementReply,
-    YesNoReply,
-    make_question_draft,
-    names_answer,
-    number_answer,
-)
-from homerl.envs.homeenv.tasks.intents.warmth import propose_how_warm, propose_warmer_room, propose_warmest_room
-from homerl.envs.homeenv.tasks.intents.ways import phrases_not_in_text, ways_of_option, ways_of_trait
-from homerl.envs.homeenv.tasks.traits import (
+from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType, value_means_word
+from homerl.envs.homeenv.tasks.device_traits import (
     LEVELS,
     OFF,
     ON,
@@ -45,7 +30,27 @@ from homerl.envs.homeenv.tasks.traits import (
     match_devices,
     possible_members,
 )
-from homerl.play.words.answers import Answer
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text, room_text
+from homerl.envs.homeenv.tasks.intents.questions import (
+    DeviceList,
+    RoomList,
+    StatementReply,
+    YesNoReply,
+    is_part_off,
+    make_question_draft,
+    names_answer,
+    number_answer,
+    phrases_not_in_text,
+    propose_average,
+    propose_how_warm,
+    propose_most,
+    propose_warmer_room,
+    propose_warmest_room,
+    ways_of_option,
+    ways_of_trait,
+)
+from homerl.play.words.answer_rules import Answer
 
 ROUNDED = 1000  # answers of this size may be rounded
 RARELY = 0.15  # probability of a question whose answer is none, or about a single device

@@ -1,21 +1,99 @@
-"""What all questions share: the draft of a question, the typed answer, and the sentence that answers it."""
+"""The phrases that count as an answer, in all languages that have a grammar.
+
+Invariants: a phrase that already occurs in the question does not count (`free_of`).
+
+What all questions share: the draft of a question, the typed answer, and the sentence that answers it.
+
+Questions about the air of rooms that have a sensor: how warm, which is warmest, by how much.
+
+Questions that compare a level of all devices of a kind: which has the most of it, and what is its average.
+
+Invariant: all lamps that are compared are lit, if need be by calls before the episode: whether the brightness of one that is
+off counts, people see in two ways.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from homerl.envs.homeenv.language.clear import refuse_shared_device
+from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Meaning
+from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.language.state import join_clauses
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.language.times_and_states import join_clauses
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.tasks.blueprint import Factors
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
+from homerl.envs.homeenv.tasks.actions import call_for_path, home_after_calls
+from homerl.envs.homeenv.tasks.blueprint import Call, Factors
+from homerl.envs.homeenv.tasks.device_traits import (
+    LEVELS,
+    OFF,
+    Read,
+    above_trait,
+    match_devices,
+    possible_members,
+    room_thermometers,
+)
 from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.ways import names_with_numbers, ways_of_device
-from homerl.envs.homeenv.tasks.traits import Read
-from homerl.play.words.answers import Answer
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, room_text
+from homerl.play.words.answer_rules import Answer
+from homerl.play.words.grammar import Grammar
+from homerl.play.words.numbers_and_times import find_numbers
+
+Ways = tuple[str, ...]
+
+
+@lru_cache
+def _grammars() -> tuple[Grammar, ...]:
+    return tuple(map(home_grammar, list_home_languages()))
+
+
+def _frames(key: str) -> Iterator[str]:
+    for known in _grammars():
+        if key in known:
+            yield from (text for text in known.plain_texts(key) if not set(text) & set("[(|<"))
+
+
+def ways_of_device(device: Device) -> Ways:
+    """Phrases for a device: its room and name, and its name alone (which another device may share)."""
+    return _ways(device.room.name, device.name)
+
+
+@lru_cache(maxsize=4096)
+def _ways(room: str, name: str) -> Ways:
+    texts = [frame.replace("{room}", room).replace("{device}", name) for frame in _frames("query.way")]
+    return tuple(dict.fromkeys(texts))
+
+
+def ways_of_option(option: str, path: str) -> Ways:
+    """Phrases for an option of an attribute: its name and its words."""
+    attribute = path.rpartition(".")[2]
+    keys = (f"option.{attribute}.{option}", f"option.{option}", f"query.option.{option}")
+    return tuple(dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))]))
+
+
+def phrases_not_in_text(ways: Ways, taken: str) -> Ways:
+    """The phrases that do not occur in the text `taken`."""
+    return tuple(way for way in ways if not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", taken))
+
+
+def ways_of_trait(name: str) -> Ways:
+    """Phrases that say that a trait holds."""
+    return tuple(dict.fromkeys(_frames(f"query.trait.{name}")))
+
+
+def names_with_numbers(devices: Sequence[Device]) -> Ways:
+    """Names of devices and rooms that contain numbers ("two-door oven"), which a reader of numbers must ignore."""
+    names = (name for device in devices for name in (device.name, device.room.name))
+    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name) or find_numbers(name)))
+
 
 MOST_READS = 25
 SEVERAL = Factors(scope="multi_device")
@@ -121,3 +199,145 @@ class RoomList:
             return speaker.say("query.reply.none")
         names = join_clauses(speaker, [speaker.room(room) for room in self.rooms])
         return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)
+
+
+APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
+
+
+def propose_how_warm(home: Home, rng: random.Random) -> Draft | None:
+    """ "How warm is it in the study?" """
+    quantity, unit = rng.choice((("temperature", "celsius"), ("humidity", "percentage")))
+    known = room_thermometers(home, quantity)
+    if not known:
+        return None
+    room = rng.choice(list(known))
+    value, sensor = home.read_value(*known[room]), home.plan.devices_by_did[known[room][0]]
+    kind = sensor.spec.attribute_index[known[room][1]][1]
+    reply = frame_meaning(f"query.reply.{quantity}", room=room_text(room), value=typed_value_text(value, kind))
+    answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
+    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
+
+
+def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
+    """ "Is the study warmer than the kitchen?", "which of the two is warmer?", "by how much?" """
+    known = room_thermometers(home)
+    if len(known) < 2:
+        return None
+    first, second = rng.sample(list(known), 2)
+    one, other = home.read_value(*known[first]), home.read_value(*known[second])
+    reads, slots = (known[first], known[second]), {"first": room_text(first), "second": room_text(second)}
+    if abs(one - other) < APART:
+        return None
+    warm, cold = (first, second) if one > other else (second, first)
+    match rng.choice(("is", "which", "by")):
+        case "is":
+            answer = Answer(type="boolean", value=one > other)
+            rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
+            return make_question_draft(frame_meaning("query.warmer", **slots), answer, reads, YesNoReply(one > other, rest))
+        case "which":
+            answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
+            reply = frame_meaning("query.reply.room", room=room_text(warm))
+            return make_question_draft(frame_meaning("query.which_warmer", **slots), answer, reads, reply)
+    difference = round(abs(one - other), 1)
+    slots = {"first": room_text(warm), "second": room_text(cold)}
+    sensors = [home.plan.devices_by_did[known[room][0]] for room in (warm, cold)]
+    type = home.plan.devices_by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
+    reply = frame_meaning("query.reply.level", value=typed_value_text(difference, type))
+    answer = number_answer(difference, "celsius", 0.15, sensors)
+    return make_question_draft(frame_meaning("query.how_much_warmer", **slots), answer, reads, reply)
+
+
+def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
+    """ "Which room is the warmest?" Only if its temperature has a sensor and no other room is as warm."""
+    known = room_thermometers(home)
+    warm = rng.random() < 0.5
+    rooms = sorted(home.plan.rooms, key=lambda room: home.read_value(room.id, "temperature"), reverse=warm)
+    if (
+        len(known) < 2
+        or rooms[0] not in known
+        or home.read_value(rooms[0].id, "temperature") == home.read_value(rooms[1].id, "temperature")
+    ):
+        return None
+    others = tuple(room.name for room in rooms[1:])
+    answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
+    reply = frame_meaning("query.reply.room", room=room_text(rooms[0]))
+    return make_question_draft(
+        frame_meaning("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply
+    )
+
+
+def typed_value_text(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
+    """A slot that says a value of this type."""
+    return lambda speaker: speaker.value(value, kind)
+
+
+def propose_most(home: Home, rng: random.Random) -> Draft | None:
+    """ "Which light has the highest brightness?" """
+    for kind in rng.sample(list(LEVELS), len(LEVELS)):
+        before, levels = _levels(home, kind)
+        highest = rng.random() < 0.5
+        values = sorted((value for _, _, value in levels), reverse=highest)
+        if len(values) < 2 or values[0] == values[1]:
+            continue
+        device = next(device for device, _, value in levels if value == values[0])
+        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": _level_name(kind)}
+        meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", **slots)
+        reads = tuple((device.did, path) for device, path, _ in levels)
+        answer = names_answer((device,), possible_members(home, kind))
+        return _prepared(before, make_question_draft(meaning, answer, reads, DeviceList((device,))))
+    return None
+
+
+def propose_average(home: Home, rng: random.Random) -> Draft | None:
+    """ "What is the average set temperature of the heaters?", or the highest, or the lowest."""
+    for kind in rng.sample(list(LEVELS), len(LEVELS)):
+        before, levels = _levels(home, kind)
+        if len(levels) < 2:
+            continue
+        name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
+        value = of([value for _, _, value in levels])
+        type = levels[0][0].spec.attribute_index[levels[0][1]][1]
+        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": _level_name(kind)}
+        reads = tuple((device.did, path) for device, path, _ in levels)
+        shown = round(value, 1)
+        shown = int(shown) if float(shown).is_integer() else shown
+        answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
+        reply = frame_meaning("query.reply.level", value=typed_value_text(shown, type))
+        return _prepared(before, make_question_draft(frame_meaning(f"query.{name}", **slots), answer, reads, reply))
+    return None
+
+
+def _prepared(before: tuple[Call, ...], draft: Draft | None) -> Draft | None:
+    return None if draft is None else replace(draft, before=before)
+
+
+def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
+    """Calls before the episode that light all lamps, and then the (device, path, value) triples to compare.
+
+    There are no triples if it is unclear which devices are meant.
+    """
+    everything = match_devices(home, kind, (above_trait(LEVELS[kind][0], -1000),))
+    reads = everything.reads if everything is not None else ()
+    unlit = [read for read in reads if kind == "light" and is_part_off(home, *read)]
+    lighting = [
+        call_for_path(home.plan.devices_by_did[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit
+    ]
+    if (before := tuple(call for call in lighting if call)) and len(before) < len(lighting):
+        return (), []
+    try:
+        then = home_after_calls(home, before)
+    except Refused:
+        return (), []
+    if any(then.read_value(*read) is None for read in reads):
+        return (), []
+    return before, [(home.plan.devices_by_did[did], path, then.read_value(did, path)) for did, path in reads]
+
+
+def _level_name(kind: str) -> Callable[[Speaker], str]:
+    return lambda speaker: speaker.name(LEVELS[kind][0])
+
+
+def is_part_off(home: Home, did: str, path: str) -> bool:
+    """Whether the part of a device that has this attribute is off."""
+    state = OFF.attribute_path(home.plan.devices_by_did[did], path.rpartition(".")[0])
+    return state is not None and OFF.is_met_by(home.read_value(did, state))

@@ -13,11 +13,11 @@ from homerl.envs.homeenv.language.meaning import Meaning
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning, frame_text
+from homerl.envs.homeenv.tasks.device_traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text
 from homerl.envs.homeenv.tasks.intents.questions import YesNoReply, make_question_draft
-from homerl.envs.homeenv.tasks.traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 TRIED = 12  # kinds and places tried in a home
 OPENINGS = ("opener", "garage_door")  # categories that people may call windows or doors beside contact sensors

@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from homerl.envs.homeenv.language.known import home_grammar, list_home_languages
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
-from homerl.play.words.answers import Answer
+from homerl.play.words.answer_rules import Answer
 
 CLOSE = 0.5  # degrees by which an answer may be rounded
 

@@ -1,6 +1,5 @@
 """Makes households from seeds: `make_household` is a pure function of a seed and a `HouseholdRecipe`."""
 
-from homerl.envs.personalhome.sim.generate.make import make_household
-from homerl.envs.personalhome.sim.generate.recipe import DEFAULT, HouseholdRecipe
+from homerl.envs.personalhome.sim.generate.household_maker import DEFAULT, HouseholdRecipe, make_household
 
 __all__ = ["DEFAULT", "HouseholdRecipe", "make_household"]

@@ -3,20 +3,34 @@
 Invariants:
 - Names are unique in a household.
 - An occupation fits the age; a persona says only what the profile says, or what its seed says.
+
+Profiles: traits, tastes and habits of people, and the words for them.
+
+Invariants:
+- A person has at most one taste of a kind, and no two habits at one hour.
+- A habit uses an appliance of the home, in its room.
+- `lifestyle` says the traits and habits, `preference` the tastes, and neither says more.
+
+The major events of lives.
+
+Invariants: an event lies at an age at which it happens, before today; what concerns two people (a wedding, a birth) has one
+date for both.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 
 from homerl.envs.homeenv.maker.lexicon import Half
-from homerl.envs.personalhome.sim.generate.personas import PersonaSeed, match_persona
-from homerl.envs.personalhome.sim.generate.priors import load_household_priors
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.personalhome.sim.generate.household_priors import ActivityPrior, TastePrior, load_household_priors
+from homerl.envs.personalhome.sim.generate.persona_seeds import PersonaSeed, match_persona
 from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
-from homerl.envs.personalhome.sim.household import Member, Pet
-from homerl.envs.personalhome.sim.words import FactWords, fill_frame
+from homerl.envs.personalhome.sim.household import Habit, LifeEvent, Member, Pet, Taste
+from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, fill_frame, load_vocabulary
 
 HOBBIES = (1, 3)  # of a person
 
@@ -102,3 +116,191 @@ def _persona(
         "hobbies": words.list_names(words.key_word("hobbies", hobby) for hobby in hobbies),
     }
     return fill_frame(rng.choice(words.persona.entries_of(half)), known)
+
+
+WEEK, WORKDAYS, WEEKEND = tuple(range(7)), (0, 1, 2, 3, 4), (5, 6)
+HABITS = (1, 3)  # of a person
+DEFAULT = "room_temperature"  # the taste of who has no other
+FIRST = 3  # years from which a child has habits
+
+
+def add_character(member: Member, rooms: Sequence[Room], today: date, rng: random.Random) -> Member:
+    """The member with traits and tastes."""
+    traits = _traits(member, member.age(today), rng)
+    return member.model_copy(update={"traits": traits, "tastes": _tastes(member.age(today), traits, rooms, rng)})
+
+
+def _traits(member: Member, age: int, rng: random.Random) -> tuple[str, ...]:
+    drawn = [
+        key for key, usual in load_household_priors().traits.items() if usual.fits_age(age) and rng.random() < usual.share
+    ]
+    if member.occupation not in load_household_priors().desk_jobs and "works_from_home" in drawn:
+        drawn.remove("works_from_home")
+    for first, second in load_household_priors().opposites:
+        if {first, second} <= {*drawn}:
+            drawn.remove(rng.choice((first, second)))
+    return tuple(drawn)
+
+
+def _tastes(age: int, traits: Sequence[str], rooms: Sequence[Room], rng: random.Random) -> tuple[Taste, ...]:
+    drawn = []
+    for kind, usual in load_household_priors().tastes.items():
+        share = load_household_priors().usual if {*traits} & {*usual.because} else usual.share
+        if usual.fits_age(age) and rng.random() < share:
+            drawn.append(_taste(kind, usual, rooms, rng))
+    if not drawn and load_household_priors().tastes[DEFAULT].fits_age(age):
+        drawn.append(_taste(DEFAULT, load_household_priors().tastes[DEFAULT], rooms, rng))
+    kept = sorted(rng.sample(range(len(drawn)), min(len(drawn), load_household_priors().most_tastes)))
+    return tuple(drawn[index] for index in kept)
+
+
+def _taste(kind: str, usual: TastePrior, rooms: Sequence[Room], rng: random.Random) -> Taste:
+    group = load_vocabulary().tastes[kind].what
+    low = rng.randint(*usual.low) if usual.low else None
+    high = rng.randint(*usual.high) if usual.high else None
+    if low is not None and usual.width:
+        high = low + rng.randint(*usual.width)
+    suiting = [room.id for room in rooms if room.type in usual.rooms]
+    return Taste(
+        kind=kind,
+        what=rng.choice(load_vocabulary().group_keys(group)) if group else None,
+        low=low,
+        high=high,
+        hours=(rng.randint(*usual.begin), rng.randint(*usual.end)) if usual.begin and usual.end else None,
+        room=rng.choice(suiting) if suiting and (usual.always_room or rng.random() < 0.4) else None,
+    )
+
+
+# Habits
+
+
+def can_do_activity(member: Member, age: int, activity: ActivityPrior) -> bool:
+    """Whether somebody of this age does such a thing."""
+    return activity.ages[0] <= age <= activity.ages[1] and activity.needs in (None, *member.traits)
+
+
+def devices_for_activity(activity: ActivityPrior, devices: Sequence[Device]) -> list[Device]:
+    """The devices of a home with which one does it."""
+    kinds, rooms = activity.kinds, activity.rooms
+    return [device for device in devices if device.spec.category in kinds and (not rooms or device.room.type in rooms)]
+
+
+def add_habits(member: Member, devices: Sequence[Device], today: date, rng: random.Random) -> Member:
+    """The member with habits that the home's appliances allow."""
+    age = member.age(today)
+    possible = [
+        key
+        for key, activity in load_household_priors().activities.items()
+        if can_do_activity(member, age, activity) and devices_for_activity(activity, devices)
+    ]
+    wanted = rng.randint(*HABITS) if age >= FIRST else 0
+    habits: list[Habit] = []
+    for key in rng.sample(possible, min(wanted, len(possible))):
+        activity = load_household_priors().activities[key]
+        device, hour = rng.choice(devices_for_activity(activity, devices)), rng.randint(*activity.hours)
+        if all(hour != habit.hour for habit in habits):
+            habits.append(Habit(activity=key, days=_days(key, rng), hour=hour, room=device.room.id, appliance=device.did))
+    return member.model_copy(update={"habits": tuple(sorted(habits, key=lambda habit: habit.hour))})
+
+
+def _days(activity: str, rng: random.Random) -> tuple[int, ...]:
+    if activity == "working":
+        return WORKDAYS
+    few = tuple(sorted(rng.sample(WEEK, rng.randint(1, 3))))
+    return rng.choice((WEEK, WORKDAYS, WEEKEND, few, few))
+
+
+# In words
+
+
+def add_profile_texts(member: Member, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Member:
+    """The member with `lifestyle` and `preference` written out."""
+    tastes = words.join_sentences(words.say_taste(taste, cast, rng, half) for taste in member.tastes)
+    return member.model_copy(
+        update={"lifestyle": words.join_sentences(_lifestyle(member, cast, words, half, rng)), "preference": tastes}
+    )
+
+
+def _lifestyle(member: Member, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Iterator[str]:
+    for trait in member.traits:
+        yield words.say_trait(trait)
+    for habit in member.habits:
+        yield words.say_habit(habit, cast, rng, half)
+
+
+SETTLED = 740  # days for which everybody has lived in the household: longer than memories reach back
+YEAR = 365.25  # days
+ADULT = 18
+NO_JOB = ("toddler", "pupil", "student", "retired", "unemployed")
+# Who can have had an event; all others can have had theirs at the right age.
+MAY: dict[str, Callable[[Member], bool]] = {
+    "divorced": lambda member: member.role in ("single", "roommate"),
+    "new_job": lambda member: member.occupation not in NO_JOB,
+    "graduated": lambda member: member.occupation not in ("toddler", "pupil", "student"),
+    "retired": lambda member: member.occupation == "retired",
+}
+OF_SEVERAL = ("married", "child_born", "adopted_pet")
+
+
+def add_life_events(
+    members: Sequence[Member], pets: Sequence[Pet], today: date, words: FactWords, half: Half, rng: random.Random
+) -> tuple[Member, ...]:
+    """The members with their major events, in the order of time."""
+    shared = _wedding(members, today, rng) | _adoption(members, pets, today, rng)
+    grown = []
+    for member in members:
+        dates = [(kind, day) for (kind, who), day in shared.items() if who == member.member_id]
+        dates += [("child_born", child.birthday) for child in members if child.role == "child" and member.role == "parent"]
+        dates += _own(member, today, rng)
+        events = [
+            LifeEvent(date=day, kind=kind, description="")
+            for kind, day in sorted(dates, key=lambda dated: (dated[1], dated[0]))
+        ]
+        told = (event.model_copy(update={"description": words.say_life(event, member.name, rng, half)}) for event in events)
+        grown.append(member.model_copy(update={"major_events": tuple(told)}))
+    return tuple(grown)
+
+
+def _own(member: Member, today: date, rng: random.Random) -> list[tuple[str, date]]:
+    """What happened to one person alone."""
+    dates = []
+    for kind, usual in load_household_priors().life_events.items():
+        if kind in OF_SEVERAL or (kind in MAY and not MAY[kind](member)):
+            continue
+        day = _between(member, usual.ages, today - timedelta(days=SETTLED if kind == "moved_in" else 1), rng)
+        if day is not None and rng.random() < usual.share:
+            dates.append((kind, day))
+    return dates
+
+
+def _between(member: Member, ages: tuple[int, int], latest: date, rng: random.Random) -> date | None:
+    """A day at which the member had one of these ages, or None if there was none up to `latest`."""
+    first = member.birthday + timedelta(days=round(ages[0] * YEAR) + 1)
+    last = min(member.birthday + timedelta(days=round((ages[1] + 1) * YEAR) - 2), latest)
+    return first + timedelta(days=rng.randint(0, (last - first).days)) if first <= last else None
+
+
+def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
+    """The wedding day of the pairs of a role, if they are married; by kind and member id."""
+    usual = load_household_priors().life_events["married"]
+    days: dict[tuple[str, str], date] = {}
+    for role in ("partner", "parent", "grandparent"):
+        pair = [member for member in members if member.role == role]
+        if len(pair) < 2 or rng.random() >= usual.share:
+            continue
+        younger = max(pair, key=lambda member: member.birthday)
+        day = _between(younger, usual.ages, today - timedelta(days=1), rng)
+        days |= {("married", member.member_id): day for member in pair if day is not None}
+    return days
+
+
+def _adoption(
+    members: Sequence[Member], pets: Sequence[Pet], today: date, rng: random.Random
+) -> dict[tuple[str, str], date]:
+    """The day on which a grown-up adopted the only pet, for some pets that are older than a year."""
+    grown = [member for member in members if member.age(today) > ADULT]
+    if len(pets) != 1 or pets[0].age < 1 or rng.random() < 0.5:
+        return {}
+    who = rng.choice(grown)
+    alive = (today - max(years_before(today, pets[0].age), who.birthday + timedelta(days=round(ADULT * YEAR)))).days
+    return {("adopted_pet", who.member_id): today - timedelta(days=rng.randint(1, alive))}

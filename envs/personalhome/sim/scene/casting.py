@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TypeVar
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.household import Household, Member
-from homerl.envs.personalhome.sim.scene.playbook import NONE, PlacedThing, SceneScript, load_stage
+from homerl.envs.personalhome.sim.scene.scene_scripts import NONE, PlacedThing, SceneScript, load_stage
 
 T = TypeVar("T")
 ADULT, CHILD, ELDER, INFANT = 18, 12, 65, 4  # years; whoever is younger than `INFANT` has no role

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.envs.personalhome.sim.scene.schema import VideoDescription, parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.transcript_schema import VideoDescription, parse_video_timestamp
 
 Domain = Literal["safety", "health", "daily"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.personalhome.sim.appliances import is_sensor
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Member
-from homerl.envs.personalhome.sim.rules import HouseholdRefused, unknown_name_refusal
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
 
 TEXT: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 2000}
 NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 60}

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from homerl.envs.personalhome.tasks.questions.programs import (
+from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, Row
+from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Expression,
     Extreme,
@@ -29,7 +30,6 @@ from homerl.envs.personalhome.tasks.questions.programs import (
     Where,
     YearsSince,
 )
-from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables, Row
 
 MEMORIES, EVENTS, MEMBERS = TableRows("memories"), TableRows("events"), TableRows("members")
 DONE = ("cooked", "used", "travelled", "complained", "ill", "bought", "celebrated", "cared", "repaired", "learned")

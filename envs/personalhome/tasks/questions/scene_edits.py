@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from homerl.envs.personalhome.tasks.questions.edits import Factor, FactorEdit, register_editor
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import Factor, FactorEdit, register_editor
 from homerl.envs.personalhome.tasks.questions.families import QuestionSlot
-from homerl.envs.personalhome.tasks.questions.scene_tables import TABLES, SceneAct
-from homerl.envs.personalhome.tasks.questions.scene_words import values_elsewhere
-from homerl.envs.personalhome.tasks.questions.scenes import act_slot
-from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables, Row
+from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, Row, SceneAct
+from homerl.envs.personalhome.tasks.questions.question_wording import values_elsewhere
+from homerl.envs.personalhome.tasks.questions.scene_families import act_slot
 
 STEP = 0.5  # seconds, as transcripts have them
 EVENTS = tuple(table for table in TABLES if table not in ("scene_things", "scene_looks"))  # tables with a column `event`

@@ -1,7 +1,11 @@
-"""The cluster OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
+"""The clusters LaundryWasherControls and LaundryDryerControls: spin speed, rinses and dryness.
+
+The mode clusters: programmes of dishwashers and washers, and cooling modes of refrigerators and freezers.
+
+The cluster OperationalState of dishwasher, washer and dryer: a programme that counts down through its phases.
 
 Invariants:
-- `#passes` counts the passes in state Running since the counter was last reset (see `homerl.envs.simuhome.sim.ticks`).
+- `#passes` counts the passes in state Running since the counter was last reset (see `cluster_registry.py`).
 - `#cycle` is the length of the programme in seconds. It is 0 if the programme was running when the home was loaded.
 """
 
@@ -9,12 +13,149 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.simuhome.sim.clusters import laundry
+from homerl.envs.simuhome.sim.cluster_registry import (
+    command_result,
+    count_seconds,
+    register_command,
+    register_passes,
+    register_write,
+    store_attribute,
+)
+from homerl.envs.simuhome.sim.device_catalogue import Cycle
 from homerl.envs.simuhome.sim.home import ClusterView
-from homerl.envs.simuhome.sim.registry import command_result, register_command, register_passes
-from homerl.envs.simuhome.sim.results import is_number, refuse_unless
-from homerl.envs.simuhome.sim.spec import Cycle
-from homerl.envs.simuhome.sim.ticks import count_seconds
+from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, is_number, refuse_unless
+
+DRYNESS = ("Low", "Normal", "Extra", "Max")
+CONTROLS = ("SpinSpeedCurrent", "NumberOfRinses", "SpinSpeeds", "SupportedRinses")
+EVERY = {"SpinSpeeds": [0, 1, 2, 3], "SupportedRinses": [0, 1, 2, 3]}
+
+
+def apply_mode_row(view: ClusterView) -> None:
+    """Set the spin speeds and rinses that the washer's present mode offers.
+
+    If the present choice is not among them, the first of them is chosen.
+    """
+    mode = view.sibling_view("LaundryWasherMode")
+    labels = {entry["mode"]: entry.get("label") for entry in mode["SupportedModes"]}
+    current = mode["CurrentMode"]
+    label: Any = labels.get(current) if isinstance(current, (int, float)) else None
+    row = view.device.type.rows.get(label, EVERY)
+    for attribute, values in row.items():
+        view.set_enum(attribute, values)
+    if view["SpinSpeedCurrent"] is not None and view["SpinSpeedCurrent"] not in row["SpinSpeeds"]:
+        view["SpinSpeedCurrent"] = view["SpinSpeeds"][0]
+    if view["NumberOfRinses"] not in row["SupportedRinses"]:
+        view["NumberOfRinses"] = view["SupportedRinses"][0]
+
+
+def laundry_power_changed(operation: ClusterView, on: bool) -> None:
+    """Change the controls of a washer or dryer after it was switched on or off.
+
+    Switched off, it forgets what was chosen. Switched on in mended mode, it remembers it again.
+    """
+    if operation.has_cluster("LaundryWasherControls"):
+        washer = operation.sibling_view("LaundryWasherControls")
+        if on:
+            if not washer.is_strict:
+                washer["SpinSpeedCurrent"] = washer["#kept"]
+            apply_mode_row(washer)
+        else:
+            washer["#kept"] = washer["SpinSpeedCurrent"]
+            for attribute in CONTROLS:
+                washer[attribute] = None
+    if operation.has_cluster("LaundryDryerControls"):
+        dryer = operation.sibling_view("LaundryDryerControls")
+        if not on:
+            dryer["#kept"], dryer["SelectedDrynessLevel"] = dryer["SelectedDrynessLevel"], None
+        elif not dryer.is_strict:
+            dryer["SelectedDrynessLevel"] = dryer["#kept"]
+
+
+def _require_not_running(view: ClusterView) -> None:
+    refuse_unless(
+        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
+    )
+
+
+def _choices(view: ClusterView, attribute: str) -> list[Any]:
+    choices: list[Any] | None = view[attribute]
+    if choices is None:
+        raise OperationError("INTERNAL_ERROR" if view.is_strict else "DEPENDENCY_VIOLATION", "the washer is off")
+    return choices
+
+
+@register_write("LaundryWasherControls", "SpinSpeedCurrent")
+def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose a spin speed by its index in SpinSpeeds, or None."""
+    _require_not_running(view)
+    if value is None and view.is_strict:
+        return store_attribute(view, "SpinSpeedCurrent", None) | {"old_value": None}
+    speeds = _choices(view, "SpinSpeeds")
+    if value is None:
+        return store_attribute(view, "SpinSpeedCurrent", None)
+    refuse_unless(is_integer(value), "INVALID_ARGUMENT", "SpinSpeedCurrent takes an index into SpinSpeeds")
+    refuse_unless(0 <= value < len(speeds), "CONSTRAINT_ERROR", f"SpinSpeedCurrent is not in 0..{len(speeds) - 1}")
+    return store_attribute(view, "SpinSpeedCurrent", speeds[value])
+
+
+@register_write("LaundryWasherControls", "NumberOfRinses")
+def write_rinses(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose one of SupportedRinses."""
+    _require_not_running(view)
+    refuse_unless(value in _choices(view, "SupportedRinses"), "CONSTRAINT_ERROR", "NumberOfRinses is not in SupportedRinses")
+    return store_attribute(view, "NumberOfRinses", value)
+
+
+@register_write("LaundryDryerControls", "SelectedDrynessLevel")
+def write_dryness(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Choose one of SupportedDrynessLevels, or None."""
+    _require_not_running(view)
+    offered = value is None or value in view["SupportedDrynessLevels"]
+    refuse_unless(offered, "CONSTRAINT_ERROR", "SelectedDrynessLevel is not in SupportedDrynessLevels")
+    return store_attribute(view, "SelectedDrynessLevel", value)
+
+
+def supported_mode(view: ClusterView, key: str, mode: Any) -> dict[str, Any] | None:
+    """The entry of SupportedModes with the number `mode` under `key`, or None."""
+    entries = view["SupportedModes"] or () if isinstance(mode, (int, float)) else ()
+    return next((entry for entry in entries if entry[key] == mode), None)
+
+
+@register_command("DishwasherMode", "ChangeToMode")
+@register_command("LaundryWasherMode", "ChangeToMode")
+def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
+    """Choose a programme by its number in SupportedModes. Refused while the appliance runs."""
+    refuse_unless(
+        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
+    )
+    entry = supported_mode(view, "mode", new_mode)
+    if not entry:
+        raise OperationError("INVALID_ARGUMENT", f"mode {new_mode!r} is not supported")
+    old = view["CurrentMode"]
+    view.set_enum("CurrentMode", int(new_mode))
+    if view.device.type.rows:
+        apply_mode_row(view.sibling_view("LaundryWasherControls"))
+    return {"old_mode": old, "new_mode": new_mode, "mode_label": entry.get("label")}
+
+
+@register_write("DishwasherMode", "CurrentMode")
+@register_write("LaundryWasherMode", "CurrentMode")
+def write_programme_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Write the number of the programme. In mended mode it must be in SupportedModes."""
+    if not view.is_strict:
+        refuse_unless(supported_mode(view, "mode", value), "INVALID_ARGUMENT", f"mode {value!r} is not supported")
+    return store_attribute(view, "CurrentMode", value)
+
+
+@register_command("RTCCMode", "ChangeToMode")
+def change_cabinet_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
+    """Choose a cooling mode by its number in SupportedModes."""
+    entry = supported_mode(view, "Mode", mode)
+    if not entry:
+        raise OperationError("UNSUPPORTED_MODE", f"mode {mode!r} is not supported")
+    view["CurrentMode"] = mode
+    return {"Status": "SUCCESS", "StatusText": f"Mode changed successfully to {entry['Label']}"}
+
 
 STOPPED, RUNNING, PAUSED, ERROR = range(4)
 LABELS = ("Stopped", "Running", "Paused", "Error")
@@ -81,7 +222,7 @@ def _dryer_fields(view: ClusterView) -> dict[str, Any]:
     level = programme_choice(view)
     info = {
         "initial_phase": (view["PhaseList"] or [None])[0],
-        "dryness_level": laundry.DRYNESS[level] if level in range(4) else None,
+        "dryness_level": DRYNESS[level] if level in range(4) else None,
         "estimated_duration_minutes": _cycle(view).duration_seconds(level) // 60,
     }
     return {"operational_state_label": "Running", "cycle_info": info}
@@ -134,7 +275,7 @@ def appliance_power_changed(view: ClusterView, on: bool) -> None:
         view.set_enum("OperationalState", STOPPED)  # even if it was: a structure then shows its name
         view["PhaseList"] = view["CurrentPhase"] = None
         view["OperationalError"] = {"error_state_id": 0}
-    laundry.laundry_power_changed(view, on)
+    laundry_power_changed(view, on)
 
 
 @register_passes("OperationalState")

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.simuhome.sim.clusters.modes import supported_mode
+from homerl.envs.simuhome.sim.cluster_registry import count_seconds, register_command, register_passes
+from homerl.envs.simuhome.sim.clusters.appliances import supported_mode
 from homerl.envs.simuhome.sim.home import ClusterView
-from homerl.envs.simuhome.sim.registry import register_command, register_passes
-from homerl.envs.simuhome.sim.results import is_integer, is_number, refuse_unless
-from homerl.envs.simuhome.sim.ticks import count_seconds
+from homerl.envs.simuhome.sim.operation_results import is_integer, is_number, refuse_unless
 
 IDLE, VACUUM = 1, 2
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66

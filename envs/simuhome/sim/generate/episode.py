@@ -16,16 +16,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from homerl.envs.simuhome.sim import evaluate, load, tools
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim.air import WATCHED
-from homerl.envs.simuhome.sim.config import VARIABLES, HomeConfig
-from homerl.envs.simuhome.sim.episodes import EpisodeFile, GoalSpec
-from homerl.envs.simuhome.sim.generate import times
+from homerl.envs.simuhome.sim.device_calls import moving_calls
+from homerl.envs.simuhome.sim.episode_file import VARIABLES, EpisodeFile, GoalSpec, HomeConfig
+from homerl.envs.simuhome.sim.generate import goal_choices as times
 from homerl.envs.simuhome.sim.generate.furnish import Scale, furnished_config, home_to_config, perform_calls
-from homerl.envs.simuhome.sim.generate.wants import AT_ONCE, WANTS, Want, assert_entry, spoken_name
+from homerl.envs.simuhome.sim.generate.goal_choices import AT_ONCE, WANTS, Want, assert_entry, spoken_name
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
-from homerl.envs.simuhome.sim.reference import solution_calls
-from homerl.envs.simuhome.sim.room_calls import moving_calls
+from homerl.envs.simuhome.sim.reference_solution import solution_calls
 
 MAX_HOMES = 200
 UNITS = {"temperature": ("°C", 100), "humidity": ("%", 100), "illuminance": ("lux", 1), "pm10": ("μg/m³", 1)}

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from homerl.envs.simuhome.sim import load, passage, service
-from homerl.envs.simuhome.sim.config import HomeConfig
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import service
+from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.device_calls import DeviceCalls
+from homerl.envs.simuhome.sim.episode_file import HomeConfig
 from homerl.envs.simuhome.sim.home import MatterHome
 
 FIXED_ROOMS = ("bathroom", "kitchen", "living_room", "utility_room")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.commands import Command
+from homerl.host.terminal import Command
 
 
 def bench_build(
@@ -29,9 +29,9 @@ def bench_build(
     ] = None,
 ) -> None:
     """Make a suite as JSON Lines, with its checksum. Every instance passes the validity checks."""
-    from homerl.app.studies.build import build_suite
+    from homerl.app.studies.play_suite import build_suite
     from homerl.bench.suites import SEED, make_suite_of_homes
-    from homerl.report.cards.talk import trained_blueprint_recipes
+    from homerl.report.cards.model_lineage import trained_blueprint_recipes
 
     if model is not None:
         if not (known := [one for one in trained_blueprint_recipes(model) if toolset in (None, one.get("toolset"))]):

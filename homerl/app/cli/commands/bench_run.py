@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.commands import Command, MaxTokens, OnCpu, Seed, Served
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, MaxTokens, OnCpu, Seed, Served, console
 
 
 def bench_run(
@@ -53,8 +52,8 @@ def bench_run(
     wandb: Annotated[str | None, typer.Option(help="log to this Weights & Biases project")] = None,
 ) -> None:
     """Play a suite and write results, trajectories and a report."""
-    from homerl.app.studies.suite import BenchRun, make_judge_settings
-    from homerl.app.studies.suite import run_benchmark as play
+    from homerl.app.studies.play_suite import BenchRun, make_judge_settings
+    from homerl.app.studies.play_suite import run_benchmark as play
     from homerl.report.pages.bench_report import write_bench_report
 
     if wandb:
@@ -67,7 +66,7 @@ def bench_run(
     play(settings)
     console.print(write_bench_report(out))
     if wandb:
-        from homerl.report.pages.bench_log import log_bench_to_wandb
+        from homerl.report.pages.bench_report import log_bench_to_wandb
 
         console.print(log_bench_to_wandb(out, wandb))
 

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.terminal.commands import Command, OnCpu, Served
-from homerl.host.terminal.console import PlainConsole, console, waiting_spinner
+from homerl.host.terminal import Command, OnCpu, PlainConsole, Served, console, waiting_spinner
 
 WHAT = "a run's folder, a model's folder or hub id, http://host/v1, or an agent without a model such as keywords"
 WIDTH = 79  # columns of a picture: two rooms side by side
@@ -37,14 +36,14 @@ def chat(
     ] = None,
 ) -> None:
     """Talk with a trained model in a simulated home: a sentence in, calls and changes out, with undo."""
-    from homerl.app.chat.find import ChatRequest, open_chat_session
+    from homerl.app.chat.partner import ChatRequest, open_chat_session
 
     wanted = ChatRequest(what, like, home, seed, world, served, cpu, temperature, max_tokens, steps)
     with waiting_spinner(f"opening {what}"):
         session = open_chat_session(wanted)
     if page:
-        from homerl.app.chat.server import serve_chat_page
-        from homerl.host.web.address import ServerAddress, open_listening_socket
+        from homerl.app.chat.chat_page import serve_chat_page
+        from homerl.host.web_server import ServerAddress, open_listening_socket
 
         socket = open_listening_socket(ServerAddress(port=port))
         console.print(f"{session.partner.name}: http://127.0.0.1:{socket.getsockname()[1]}/   (Ctrl-C ends it)")

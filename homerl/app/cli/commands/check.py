@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command, From, RecipeName
-from homerl.host.terminal.console import say
+from homerl.host.terminal import Command, From, RecipeName, say
 
 
 def check(
@@ -22,9 +21,8 @@ def check(
     full: Annotated[bool, typer.Option("--full", help="also every key with its value, and the parts of the memory")] = False,
 ) -> None:
     """Check a recipe and this machine: memory, disk, an episode of each source of tasks, and the length of its prompts."""
-    from homerl.app.runs.checks.summary import recipe_to_yaml, summarise_recipe
-    from homerl.app.runs.recipe import load_recipe
-    from homerl.app.runs.starting import from_option_words
+    from homerl.app.runs.checks.preflight import recipe_to_yaml, summarise_recipe
+    from homerl.app.runs.recipe import from_option_words, load_recipe
 
     loaded = load_recipe(recipe, [*context.args, *from_option_words(origin)])
     for line in summarise_recipe(loaded, recipe, gpus, gpu_memory, full):

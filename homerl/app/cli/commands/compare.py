@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 RUN = "a run's folder, a stage's, one of `homerl bench run`, or a results.jsonl"
 
@@ -20,8 +19,8 @@ def compare(
 ) -> None:
     """Compare two runs: which is better and by how much, where their recipes differ, and their curves in one page."""
     from homerl.envs.core.documents import ensure_writable
-    from homerl.report.pages.compare import compare_runs as compared
-    from homerl.report.pages.compare import comparison_tables, write_comparison
+    from homerl.report.pages.compare_runs import compare_runs as compared
+    from homerl.report.pages.compare_runs import comparison_tables, write_comparison
 
     ensure_writable(out)
     found = compared(run_a, run_b)

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.commands import Command, RunFolder
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, RunFolder, console
 
 
 def export(

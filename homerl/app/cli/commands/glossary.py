@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from homerl.host.terminal.commands import Command, OutText
-from homerl.host.terminal.console import print_or_write
+from homerl.host.terminal import Command, OutText, print_or_write
 
 
 def glossary(out: OutText = None) -> None:
     """Print what the words and abbreviations of pages and reports mean (Markdown)."""
-    from homerl.report.pages.glossary import render_glossary_page
+    from homerl.report.pages.world_pages import render_glossary_page
 
     print_or_write(render_glossary_page(), out, "what words and abbreviations mean")
 

@@ -9,13 +9,12 @@ from typing import Annotated
 import typer
 
 from homerl.envs.core.documents import InputError
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 
 def init(out: Annotated[Path, typer.Option(help="a folder, which is new or empty")] = Path("recipes")) -> None:
     """Copy the shipped recipes to a folder, to edit them."""
-    from homerl.app.manual.schema import write_recipes
+    from homerl.app.manual.recipe_schema import write_recipes
 
     if out.exists() and any(out.iterdir()):
         raise InputError("the folder is not empty", where=str(out), remedy="name a new one with --out")

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command, RunFolder
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, RunFolder, console
 
 
 def push_data(
@@ -17,7 +16,7 @@ def push_data(
     license: Annotated[str, typer.Option(help="license of the data, as the hub names it")] = "apache-2.0",
 ) -> None:
     """Upload a finished synthesis to the Hugging Face hub as a dataset, tagged with its version."""
-    from homerl.report.cards.dataset import push_dataset
+    from homerl.report.cards.dataset_card import push_dataset
 
     console.print(f"pushed to {push_dataset(run, to, private=not public, license=license)}")
 

@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 
 def reverify(file: Annotated[Path, typer.Argument(help="a trajectories.jsonl, or a file of rollouts")]) -> None:
     """Replay every trajectory in a file and recompute its rewards. Any difference is an error."""
-    from homerl.play.reverify import reverify_file
+    from homerl.play.replay import reverify_file
     from homerl.worlds.registry import restore_situation
 
     console.print(reverify_file(file, restore_situation))

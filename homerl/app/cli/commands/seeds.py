@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command
-from homerl.host.terminal.console import console
+from homerl.host.terminal import Command, console
 
 
 def seeds(
@@ -16,7 +15,7 @@ def seeds(
     suite: Annotated[str | None, typer.Option(help="one suite; default: each of the first run's")] = None,
 ) -> None:
     """Show the scores of several flywheel runs, with their mean and the interval of RLVE's gain over the runs."""
-    from homerl.bench.seeds import build_seeds_table, find_scored_suites
+    from homerl.report.pages.compare_runs import build_seeds_table, find_scored_suites
 
     for name in [suite] if suite else find_scored_suites(runs[0]):
         console.print(build_seeds_table(runs, name))

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command, OnCpu
-from homerl.host.terminal.console import console, waiting_spinner
+from homerl.host.terminal import Command, OnCpu, console, waiting_spinner
 
 
 def serve(
@@ -25,10 +24,10 @@ def serve(
     """Serve a model by OpenAI's protocol, without vLLM: on a CPU, one request after the other."""
     import asyncio
 
-    from homerl.app.chat.find import load_named_model
-    from homerl.app.served.server import ModelServer
-    from homerl.host.web.address import ServerAddress, open_listening_socket, read_key_variable
-    from homerl.host.web.serving import serve_until_stopped as serve_app
+    from homerl.app.chat.partner import load_named_model
+    from homerl.app.served.openai_server import ModelServer
+    from homerl.host.web_server import ServerAddress, open_listening_socket, read_key_variable
+    from homerl.host.web_server import serve_until_stopped as serve_app
 
     address = ServerAddress(host, port, read_key_variable(key_env))
     with waiting_spinner(f"opening {what}"):

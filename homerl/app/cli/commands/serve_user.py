@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command, RecipeName
-from homerl.host.terminal.console import check_option_value, console
+from homerl.host.terminal import Command, RecipeName, check_option_value, console
 
 
 def serve_user(
@@ -17,7 +16,7 @@ def serve_user(
 ) -> None:
     """Serve the model of the recipe's user (or of another role) with vLLM, until Ctrl-C or SIGTERM."""
     from homerl.app.runs.recipe import SERVED_ROLES, load_recipe, role_settings
-    from homerl.models.endpoint.serve import serve_recipe_model as serve
+    from homerl.models.endpoint.vllm_server import serve_recipe_model as serve
 
     check_option_value("--part", part, SERVED_ROLES)
     loaded = load_recipe(recipe, context.args)

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from homerl.host.terminal.commands import Command, OutPage
-from homerl.host.terminal.console import console, count_with_noun
+from homerl.host.terminal import Command, OutPage, console, count_with_noun
 
 
 def view_episode(
@@ -17,7 +16,7 @@ def view_episode(
     out: OutPage = None,
 ) -> None:
     """Draw a played episode of any world as one HTML page: what was said and called, and what it did."""
-    from homerl.report.pages.episode import write_episode_page
+    from homerl.report.pages.world_pages import write_episode_page
 
     page, played = write_episode_page(source, episode, out)
     console.print(f"{page}: {played.blueprint['id']}, {played.outcome}, {count_with_noun(len(played.steps), 'step')}")

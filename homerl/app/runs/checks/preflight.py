@@ -1,27 +1,43 @@
 """Checks before any work whether this machine can run a recipe.
 
 Invariant: a run that would only fail later is refused now, with everything that is missing in one message.
+
+What `homerl check` says of a recipe before it runs.
+
+Invariant: what a person decides by comes first; every key with its value comes last, and only if it is asked for.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
+from homerl.app.runs.checks.prompt_lengths import measure_prompts
+from homerl.app.runs.checks.rehearsal import rehearse_recipe
+from homerl.app.runs.recipe import Recipe, recipe_data
 from homerl.envs.core.documents import InputError
-from homerl.host.processes.ranks import is_main_process
-from homerl.host.recipe.base import BaseRecipe
-from homerl.host.recipe.monitoring import set_monitoring_variables
-from homerl.models.endpoint.serve import describe_server_trouble, find_vllm
-from homerl.models.endpoint.settings import NO_KEY, EndpointSettings
-from homerl.models.policy.chat_choice import choose_chat_template, describe_trained_template
+from homerl.host.processes import is_main_process
+from homerl.host.recipe_keys import BaseRecipe, set_monitoring_variables
+from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
+from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
+from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template
+from homerl.synth.recipe import SynthRecipe
 from homerl.train import TRAININGS
 from homerl.train.engines.registry import chosen_engine
-from homerl.train.memory import is_liger_installed
-from homerl.train.model import ModelSettings
-from homerl.train.named import is_local_model_name, is_model_folder, is_on_hub, load_model_tokenizer, resolve_model_source
+from homerl.train.memory_estimate import estimate_all_stages, find_process_memory, is_liger_installed
+from homerl.train.model_settings import ModelSettings
+from homerl.train.model_sources import (
+    is_local_model_name,
+    is_model_folder,
+    is_on_hub,
+    load_model_tokenizer,
+    resolve_model_source,
+)
 from homerl.train.recipe import DistillSettings
-from homerl.train.refusals import parallel_mode, refuse_untrainable, world_size
+from homerl.train.recipe_checks import parallel_mode, refuse_untrainable, world_size
 from homerl.worlds.registry import source_parts
 
 OFFLINE = "`--wandb.mode offline` keeps metrics beside the run, for `wandb sync`"
@@ -163,3 +179,25 @@ def chat_models_of_recipe(recipe: BaseRecipe) -> dict[str, EndpointSettings]:
     synth, user = getattr(recipe, "synth", None), getattr(recipe, "user", None)
     models = dict(synth.model_endpoints) if synth else {}
     return models | ({"user": user} if user and user.is_llm else {})
+
+
+def summarise_recipe(recipe: Recipe, path: str, gpus: int | None, gpu_memory: float, full: bool) -> Iterator[str]:
+    """The lines of a summary: memory and disk of each training, an episode of each source, and its prompts.
+
+    With `full`, each part of the memory too. Raises `InputError` for what this machine cannot run.
+    """
+    yield f"{path}: {recipe.run} in {recipe.out}"
+    memory = find_process_memory(recipe, gpu_memory)
+    for stage, estimate in estimate_all_stages(recipe, gpus, memory).items():
+        yield from (f"{stage}: {line}" for line in (estimate.report_lines if full else estimate.brief_lines)(memory))
+        name = recipe.model.name if not isinstance(recipe, SynthRecipe) and recipe.model else None
+        if name and (template := describe_chat_template(name)):
+            yield f"{stage}: chat template: {template}"
+    check_machine(recipe, path)
+    yield from (f"rehearsal: {line}" for line in rehearse_recipe(recipe))
+    yield from (f"prompts: {'warning: ' * found.warns}{found.line}" for found in measure_prompts(recipe, path))
+
+
+def recipe_to_yaml(recipe: Recipe) -> str:
+    """The complete recipe as YAML."""
+    return yaml.safe_dump(recipe_data(recipe), sort_keys=False, allow_unicode=True)

@@ -1,4 +1,15 @@
-"""AdamW that keeps float32 masters of bfloat16 weights.
+"""Float32 masters of bfloat16 weights. A weight holds the upper half of its master, a 16-bit residual the lower half.
+
+A bfloat16 number has 8 bits of precision, so a weight of 1 does not move by less than 0.004. Updates at the usual rates are
+far smaller and would be lost. The masters take them, for 2 bytes a weight.
+
+Invariants:
+- Bits of a master = (bits of the weight << 16) + residual, exactly, for every float32 number.
+- A weight is its master, rounded to the nearest bfloat16 number.
+- AdamW has at most `BUCKET` masters at a time in float32 (or a row of a weight, if that is longer), Muon one matrix.
+- A state that was saved and restored is the same to the bit.
+
+AdamW that keeps float32 masters of bfloat16 weights.
 
 Invariants: weights in bfloat16 move as those of torch's AdamW on the float32 masters would, since torch's own function makes
 the step; all other weights are torch's AdamW's entirely.
@@ -7,20 +18,131 @@ the step; all other weights are torch's AdamW's entirely.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.optim.adamw import adamw
 from torch.optim.optimizer import ParamsT
 
-from homerl.train.devices.optimizers.masters import (
-    MasteredOptimizer,
-    flatten_tensors,
-    split_into_buckets,
-    split_like_tensors,
-    use_float32_masters,
-)
+BUCKET = 1 << 23
+HALF = 1 << 15  # half of a bfloat16 number's last place, in bits of its master
+
+
+def has_master(weight: Tensor) -> bool:
+    """Whether a weight needs a master, since its own number format loses small updates."""
+    return bool(weight.dtype == torch.bfloat16)
+
+
+@contextmanager
+def use_float32_masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """The float32 masters of bfloat16 weights; what the context makes of them is stored in weights and residuals.
+
+    Each residual is an int16 tensor of its weight's shape, at first of zeros.
+    """
+    uppers = [weight.detach().view(torch.int16) for weight in weights]
+    bits = torch.add(flatten_tensors(residuals), flatten_tensors(uppers).to(torch.int32), alpha=1 << 16)
+    yield split_like_tensors(bits.view(torch.float32), weights)
+    torch._foreach_copy_(list(residuals), split_like_tensors(bits.to(torch.int16), weights))  # the lower 16 bits
+    rounded = bits.add_(HALF).bitwise_right_shift_(16)
+    torch._foreach_copy_(uppers, split_like_tensors(rounded.to(torch.int16), weights))
+
+
+def flatten_tensors(tensors: Iterable[Tensor]) -> Tensor:
+    """All elements of some tensors, in one dimension."""
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def split_like_tensors(elements: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """`elements` in one dimension as tensors of the shapes of `like`; views of it."""
+    parts = elements.split([tensor.numel() for tensor in like])
+    return [part.view(tensor.shape) for part, tensor in zip(parts, like, strict=True)]
+
+
+def split_into_buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[Tensor, ...]]]:
+    """Cut rows of tensors of one shape along their first dimension, and join the pieces to lists of `BUCKET` elements.
+
+    Of a tensor in shards this rank's shard is taken. The pieces are views.
+    """
+    held: list[tuple[Tensor, ...]] = []
+    size = 0
+    for row in rows:
+        parts = [part if part.ndim else part[None] for part in map(local_shard, row)]
+        for piece in _pieces(parts):
+            if held and size + piece[0].numel() > BUCKET:
+                yield held
+                held, size = [], 0
+            held.append(piece)
+            size += piece[0].numel()
+    if held:
+        yield held
+
+
+def _pieces(parts: list[Tensor]) -> Iterable[tuple[Tensor, ...]]:
+    size = parts[0].numel()
+    if size <= BUCKET:
+        return [tuple(parts)]
+    step = max(1, BUCKET * len(parts[0]) // size)
+    return zip(*(part.split(step) for part in parts), strict=True)
+
+
+def local_shard(tensor: Tensor) -> Tensor:
+    """This rank's shard of a tensor in shards; any other tensor as it is."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+class ExactState(torch.optim.Optimizer):
+    """An optimizer mixin whose restored state keeps its number formats. torch's would take those of the weights."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore settings and states."""
+        saved = [index for group in state_dict["param_groups"] for index in group["params"]]
+        weights = [weight for group in self.param_groups for weight in group["params"]]
+        own = {index: weight for index, weight in zip(saved, weights, strict=True) if has_master(weight)}
+        others = {index: state for index, state in state_dict["state"].items() if index not in own}
+        super().load_state_dict(state_dict | {"state": others})
+        for index, weight in own.items():
+            for name, value in state_dict["state"].get(index, {}).items():
+                self.state[weight][name] = value.to("cpu" if name == "step" else weight.device)
+
+
+class MasteredOptimizer(ExactState):
+    """An optimizer mixin: `update` makes the steps of the weights that `takes` names, and torch's own class all others."""
+
+    def handles_weight(self, weight: Tensor) -> bool:
+        """Whether `update` makes the steps of this weight."""
+        return has_master(weight)
+
+    def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        """Make a step of some weights of a group."""
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Make a step of all weights; return the loss of `closure`, if there is one."""
+        loss: float | None = super().step(closure)
+        with torch.no_grad():
+            for group in self.param_groups:
+                taken = [p for p in group["params"] if p.grad is not None and self.handles_weight(p)]
+                if taken:
+                    self.update_weights(taken, group)
+        return loss
+
+    def _init_group(self, group: dict[str, Any], *lists: Any) -> bool:
+        """Show torch's own step the other weights alone."""
+        others = [weight for weight in group["params"] if not self.handles_weight(weight)]
+        return bool(super()._init_group(group | {"params": others}, *lists))
+
+    def weight_state(self, weight: Tensor, *moments: str) -> dict[str, Tensor]:
+        """The state of a weight: float32 `moments` of its shape, and its residual if it has a master; at first zeros."""
+        state: dict[str, Tensor] = self.state[weight]
+        if not state:
+            state |= {name: torch.zeros_like(weight, dtype=torch.float32) for name in moments}
+            if has_master(weight):
+                state["residual"] = torch.zeros_like(weight, dtype=torch.int16)
+        return state
 
 
 class AdamW(MasteredOptimizer, torch.optim.AdamW):

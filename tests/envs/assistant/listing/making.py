@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
-from homerl.envs.assistant.listing.listing import CONFIG, SERVICES, STATES, ListedEntity, Listing
+from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.home_listing import CONFIG, SERVICES, STATES, ListedEntity, Listing
+from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
 from tests.envs.assistant.listing.replay import listing
 
 

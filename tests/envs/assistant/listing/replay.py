@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from homerl.envs.assistant.listing.listing import ENTITY, ENTRIES, SERVICES, STATES, Listing
+from homerl.envs.assistant.listing.home_listing import ENTITY, ENTRIES, SERVICES, STATES, Listing
 
 FOLDER = Path(__file__).parent / "recorded"
 TOKEN = "a-token-of-the-replay"

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.agreement import ComparedCall, agreement_share, compare_recorded_calls
+from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.exposure import select_entities
-from homerl.envs.assistant.listing.listing import Listing
+from homerl.envs.assistant.listing.home_listing import Listing
+from homerl.envs.assistant.listing.import_agreement import ComparedCall, agreement_share, compare_recorded_calls
 from tests.envs.assistant.listing.replay import listing, recorded
 
 LEAST = 0.97  # of the calls have the same main state after them

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, SERVICES, STATES
+from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SERVICES, STATES
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.sandbox import Limits
 from homerl.envs.homeenv.sim.toolsets.smh import edit_automation

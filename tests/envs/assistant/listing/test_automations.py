@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.generic import ImportNote
-from homerl.envs.assistant.listing.listing import AREAS, AUTOMATIONS, DEVICES, ENTRIES
+from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.generic_products import ImportNote
+from homerl.envs.assistant.listing.home_listing import AREAS, AUTOMATIONS, DEVICES, ENTRIES
 from tests.envs.assistant.listing.replay import listing, naming
 
 NAME = "automation.hall_light_at_the_door"

@@ -14,9 +14,13 @@ from pydantic import SecretStr
 from running import running
 from starlette.applications import Starlette
 
-from homerl.envs.assistant.listing.client import HomeAssistantClient, connect_client, read_token
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.listing import ENTRIES, SERVICES
+from homerl.envs.assistant.listing.home_listing import ENTRIES, SERVICES
+from homerl.envs.assistant.listing.homeassistant_client import (
+    HomeAssistantClient,
+    HomeAssistantError,
+    connect_client,
+    read_token,
+)
 from tests.envs.assistant.listing.replay import TOKEN, Replay, recorded
 from tests.envs.assistant.listing.replay import listing as recorded_listing
 

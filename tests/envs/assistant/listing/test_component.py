@@ -16,7 +16,7 @@ import pytest
 from agent_served import Agent
 from scripted_server import ScriptedServer
 
-from homerl.envs.assistant.listing.client import connect_client, read_token
+from homerl.envs.assistant.listing.homeassistant_client import connect_client, read_token
 
 URL = os.environ.get("HOMERL_HA_URL", "")
 LAMP, LOCK = "light.bed_light", "lock.front_door"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from homerl.envs.assistant.listing.exposure import select_entities
-from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, STATES, Listing
+from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, STATES, Listing
 from tests.envs.assistant.listing.replay import listing
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.importing import ImportedHome
-from homerl.envs.assistant.listing.forms import shipped_service_forms, supported_services
-from homerl.envs.assistant.listing.products import HIDDEN, load_base_products, product_of_entity
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.assistant.home_import import ImportedHome
+from homerl.envs.assistant.listing.entity_products import HIDDEN, load_base_products, product_of_entity
+from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone, entity
 
 LISTS = {  # what entities with a choice show of it

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.exposure import select_entities
-from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
-from homerl.envs.assistant.listing.listing import AREAS, DEVICES, ENTRIES, FLOORS, STATES
+from homerl.envs.assistant.listing.home_listing import AREAS, DEVICES, ENTRIES, FLOORS, STATES
+from homerl.envs.assistant.listing.listing_files import load_listing, save_listing
 from homerl.envs.core.documents import InputError
 from tests.envs.assistant.listing.replay import listing
 

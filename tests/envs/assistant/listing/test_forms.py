@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from ha.forms import OUT, forms
-from homerl.envs.assistant.listing.forms import applicable_fields, shipped_service_forms, supported_services
-from homerl.envs.assistant.listing.listing import FORMS
+from homerl.envs.assistant.listing.home_listing import FORMS
+from homerl.envs.assistant.listing.service_forms import applicable_fields, shipped_service_forms, supported_services
 from tests.envs.assistant.listing.making import recorded_entity
 from tests.envs.assistant.listing.replay import listing
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.listing.lights import COLOURED, complete_light_attributes
-from homerl.envs.assistant.listing.translation import from_homeassistant
+from homerl.envs.assistant.listing.home_listing import COLOURED, complete_light_attributes
+from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone
 from tests.envs.assistant.listing.replay import listing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from homerl.envs.assistant.listing.listing import AREAS, DEVICES, ENTRIES, ListedEntity, Listing
+from homerl.envs.assistant.listing.home_listing import AREAS, DEVICES, ENTRIES, ListedEntity, Listing
 from tests.envs.assistant.listing.replay import listing
 
 

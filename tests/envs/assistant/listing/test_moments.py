@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.listing.translation import from_homeassistant, to_homeassistant
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant, to_homeassistant
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone
 
 BOTH = {"has_date": True, "has_time": True, "year": 2026, "hour": 9}

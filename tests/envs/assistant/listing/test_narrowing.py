@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.listing.narrowing import narrow_product
-from homerl.envs.assistant.listing.products import load_base_products
-from homerl.envs.homeenv.sim.devices.spec import DeviceSpec, LoneDevice, spec_from_json
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.assistant.listing.entity_products import load_base_products
+from homerl.envs.assistant.listing.product_narrowing import narrow_product
+from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, LoneDevice, spec_from_json
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 BASES = sorted(load_base_products(), key=lambda spec: spec.spid)
 

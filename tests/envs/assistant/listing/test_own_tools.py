@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.listing import ENTRIES, EXPOSED, FORMS, SERVICES, STATES, Listing
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import ENTRIES, EXPOSED, FORMS, SERVICES, STATES, Listing
 from homerl.envs.core.world import tool_call_to_action
-from homerl.envs.homeenv.sim.assist.live import assist_prompt
-from homerl.envs.homeenv.sim.assist.own import ITEMS, PLAY, SEARCH
-from homerl.envs.homeenv.sim.assist.tools import offered_assist_tools
+from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt
+from homerl.envs.homeenv.sim.assist.assist_tools import ITEMS, PLAY, SEARCH, offered_assist_tools
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing, recorded

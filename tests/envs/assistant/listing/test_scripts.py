@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from homerl.envs.assistant.automations.lengths import script_duration
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.client import connect_client
-from homerl.envs.assistant.listing.fixtures import load_listing, save_listing
-from homerl.envs.assistant.listing.generic import ImportNote
-from homerl.envs.assistant.listing.history import is_moved_at_once, with_state_history
-from homerl.envs.assistant.listing.listing import HISTORY, SCRIPTS, Listing
-from homerl.envs.assistant.listing.translation import from_homeassistant, to_homeassistant
+from homerl.envs.assistant.automations.automation_import import script_duration
+from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.generic_products import ImportNote
+from homerl.envs.assistant.listing.home_listing import HISTORY, SCRIPTS, Listing
+from homerl.envs.assistant.listing.homeassistant_client import connect_client, is_moved_at_once, with_state_history
+from homerl.envs.assistant.listing.homeassistant_mapping import from_homeassistant, to_homeassistant
+from homerl.envs.assistant.listing.listing_files import load_listing, save_listing
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.making import alone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.home_import import import_home
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home_file import save_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.listing.times import parse_clock_duration
+from homerl.envs.assistant.listing.homeassistant_mapping import parse_clock_duration
 
 
 @given(total=st.integers(0, 10**7), less=st.booleans())

@@ -10,13 +10,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import from_homeassistant, refresh_home, to_homeassistant, values_from_state
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
+from homerl.envs.assistant.listing.homeassistant_mapping import (
+    from_homeassistant,
+    refresh_home,
+    to_homeassistant,
+    values_from_state,
+)
 from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.origin import Link
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.plan.import_origin import Link
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.replay import listing, recorded
 
 

@@ -14,17 +14,17 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, CONFIG, STATES, Listing
-from homerl.envs.assistant.listing.translation import refresh_home
-from homerl.envs.assistant.serving.real import HomeAssistantHome
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG, STATES, Listing
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
+from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
 from homerl.envs.core.world import tool_call_to_action
-from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
-from homerl.envs.homeenv.sim.assist.live import assist_prompt
+from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, recorded
 
 CONTEXT, CLOCK = "homeassistant__GetLiveContext", "llm__GetDateTime"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
+from homerl.envs.assistant.home_import import ImportedHome, import_home
+from homerl.envs.assistant.listing.listing_files import load_listing
 
 HEATING = {"hvac_modes": ["heat", "off"], "min_temp": 45, "max_temp": 95, "temperature": 68, "current_temperature": 66}
 CONFIGURATION = """

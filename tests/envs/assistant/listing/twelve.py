@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.home_import import import_home
 from homerl.envs.homeenv.sim.home_file import save_home
 from tests.envs.assistant.listing.replay import listing, only
 

@@ -11,12 +11,18 @@ import pytest
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving import hands
-from homerl.envs.assistant.serving.changes import compare_change
-from homerl.envs.assistant.serving.journal import CallRecord, ChangeRecord, JournalEntry, Outcome
-from homerl.envs.assistant.serving.page import MEANING, render_journal_page
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
+from homerl.envs.assistant.serving import real_home as hands
+from homerl.envs.assistant.serving.agent_journal import (
+    MEANING,
+    CallRecord,
+    ChangeRecord,
+    JournalEntry,
+    Outcome,
+    render_journal_page,
+)
+from homerl.envs.assistant.serving.call_effects import compare_change
 from tests.envs.assistant.listing.replay import listing
 
 

@@ -6,8 +6,8 @@ import pytest
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.care import RequestCare, parse_request_care
-from homerl.host.web.door import BadRequest
+from homerl.envs.assistant.serving.agent_request import RequestCare, parse_request_care
+from homerl.host.web_server import BadRequest
 
 
 @pytest.mark.parametrize(

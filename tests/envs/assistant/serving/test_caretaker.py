@@ -11,13 +11,13 @@ from serving import call_of, device_of, state
 from written_home import Row, written_home
 
 from homerl.envs.assistant.serving import caretaker as module
-from homerl.envs.assistant.serving import proposals
-from homerl.envs.assistant.serving.changes import spoken_device_name
-from homerl.envs.assistant.serving.guard import is_guarded
+from homerl.envs.assistant.serving import consent_answers as proposals
+from homerl.envs.assistant.serving.call_effects import spoken_device_name
+from homerl.envs.assistant.serving.consent_guard import is_guarded
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, tool_call
-from homerl.models.endpoint.agent import LLMAgent
 from homerl.models.endpoint.endpoint import Endpoint, Patience
+from homerl.models.endpoint.llm_agent import LLMAgent
 
 
 def test_shadow_changes_nothing_and_says_what_it_would_have_done(serve, lamp):

@@ -8,9 +8,8 @@ import pytest
 from serving import call_of, state
 from written_home import Row, written_home
 
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.serving.codes import parse_spoken_code
-from homerl.envs.assistant.serving.consent import FILE, is_consent, is_refusal
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
+from homerl.envs.assistant.serving.consent_answers import FILE, is_consent, is_refusal, parse_spoken_code
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
 

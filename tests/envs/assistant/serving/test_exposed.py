@@ -12,16 +12,15 @@ from pydantic import SecretStr
 from serving import Says, Served, call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.journal import AgentJournal
-from homerl.envs.assistant.serving.real import HomeAssistantHome
-from homerl.envs.assistant.serving.withdrawing import remove_devices
+from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.observation import Observation
+from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 

@@ -14,16 +14,16 @@ from serving import Says, Served
 from written_home import Row, written_home
 
 from homerl.envs.assistant.first import MatcherFirst
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.listing import EXPOSED
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import EXPOSED
+from homerl.envs.assistant.serving.agent_journal import AgentJournal
+from homerl.envs.assistant.serving.agent_request import parse_speaker_area, place_speaker
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.journal import AgentJournal
-from homerl.envs.assistant.serving.real import HomeAssistantHome
-from homerl.envs.assistant.serving.server import AgentEndpoint
-from homerl.envs.assistant.serving.speaker import parse_speaker_area, place_speaker
-from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
+from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.home import Home
-from homerl.host.web.address import ServerAddress
+from homerl.host.web_server import ServerAddress
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
 KITCHEN = "You are a voice assistant.\n- names: Lamp\n" + latest_recorded_api().prompt_end("Kitchen", "Ground floor")

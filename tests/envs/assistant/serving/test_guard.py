@@ -8,10 +8,10 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.listing.translation import refresh_home
-from homerl.envs.assistant.naming import is_device_named
-from homerl.envs.assistant.serving.guard import Guard, is_guarded
-from homerl.envs.assistant.serving.live import TwinCall
+from homerl.envs.assistant.device_names import is_device_named
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
+from homerl.envs.assistant.serving.consent_guard import Guard, is_guarded
+from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.homeenv.sim.home import Home
 
 AREAS = {"garage": "Garage", "hall": "Hall", "kitchen": "Kitchen", "bedroom": "Bedroom"}

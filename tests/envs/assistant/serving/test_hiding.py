@@ -9,15 +9,19 @@ import pytest
 from serving import OtherHome, Says, Served, call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.errors import HomeAssistantError
-from homerl.envs.assistant.listing.fixtures import load_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.hiding import find_password_fields, mask_secrets, secrets_in_data, secrets_in_reply
-from homerl.envs.assistant.serving.journal import AgentJournal
-from homerl.envs.assistant.serving.page import render_journal_page
+from homerl.envs.assistant.serving.secret_masking import (
+    find_password_fields,
+    mask_secrets,
+    secrets_in_data,
+    secrets_in_reply,
+)
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.situation import Reply

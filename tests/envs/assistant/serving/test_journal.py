@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.assistant.commands.view_agent import view_agent
-from homerl.envs.assistant.serving.journal import AgentJournal, CallRecord, ChangeRecord, JournalEntry, read_journal
-from homerl.envs.assistant.serving.page import device_lines, journal_days, render_journal_page
+from homerl.envs.assistant.serving.agent_journal import (
+    AgentJournal,
+    CallRecord,
+    ChangeRecord,
+    JournalEntry,
+    device_lines,
+    journal_days,
+    read_journal,
+    render_journal_page,
+)
 from homerl.envs.core.documents import InputError
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from serving import OtherHome, Says, Served
 
-from homerl.envs.assistant.importing import import_home
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.journal import AgentJournal
 from homerl.envs.core.messages import call_message, tool_call
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.origin import Origin
+from homerl.envs.homeenv.sim.plan.import_origin import Origin
 from tests.envs.assistant.listing.replay import listing
 from tests.envs.assistant.listing.test_own_tools import only
 

@@ -9,11 +9,11 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, SCRIPTS
-from homerl.envs.assistant.serving.changes import FORESIGHT_SECONDS, foresee_later_effects
-from homerl.envs.assistant.serving.live import LiveBlueprint, LiveSituation
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SCRIPTS
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.call_effects import FORESIGHT_SECONDS, foresee_later_effects
+from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 

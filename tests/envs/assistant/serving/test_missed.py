@@ -12,16 +12,15 @@ from scripted_server import MODEL, ScriptedServer
 from serving import OtherHome, Served
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.care import Mode
+from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
+from homerl.envs.assistant.serving.agent_request import Mode
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.guard import Guard
-from homerl.envs.assistant.serving.journal import AgentJournal
-from homerl.envs.assistant.serving.page import render_journal_page
-from homerl.envs.assistant.serving.words import ReplyPhrases, join_sentences
+from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import RULES
-from homerl.models.endpoint.agent import LLMAgent
+from homerl.envs.homeenv.sim.values.auditor import RULES
 from homerl.models.endpoint.endpoint import Endpoint
+from homerl.models.endpoint.llm_agent import LLMAgent
 
 ON, OFF, MOVE = "intent__HassTurnOn", "intent__HassTurnOff", "intent__HassSetPosition"
 MODES = get_args(Mode)

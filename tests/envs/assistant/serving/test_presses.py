@@ -8,10 +8,10 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS
-from homerl.envs.assistant.listing.translation import refresh_home
+from homerl.envs.assistant.home_import import import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
+from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.homeenv.sim.home import Home
 
 PRESSED = {

@@ -18,9 +18,9 @@ import pytest
 from running import running as running_at
 from serving import Says, call_of, device_of
 
-from homerl.envs.assistant.serving.server import AgentEndpoint, parse_dialogue
+from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint, parse_dialogue
 from homerl.envs.core.documents import InputError
-from homerl.host.web.address import ServerAddress
+from homerl.host.web_server import ServerAddress
 from homerl.play.situation import Reply
 
 

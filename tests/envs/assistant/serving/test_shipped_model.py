@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from agent_served import Agent
 
-from homerl.envs.assistant.serving.journal import read_journal
-from homerl.train.named import SMOLLM2
+from homerl.envs.assistant.serving.agent_journal import read_journal
+from homerl.train.model_sources import SMOLLM2
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 
 ENTITIES = (

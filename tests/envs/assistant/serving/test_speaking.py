@@ -16,13 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.envs.assistant.serving.server import AgentEndpoint
-from homerl.envs.assistant.serving.speaking import SentenceSpeaker
+from homerl.envs.assistant.serving.openai_endpoint import AgentEndpoint
+from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker
 from homerl.envs.homeenv.sim.home import Home
-from homerl.host.web.address import ServerAddress
-from homerl.models.endpoint.agent import LLMAgent
+from homerl.host.web_server import ServerAddress
 from homerl.models.endpoint.endpoint import Endpoint as Model
 from homerl.models.endpoint.endpoint import Patience
+from homerl.models.endpoint.llm_agent import LLMAgent
 
 DOOR = "lock.front_door"
 

@@ -9,9 +9,9 @@ import pytest
 from scripted_server import Faults, ScriptedServer
 from serving import state
 
-from homerl.app.served.agents import make_model_agents
-from homerl.envs.assistant.serving.telling import spoken_error
-from homerl.play.messages import parse_observed_reply
+from homerl.app.served.model_agents import make_model_agents
+from homerl.envs.assistant.serving.reply_text import spoken_error
+from homerl.play.chat_messages import parse_observed_reply
 from homerl.play.situation import Reply
 
 

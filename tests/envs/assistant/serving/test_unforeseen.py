@@ -9,12 +9,11 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.importing import ImportedHome, import_home
-from homerl.envs.assistant.listing.fixtures import load_listing
-from homerl.envs.assistant.listing.listing import AUTOMATIONS, EXPOSED
-from homerl.envs.assistant.listing.report import build_import_report
-from homerl.envs.assistant.listing.translation import refresh_home
-from homerl.envs.assistant.serving.live import LiveBlueprint, LiveSituation
+from homerl.envs.assistant.home_import import ImportedHome, build_import_report, import_home
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, EXPOSED
+from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
+from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.assistant.serving.wording import FILE, has_guard_word
+from homerl.envs.assistant.serving.consent_guard import FILE, has_guard_word
 from homerl.envs.core.documents import read_yaml
 
 TELLING = {

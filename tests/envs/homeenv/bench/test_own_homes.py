@@ -13,15 +13,15 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.app.runs.bench import suite_episodes
 from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import load_recipe
-from homerl.app.studies.suite import BenchRun, run_benchmark
+from homerl.app.runs.stages import suite_episodes
+from homerl.app.studies.play_suite import BenchRun, run_benchmark
 from homerl.bench.recipe import SuiteSettings
 from homerl.bench.suites import make_suite_of_homes, write_suite
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench import own_home
-from homerl.envs.homeenv.bench.own_home import OWN_HOME
+from homerl.envs.homeenv.bench import own_homes as own_home
+from homerl.envs.homeenv.bench.own_homes import OWN_HOME
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.maker import furnish
-from homerl.envs.homeenv.maker.climate import DARK, RUNNING, room_air
-from homerl.envs.homeenv.maker.layout import ROOM_VARIANTS, draw_layout
+from homerl.envs.homeenv.maker import layout_and_furniture as furnish
+from homerl.envs.homeenv.maker.initial_state import DARK, RUNNING, room_air
+from homerl.envs.homeenv.maker.layout_and_furniture import ROOM_VARIANTS, draw_layout
 from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home, with_entity_ids, with_slug_ids
 from homerl.envs.homeenv.maker.weather import (
@@ -34,11 +34,10 @@ from homerl.envs.homeenv.maker.weather import (
     pvlib_years,
     write_bundle,
 )
-from homerl.envs.homeenv.sim.assist.entities import entities_of_plan, entity_shapes
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import SHELLS, THERMAL
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan, entity_shapes
+from homerl.envs.homeenv.sim.devices.air_physics import SHELLS, THERMAL
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import Room, RoomType
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 

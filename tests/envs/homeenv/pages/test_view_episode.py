@@ -17,12 +17,12 @@ from homerl.envs.homeenv.pages.episode import make_home_episode_page, render_hom
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.play.faults import Boundary, Fault
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome, Trajectory, read_rows, trajectory_from_row, trajectory_to_row, write_rows
-from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
+from homerl.synth.shards import make_shard
 from homerl.worlds.contract import ExpertConfig, WorldAdapter
 from homerl.worlds.registry import begin_episode, known_worlds
+from homerl.worlds.users.user_factory import ScriptedUser
 
 NASTY = """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> & "quoted" 'too' {{ 7 * 7 }}"""
 FAMILIES = {"automation": 1, "query": 1, "atomic": 1}

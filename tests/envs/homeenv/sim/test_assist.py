@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 
 from homerl.envs.core.world import check_world, tool_call_to_action
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.entities import entities_of_plan, entity_shapes, floors_of_plan, is_out_of_reach
-from homerl.envs.homeenv.sim.assist.live import assist_prompt
-from homerl.envs.homeenv.sim.assist.table import colour_codes, translation_table
-from homerl.envs.homeenv.sim.assist.tools import PLAYED, TOOLS
-from homerl.envs.homeenv.sim.assist.values import SHARES, to_service_value
-from homerl.envs.homeenv.sim.assist.values import to_slot_value as given_value
-from homerl.envs.homeenv.sim.assist.writer import AssistWriter
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt, latest_recorded_api
+from homerl.envs.homeenv.sim.assist.assist_tools import PLAYED, TOOLS
+from homerl.envs.homeenv.sim.assist.assist_writer import AssistWriter
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan, entity_shapes, floors_of_plan, is_out_of_reach
+from homerl.envs.homeenv.sim.assist.value_translation import SHARES, colour_codes, to_service_value, translation_table
+from homerl.envs.homeenv.sim.assist.value_translation import to_slot_value as given_value
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.plan import FixedPlan
+from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 from homerl.envs.homeenv.sim.sandbox import Limits
 from homerl.envs.homeenv.sim.toolset import parse_turn_tool_calls
 

@@ -24,9 +24,10 @@ import yaml
 
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim import sandbox
-from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, border, run_code
-from homerl.envs.homeenv.sim.values import audit
-from homerl.envs.homeenv.sim.values.audit import RULES
+from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
+from homerl.envs.homeenv.sim.sandbox import call_arguments as border
+from homerl.envs.homeenv.sim.values import auditor as audit
+from homerl.envs.homeenv.sim.values.auditor import RULES
 
 HOME = HomeSampler.sample_test()
 DEADLINE = 120  # seconds, for a snippet that may run for two

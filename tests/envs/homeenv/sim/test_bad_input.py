@@ -6,7 +6,7 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeSampler
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.home_file import home_to_json, load_home, save_home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 

@@ -5,12 +5,11 @@ from collections import Counter
 
 import pytest
 
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service import CompiledService
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec
+from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 SPECS = list(Catalogue.load_shipped().values())
 NAMES = [spec.name for spec in SPECS]

@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import HUMIDITY_SECONDS, AirInputs, Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.air_physics import HUMIDITY_SECONDS, AirInputs, Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, load_specs
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.sim.state.clock import advance_clock, settle_rules
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.cron import next_time
+from homerl.envs.homeenv.sim.state.time_passing import advance_clock, settle_rules
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 DAY = 86400
 KITCHEN = Room("kitchen", "kitchen", "kitchen")
@@ -130,7 +129,7 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
 
 def make_rule_of_nothing(home: Home):
     """A rule without actions, which no agent can make."""
-    from homerl.envs.homeenv.sim.state.rules import Rule
+    from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
 
     return Rule(id="1", actions=())
 

@@ -5,14 +5,12 @@ import textwrap
 import pytest
 
 from homerl.envs.homeenv.maker.make import make_home
-from homerl.envs.homeenv.sim.devices.cost import MOST_STEPS, bounds_by_name, steps_of_call
-from homerl.envs.homeenv.sim.devices.lint import lint_device_files
-from homerl.envs.homeenv.sim.devices.parts import MOST_NAMES
-from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue
-from homerl.envs.homeenv.sim.devices.trials import MOST, TrialBudget, find_dead_services
+from homerl.envs.homeenv.sim.devices.device_lint import MOST, TrialBudget, find_dead_services, lint_device_files
+from homerl.envs.homeenv.sim.devices.device_spec import MOST_NAMES, NAMED, SHIPPED, Catalogue
+from homerl.envs.homeenv.sim.devices.expression_cost import MOST_STEPS, bounds_by_name, steps_of_call
 from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.types import DEEPEST, MOST_UNITS, ValueType, count_units
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import DEEPEST, MOST_UNITS, ValueType, count_units
 
 DIGITS = "{type: int, range: [0, 9]}"
 NUMBER = f"name: z, {DIGITS[1:-1]}"

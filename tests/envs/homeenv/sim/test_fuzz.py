@@ -11,7 +11,7 @@ from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.plan.conditions import ConditionError, compile_condition
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
-from homerl.envs.homeenv.sim.values.audit import RULES
+from homerl.envs.homeenv.sim.values.auditor import RULES
 
 pytestmark = pytest.mark.timeout(1800)
 HOME = HomeSampler.sample_test()

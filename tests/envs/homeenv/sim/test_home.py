@@ -7,12 +7,11 @@ from draws import HALL, OWN, own_home
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeSampler
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 
 def test_equal_keys_by_different_ways_behave_alike():

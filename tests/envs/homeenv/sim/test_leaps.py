@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.physics import Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.device_spec import Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.devices.spec import load_specs
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.agenda import FiredRule
-from homerl.envs.homeenv.sim.state.clock import settle_rules
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.cron import next_time
+from homerl.envs.homeenv.sim.state.rule_firing import FiredRule
+from homerl.envs.homeenv.sim.state.time_passing import settle_rules
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 DAY = 86400
 EVERYTHING = """

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.maker.furnish import shipped_priors
-from homerl.envs.homeenv.sim.devices.lint import LintReport, lint_device_files
-from homerl.envs.homeenv.sim.devices.spec import NAMED, SHIPPED, Catalogue
+from homerl.envs.homeenv.maker.layout_and_furniture import shipped_priors
+from homerl.envs.homeenv.sim.devices.device_lint import LintReport, lint_device_files
+from homerl.envs.homeenv.sim.devices.device_spec import NAMED, SHIPPED, Catalogue
 
 GOOD = """- name: lamp
   userdata: {category: light, spid: "900100"}

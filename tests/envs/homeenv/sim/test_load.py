@@ -14,7 +14,7 @@ import pytest
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim import sandbox
 from homerl.envs.homeenv.sim.sandbox import Limits, run_code
-from homerl.envs.homeenv.sim.sandbox.workers import SandboxWorkers, make_worker_pool
+from homerl.envs.homeenv.sim.sandbox.worker_pool import SandboxWorkers, make_worker_pool
 
 HOME = HomeSampler.sample_test()
 LIMITS = Limits(seconds=0.5)

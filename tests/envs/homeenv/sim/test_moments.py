@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.sim.values.moments import PATTERNS, Format, canonical_moment
-from homerl.envs.homeenv.sim.values.types import ValueType
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.types_and_ranges import PATTERNS, Format, ValueType, canonical_moment
 
 KINDS = st.sampled_from([*PATTERNS])
 

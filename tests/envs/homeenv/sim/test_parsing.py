@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from homerl.envs.homeenv.sim.values import expressions
-from homerl.envs.homeenv.sim.values.parsing import parse_python
+from homerl.envs.homeenv.sim.values.auditor import parse_python
 
 ODD = [
     'x = "\\d"', 'b"\\d"', 'x = "\\777"', "x = 1or 2", "x = 0xfor y", "1if x else 2", "0b1and 2", "0o7in x", "1jor 2",
@@ -56,7 +56,7 @@ def test_no_text_makes_the_parser_say_a_word(text):
 def test_importing_the_world_leaves_the_parser_its_warnings():
     look = "any('unknown' in str(module) for _, _, _, module, _ in warnings.filters)"
     done = subprocess.run(
-        [sys.executable, "-c", f"import warnings, homerl.envs.homeenv.sim.values.audit; raise SystemExit({look})"]
+        [sys.executable, "-c", f"import warnings, homerl.envs.homeenv.sim.values.auditor; raise SystemExit({look})"]
     )
     assert done.returncode == 0
 

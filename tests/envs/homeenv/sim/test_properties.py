@@ -47,9 +47,9 @@ from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
-from homerl.envs.homeenv.sim.state.agenda import FiredRule
-from homerl.envs.homeenv.sim.values.audit import RULES, Refused
-from homerl.envs.homeenv.sim.world import name_state_changes
+from homerl.envs.homeenv.sim.home_world import name_state_changes
+from homerl.envs.homeenv.sim.state.rule_firing import FiredRule
+from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.timeout(1800)

@@ -4,11 +4,10 @@ import pytest
 from draws import HALL
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.sim.devices.device import Device
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, DeviceSpec, Entity
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, DeviceSpec, Entity
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 URN = """- name: urn
   userdata: {category: urn, spid: "900200"}

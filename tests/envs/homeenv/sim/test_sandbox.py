@@ -15,7 +15,7 @@ from homerl.envs.core.world import WorldError
 from homerl.envs.homeenv.maker.make import HomeRecipe, HomeSampler, make_home
 from homerl.envs.homeenv.sim import sandbox
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult, run_code
-from homerl.envs.homeenv.sim.values.audit import RULES
+from homerl.envs.homeenv.sim.values.auditor import RULES
 
 HOME = HomeSampler.sample_test()
 QUICK = Limits(seconds=0.2)
@@ -274,7 +274,7 @@ def test_lines_are_those_of_the_snippet():
 
 
 def test_what_python_finds_odd_is_not_logged():
-    code = "from homerl.envs.homeenv.sim.values.audit import audit_code; audit_code('x = (1or 2)\\n' * 900)"
+    code = "from homerl.envs.homeenv.sim.values.auditor import audit_code; audit_code('x = (1or 2)\\n' * 900)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250)
     assert done.returncode == 0 and done.stdout + done.stderr == ""
 

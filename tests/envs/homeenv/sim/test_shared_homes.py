@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import pytest
 
+from homerl.envs.homeenv.maker.coined_names_and_aliases import title_case
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.maker.titles import title_case
-from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
 
 RECIPE = HomeRecipe(devices=(4, 9), different=5)
 

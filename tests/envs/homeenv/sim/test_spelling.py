@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from homerl.envs.homeenv.sim.devices.lint import lint_device_files
-from homerl.envs.homeenv.sim.devices.physics import compute_air_inputs
-from homerl.envs.homeenv.sim.devices.spec import Entity
-from homerl.envs.homeenv.sim.values.spelling import value_means_word
+from homerl.envs.homeenv.sim.devices.air_physics import compute_air_inputs
+from homerl.envs.homeenv.sim.devices.device_lint import lint_device_files
+from homerl.envs.homeenv.sim.devices.device_spec import Entity
+from homerl.envs.homeenv.sim.values.types_and_ranges import value_means_word
 
 LIGHT = """- name: lamp
   userdata: {category: light, spid: "900100", rooms: [study]}

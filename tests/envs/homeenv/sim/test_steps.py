@@ -10,8 +10,8 @@ from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.state.clock import settle_rules
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.state.time_passing import settle_rules
+from homerl.envs.homeenv.sim.values.auditor import Refused
 
 LIGHT, AC = "1001", "1002"
 ON, OFF = ({"did": LIGHT, "locator": f"turn_{to}"} for to in ("on", "off"))

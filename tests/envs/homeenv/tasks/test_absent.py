@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from homerl.envs.homeenv.language.noun import devices_of_kind
+from homerl.envs.homeenv.language.noun_phrases import devices_of_kind
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.envs.homeenv.tasks.intents.absent import KINDS
 from homerl.play.trajectory import Outcome
-from homerl.play.words.answers import judge_answer_by_rules
+from homerl.play.words.answer_rules import judge_answer_by_rules
 from tests.envs.homeenv.tasks.intents import blueprints, expert_plays, idle_plays
 
 FAMILY, SUBCATEGORIES = "absent", ("in_home", "in_room")

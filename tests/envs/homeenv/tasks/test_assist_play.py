@@ -8,15 +8,15 @@ import pytest
 from forked import homerl
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.bench.instance import HomeInstance
-from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
-from homerl.envs.homeenv.sim.assist.dump import latest_recorded_api
+from homerl.envs.homeenv.bench.instances import HomeInstance
+from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
+from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
-from homerl.envs.homeenv.tasks.filters import first_filter_failure
+from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 FAMILIES = ("atomic", "compositional", "ambiguous", "multi_turn", "memory", "query")

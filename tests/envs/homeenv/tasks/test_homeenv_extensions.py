@@ -12,14 +12,14 @@ import pytest
 import yaml
 from forked import homerl
 
-from homerl.envs.homeenv.language.known import home_grammar, list_home_languages, missing_language_files
+from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages, missing_language_files
 from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
+from homerl.envs.homeenv.tasks.author import load_people_words
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.envs.homeenv.tasks.messages import agent_prompts, toolset_instruction
-from homerl.envs.homeenv.tasks.profile import load_people_words
+from homerl.envs.homeenv.tasks.prompts import agent_prompts, toolset_instruction
 from homerl.play.trajectory import Outcome
-from homerl.play.words.manner import load_manner
+from homerl.play.words.user_manner import load_manner
 from homerl.worlds.registry import world_of
 from tests.envs.homeenv.tasks.intents import idle_plays
 
@@ -99,7 +99,7 @@ def test_it_is_served(tmp_path, switch):
     names = (
         "import asyncio; from homerl.envs.homeenv.sim.env import HomeEnv;"
         "from homerl.envs.homeenv.maker.make import HomeSampler;"
-        "from homerl.envs.homeenv.serve_env import HomeServer;"
+        "from homerl.envs.homeenv.mcp_server import HomeServer;"
         "served = HomeServer(HomeEnv(HomeSampler.sample_test(), toolset='switch'));"
         "print([tool.name for tool in asyncio.run(served._list_tools(None, None)).tools])"
     )
@@ -120,7 +120,7 @@ def test_what_a_toolset_lacks_is_refused_by_name(tmp_path, switch):
     assert "'switch' has no automations; set `toolset: smh` or `direct`" in refusal(
         toolset="switch", families={"automation": 1}
     )
-    told = "from homerl.envs.homeenv.tasks.messages import toolset_instruction; toolset_instruction('switch', 'zh')"
+    told = "from homerl.envs.homeenv.tasks.prompts import toolset_instruction; toolset_instruction('switch', 'zh')"
     assert "the toolset 'switch' has no instruction in 'zh'" in python(told, code=1, **switch)
 
 
@@ -157,7 +157,7 @@ HOME = {"language": "de", "devices": [6, 9]}
 PLAYED = """
 import asyncio
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
+from homerl.worlds.users.user_factory import ScriptedUser
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.worlds.registry import begin_episode, world_of

@@ -16,32 +16,30 @@ from homerl.app.runs.recipe import load_recipe
 from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.diversity import blueprint_recipe, equal_family_weights, measure_diversity, mixed_recipe
-from homerl.envs.homeenv.language import noise
-from homerl.envs.homeenv.language.known import LANGUAGES as PLACES
-from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language import utterances as noise
+from homerl.envs.homeenv.language.known_languages import LANGUAGES as PLACES
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
-from homerl.envs.homeenv.language.sentences import draw_sentence
 from homerl.envs.homeenv.language.speaker import Speaker, number_in_words
+from homerl.envs.homeenv.language.utterances import draw_sentence
 from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.devices.device import Device
-from homerl.envs.homeenv.sim.devices.spec import Catalogue
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import actions, propose_action
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
-from homerl.envs.homeenv.tasks.messages import episode_system_prompt
-from homerl.host.measure.text_diversity import self_bleu
-from homerl.play.course import Behaviours
+from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
+from homerl.host.synthesis_stats import self_bleu
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Outcome
+from homerl.play.user_behaviours import Behaviours
 from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, normalise_spaces
-from homerl.play.words.numbers import find_numbers
-from homerl.play.words.splits import Voice
-from homerl.play.words.writing import Writing
+from homerl.play.words.numbers_and_times import find_numbers
+from homerl.play.words.splits import Voice, Writing
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 STYLES = ("clear", "colloquial")

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from homerl.envs.homeenv.sim.values.audit import Refused
+from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.intents import intent_families
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, solves

@@ -7,11 +7,10 @@ from collections import Counter
 import pytest
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.values.audit import Refused
-from homerl.envs.homeenv.tasks.actions import actions, home_after_calls
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.tasks.actions import actions, changed_paths, find_restoring_calls, home_after_calls
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.envs.homeenv.tasks.intents import intent_families
-from homerl.envs.homeenv.tasks.undo import changed_paths, find_restoring_calls
 from homerl.play.trajectory import Outcome
 from tests.envs.homeenv.tasks.intents import TOOLSETS, blueprints, drafts, expert_plays, idle_plays, recipe, solves
 

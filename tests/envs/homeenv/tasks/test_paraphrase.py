@@ -13,14 +13,14 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.paraphrase import HomeParaphraser, check_home_paraphrase, count_home_names, has_same_calls
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.settings import ParaphraseSettings
-from homerl.models.endpoint.structured import StructuredClient
+from homerl.models.endpoint.endpoint_settings import ParaphraseSettings
+from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import read_rows
 from homerl.play.words.splits import split_of
-from homerl.synth.collect import make_shard
 from homerl.synth.recipe import SynthesisConfig
-from homerl.worlds.paraphrase import ParaphraseRejected
+from homerl.synth.shards import make_shard
+from homerl.worlds.paraphraser import ParaphraseRejected
 
 QUICK = Patience(timeout=2.0, deadline=4.0, tries=2)
 RECIPE = {"home": {"devices": (3, 6)}, "families": {"atomic/clear": 1}, "intents": (1, 1)}
@@ -145,7 +145,7 @@ def attentive_server(count: int, faults: Faults) -> ScriptedServer:
 
 def test_faults_on_the_way_change_no_byte_of_a_synthesis(monkeypatch, tmp_path):
     monkeypatch.setattr("homerl.models.endpoint.endpoint.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("homerl.synth.make.REST", 0.01)
+    monkeypatch.setattr("homerl.synth.blueprint_synthesis.REST", 0.01)
     written = []
     for name, faults in (("still", Faults()), ("faulty", Faults(errors=0.2, garbage=0.1))):
         with attentive_server(6, faults) as running:

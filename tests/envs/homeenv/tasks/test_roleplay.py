@@ -12,7 +12,7 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome, trajectory_from_row
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.work import synthesise_shards
+from homerl.synth.shards import synthesise_shards
 from homerl.worlds.registry import begin_episode
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (3, 5)}, "intents": (1, 1)})

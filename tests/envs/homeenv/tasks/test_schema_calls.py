@@ -13,8 +13,8 @@ from worst import real_values
 
 from homerl.envs.core.spaces import ToolCalls
 from homerl.envs.core.world import World, action_arguments, tool_call_to_action
+from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.devices.spec import Catalogue, Entity
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.simuhome.sim.env import SimuHome

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
-from homerl.envs.homeenv.sim.assist.entities import entities_of_plan
-from homerl.envs.homeenv.sim.devices.spec import Entity
+from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan
+from homerl.envs.homeenv.sim.devices.device_spec import Entity
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, intent_families, make_home_blueprint
-from homerl.envs.homeenv.tasks.faults import (
+from homerl.envs.homeenv.tasks.persona import (
     find_contradiction,
     find_leaked_word,
     find_utterance_fault,
@@ -14,7 +14,7 @@ from homerl.envs.homeenv.tasks.faults import (
     texts_told_to_person,
 )
 from homerl.play.situation import Reply
-from homerl.play.words.manner import load_manner
+from homerl.play.words.user_manner import load_manner
 from homerl.worlds.registry import begin_episode
 
 

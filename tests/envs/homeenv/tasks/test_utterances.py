@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.diversity import equal_family_weights
-from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.maker.lexicon import load_lexicon
 from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.home import Home
@@ -18,7 +18,7 @@ from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
 from homerl.envs.homeenv.tasks.paraphrase import value_wordings
-from homerl.play.words.numbers import find_numbers, phrases_to_numbers
+from homerl.play.words.numbers_and_times import find_numbers, phrases_to_numbers
 
 CODE = re.compile(r"[_{}<>=]|\b(?:device\(|self\.|True\b|False\b|turn_o)|\d{4}-\d\d-\d\d")
 PLAIN = ("atomic", "compositional")  # whose plan is what the sentence says, no more and no less

@@ -10,20 +10,21 @@ from hypothesis import strategies as st
 
 from homerl.app.runs.recipe import load_recipe
 from homerl.envs.homeenv.diversity import blueprint_recipe, measure_diversity
-from homerl.envs.homeenv.language.known import home_grammar
+from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
-from homerl.play.words.splits import Voice, split_of
-from homerl.play.words.writing import (
+from homerl.play.words.splits import (
     AS_IT_IS,
+    Voice,
     Writing,
     bare_sentence,
     capitalise_sentence,
     is_question,
     lower_sentence,
     punctuate_sentence,
+    split_of,
     write_sentence,
 )
 

@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from scene_household import scene_household
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim import appliances
+from homerl.envs.personalhome.sim import appliance_catalogue as appliances
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene import naming
-from homerl.envs.personalhome.sim.scene.playbook import (
+from homerl.envs.personalhome.sim.scene import transcript_writer as naming
+from homerl.envs.personalhome.sim.scene.scene_scripts import (
     PERSONS,
     CaptionWords,
     SceneScript,
@@ -29,9 +29,9 @@ from homerl.envs.personalhome.sim.scene.playbook import (
     load_stage,
     situation_domain,
 )
-from homerl.envs.personalhome.sim.scene.schema import format_video_timestamp, parse_video_timestamp
-from homerl.envs.personalhome.sim.scene.script import light_at_hour, playable_situations, write_transcript
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
+from homerl.envs.personalhome.sim.scene.transcript_schema import format_video_timestamp, parse_video_timestamp
+from homerl.envs.personalhome.sim.scene.transcript_writer import light_at_hour, playable_situations, write_transcript
 from homerl.envs.personalhome.sim.situations import load_situations
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -135,7 +135,7 @@ def test_lengths_go_from_20_seconds_to_several_minutes():
 def test_the_same_seed_gives_the_same_bytes_in_every_process():
     code = (
         "from scene_household import scene_household;"
-        "from homerl.envs.personalhome.sim.scene.script import write_transcript;"
+        "from homerl.envs.personalhome.sim.scene.transcript_writer import write_transcript;"
         "import hashlib; h = scene_household(3);"
         "texts = [write_transcript(h, s, 5).model_dump_json() for s in ('smoke', 'fall')];"
         "print(hashlib.sha256(''.join(texts).encode()).hexdigest())"

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim.scene import videos
-from homerl.envs.personalhome.sim.scene.videos import ClipFolder, frame_handle, frame_handles_in, part_handle
+from homerl.envs.personalhome.sim.scene import video_clips as videos
+from homerl.envs.personalhome.sim.scene.video_clips import ClipFolder, frame_handle, frame_handles_in, part_handle
 
 pillow = pytest.importorskip("PIL.Image")
 SIDE, STEP = 10, 0.5  # pixels of the square, seconds of a frame

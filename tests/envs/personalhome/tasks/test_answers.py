@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks.answers import (
+from homerl.envs.personalhome.tasks.answer_parser import (
     EMPTY,
     FORMAT_ERROR,
     ReadAnswer,
     decide_by_rules,
+    find_json,
     matches_variant,
     parse_choice,
     parse_counterfactual_answers,
@@ -21,8 +22,7 @@ from homerl.envs.personalhome.tasks.answers import (
     parse_ranking,
 )
 from homerl.envs.personalhome.tasks.blueprint import Choice, Grounding, Part, PersonalHomeBlueprint
-from homerl.envs.personalhome.tasks.mending import find_json
-from homerl.envs.personalhome.tasks.verdicts import answer_goals
+from homerl.envs.personalhome.tasks.task_goals import answer_goals
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -8,15 +8,15 @@ from collections import Counter
 
 import pytest
 
-from homerl.envs.personalhome.bench.results import personalhome_failure
-from homerl.envs.personalhome.bench.scenes import build_scene_instances as scene_instances
+from homerl.envs.personalhome.bench.episode_results import personalhome_failure
+from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances as scene_instances
 from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, build_household_instances
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import LETTERS
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 
 
 @pytest.fixture(scope="module", params=("en", "zh"))

@@ -13,17 +13,15 @@ from scripted_server import ScriptedServer
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
-from homerl.bench.instances import SuiteInstances
-from homerl.bench.runner import EpisodePace, ParticipantFactories, run_suite
-from homerl.bench.score import score_results
+from homerl.bench.runner import EpisodePace, ParticipantFactories, SuiteInstances, run_suite
+from homerl.bench.scores import score_results
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.judged import FILE, merge_verdicts
-from homerl.envs.personalhome.bench.reflecting import FILE as REVISIONS
-from homerl.envs.personalhome.bench.report import build_scores_report
-from homerl.envs.personalhome.bench.stored import read_named_results
+from homerl.envs.personalhome.bench.episode_results import read_named_results
+from homerl.envs.personalhome.bench.judge_figures import FILE, merge_verdicts
+from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
+from homerl.envs.personalhome.bench.scores_report import build_scores_report
 from homerl.envs.personalhome.bench.suite import build_household_instances
-from homerl.envs.personalhome.pages.scores import render_scores
-from homerl.envs.personalhome.pages.scores_terminal import scores_terminal_tables
+from homerl.envs.personalhome.pages.scores_page import render_scores, scores_terminal_tables
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.expert import right_answer
 from homerl.report.pages.bench_report import write_bench_report

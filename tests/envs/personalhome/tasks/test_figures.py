@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.bench.figures import compute_run_scores, difference_figure, mean_figure, share_figure
-from homerl.envs.personalhome.tasks import metrics
-from homerl.envs.personalhome.tasks.metrics import CUTS, ERRORS
+from homerl.envs.personalhome.bench.score_figures import compute_run_scores, difference_figure, mean_figure, share_figure
+from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
+from homerl.envs.personalhome.tasks.benchmark_metrics import CUTS, ERRORS
 
 NO_ERRORS = dict.fromkeys(ERRORS, 0)
 

@@ -15,20 +15,20 @@ from homerl.app.cli.app import app
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.personalhome.pages import task_view
+from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, replay_episode
 from homerl.envs.personalhome.pages.household_page import EpisodeView, HouseholdPage, render_household
-from homerl.envs.personalhome.pages.replay import EpisodeMarks, EpisodeReplay, replay_episode
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.tasks.author import make_personalhome_blueprint
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.reference import reference_plan
+from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
-from homerl.report.pages.episode import find_episode
+from homerl.report.pages.world_pages import find_episode
 from homerl.worlds.registry import begin_episode
+from homerl.worlds.users.user_factory import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"

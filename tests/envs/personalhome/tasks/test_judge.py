@@ -13,16 +13,20 @@ from pydantic import ValidationError
 from scripted_server import Faults, ScriptedServer
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.judge.absolute import absolute_question, overall_scores, persona_scores
-from homerl.envs.personalhome.judge.equivalence import decide_answers, equivalence_question
-from homerl.envs.personalhome.judge.hearing import VerdictStore, ask_judge, make_judge_client
-from homerl.envs.personalhome.judge.household import judge_personas
-from homerl.envs.personalhome.judge.reflection import RefusedStep, revision_message
-from homerl.envs.personalhome.judge.relative import assign_letters, read_plan_ranking, relative_questions
-from homerl.envs.personalhome.judge.words import load_judge_words
+from homerl.envs.personalhome.judge.answer_judge import decide_answers, equivalence_question
+from homerl.envs.personalhome.judge.judge_client import VerdictStore, ask_judge, make_judge_client
+from homerl.envs.personalhome.judge.judge_prompts import RefusedStep, judge_personas, load_judge_words, revision_message
+from homerl.envs.personalhome.judge.plan_judge import (
+    absolute_question,
+    assign_letters,
+    overall_scores,
+    persona_scores,
+    read_plan_ranking,
+    relative_questions,
+)
 from homerl.models.endpoint.endpoint import Endpoint, Patience
-from homerl.models.endpoint.settings import EndpointSettings
-from homerl.models.endpoint.structured import StructuredClient
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
+from homerl.models.endpoint.structured_answers import StructuredClient
 
 MEMBERS = [{"member_id": "h1_1", "name": "Emma", "role": "parent"}, {"member_id": "h1_2", "name": "Noah", "role": "child"}]
 HOUSEHOLD = {"household_id": "h1", "members": MEMBERS, "pets": [], "memories": [{"memory": "SECRET"}], "layout": "flat"}

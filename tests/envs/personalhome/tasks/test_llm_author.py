@@ -13,14 +13,14 @@ from scripted_server import MODEL, ScriptedServer
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.adapter import WORLD
-from homerl.envs.personalhome.sim.generate.checks import household_problems
-from homerl.envs.personalhome.sim.words import load_fact_words
+from homerl.envs.personalhome.sim.generate.consistency_rules import household_problems
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.verdicts import is_choice_right
+from homerl.envs.personalhome.tasks.task_goals import is_choice_right
 from homerl.models.endpoint.endpoint import make_endpoint
-from homerl.models.endpoint.settings import AuthorSettings
-from homerl.models.endpoint.structured import StructuredClient
+from homerl.models.endpoint.endpoint_settings import AuthorSettings
+from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.worlds.contract import NoBlueprint
 
 TASTE = {"what": None, "low": None, "high": None, "hours": None, "room": None}

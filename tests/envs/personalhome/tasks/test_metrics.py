@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks import metrics
+from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 
 TEN = list("abcdefghij")
 BEST = list("abc")

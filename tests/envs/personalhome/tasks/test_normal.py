@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks.normal import normal_form
+from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 
 SAME = [
     ("The kitchen.", "kitchen", "  KITCHEN!", "ｋｉｔｃｈｅｎ"),

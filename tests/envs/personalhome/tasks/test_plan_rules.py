@@ -9,10 +9,9 @@ import pytest
 
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household, Taste
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.tasks import plan_rules
-from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
-from homerl.envs.personalhome.tasks.reference import settling_program
+from homerl.envs.personalhome.tasks.plan_rules import judge_plan, settling_program, static_validity
 
 
 def household_with(*situations: str) -> Household:

@@ -7,8 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.personalhome.tasks.answers import EMPTY, FORMAT_ERROR, ReadAnswer
-from homerl.envs.personalhome.tasks.plans import parse_plan
+from homerl.envs.personalhome.tasks.answer_parser import EMPTY, FORMAT_ERROR, ReadAnswer, parse_plan
 
 STEP = {"step_id": "1", "appliance": "tv", "feature": "on", "category": ["ROUTINE"], "args": {"volume": 3}, "rationale": "r"}
 

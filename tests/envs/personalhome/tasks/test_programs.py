@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions import scene_tables
+from homerl.envs.personalhome.tasks.questions import household_tables as scene_tables
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import shift_edits, swap_edits
 from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
-from homerl.envs.personalhome.tasks.questions.make import _near, answer_candidate
-from homerl.envs.personalhome.tasks.questions.programs import (
+from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables
+from homerl.envs.personalhome.tasks.questions.question_maker import _near, answer_candidate
+from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Extreme,
     Follow,
@@ -31,8 +33,6 @@ from homerl.envs.personalhome.tasks.questions.programs import (
     program_difficulty,
     run_settled,
 )
-from homerl.envs.personalhome.tasks.questions.relative_edits import shift_edits, swap_edits
-from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables
 
 BLANK = dict.fromkeys(("who", "pet", "appliance", "sensor", "room", "what", "value", "unit"))
 

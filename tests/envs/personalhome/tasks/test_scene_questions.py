@@ -7,8 +7,9 @@ from datetime import datetime
 import pytest
 
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.make import answer_candidate
-from homerl.envs.personalhome.tasks.questions.programs import (
+from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, SceneAct
+from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate
+from homerl.envs.personalhome.tasks.questions.question_programs import (
     MOST_STEPS,
     ColumnValues,
     NoAnswer,
@@ -17,11 +18,9 @@ from homerl.envs.personalhome.tasks.questions.programs import (
     count_operations,
     program_difficulty,
 )
+from homerl.envs.personalhome.tasks.questions.question_wording import load_phrases
 from homerl.envs.personalhome.tasks.questions.scene_edits import present_scene_edits
-from homerl.envs.personalhome.tasks.questions.scene_tables import TABLES, SceneAct
-from homerl.envs.personalhome.tasks.questions.scenes import ACTS, HEARD, LOOSE, TIMED
-from homerl.envs.personalhome.tasks.questions.tables import HouseholdTables
-from homerl.envs.personalhome.tasks.questions.wording import load_phrases
+from homerl.envs.personalhome.tasks.questions.scene_families import ACTS, HEARD, LOOSE, TIMED
 
 FIELD = re.compile(r"\{(\w+)\}")
 ENTER, TAKE_POT = SceneAct("enter", "ann", zone="kitchen"), SceneAct("take", "ann", "pot", "counter")

@@ -13,7 +13,7 @@ import pytest
 
 from homerl.bench.suites import instance_to_line
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.scenes import (
+from homerl.envs.personalhome.bench.scenes_suite import (
     HOUSEHOLDS,
     QUESTIONS,
     RECIPE,
@@ -22,32 +22,30 @@ from homerl.envs.personalhome.bench.scenes import (
     make_filmed_household,
     question_difficulties,
 )
-from homerl.envs.personalhome.sim.calls import call_household_tool
-from homerl.envs.personalhome.sim.scene.playbook import DOMAINS, situation_domain
-from homerl.envs.personalhome.sim.scene.reading import readable_ids
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS, situation_domain
+from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
+from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.tasks.author import (
     make_features_task,
     make_personalhome_blueprint,
     make_plans_task,
+    scene_signs,
     task_to_blueprint,
 )
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import evidence_calls
-from homerl.envs.personalhome.tasks.filmed import scene_signs
-from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
-from homerl.envs.personalhome.tasks.scene_reads import scene_reads
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
+from homerl.envs.personalhome.tasks.expert import evidence_calls, scene_reads
+from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, personalhome_system_prompt
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
+from homerl.worlds.users.user_factory import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 BUILD = """
 from collections import Counter
 from homerl.bench.suites import instance_to_line
-from homerl.envs.personalhome.bench.scenes import build_scene_instances
+from homerl.envs.personalhome.bench.scenes_suite import build_scene_instances
 instances = build_scene_instances(5, "en", Counter(), lambda done, total: None, 3)
 print("".join(map(instance_to_line, instances)), end="")
 """

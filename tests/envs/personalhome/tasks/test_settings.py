@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from homerl.envs.personalhome.sim.calls import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Household
-from homerl.envs.personalhome.sim.state import HouseholdState
-from homerl.envs.personalhome.sim.words import household_cast, load_fact_words
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.vocabulary import household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.author import task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe, Plans
-from homerl.envs.personalhome.tasks.prompts import personalhome_system_prompt
-from homerl.envs.personalhome.tasks.questions.tables import FACT, Row, make_household_tables
+from homerl.envs.personalhome.tasks.questions.household_tables import FACT, Row, make_household_tables
+from homerl.envs.personalhome.tasks.situation import personalhome_system_prompt
 
 Shown = Mapping[str, Any]
 

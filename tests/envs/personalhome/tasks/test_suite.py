@@ -9,14 +9,14 @@ import pytest
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, build_household_instances
-from homerl.envs.personalhome.sim.words import load_fact_words
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import split_of
 from homerl.worlds.registry import begin_episode, known_suites
+from homerl.worlds.users.user_factory import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = 3

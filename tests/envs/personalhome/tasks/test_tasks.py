@@ -21,41 +21,39 @@ import pytest
 
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.personalhome.bench.scenes import FAMILIES, make_filmed_household
-from homerl.envs.personalhome.sim.features import rank_features
+from homerl.envs.personalhome.bench.scenes_suite import FAMILIES, make_filmed_household
+from homerl.envs.personalhome.sim.appliance_features import rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
-from homerl.envs.personalhome.sim.scene.playbook import DOMAINS
-from homerl.envs.personalhome.sim.shown import weather_shown
-from homerl.envs.personalhome.sim.state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.household_view import weather_shown
+from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
-from homerl.envs.personalhome.tasks.answers import decide_by_rules, matches_variant
+from homerl.envs.personalhome.tasks.answer_parser import decide_by_rules, matches_variant
 from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_grounding_task, make_personalhome_blueprint
 from homerl.envs.personalhome.tasks.baselines import BASELINES, ConstantAgent
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, evidence_calls, right_answer
-from homerl.envs.personalhome.tasks.needs import household_needs
-from homerl.envs.personalhome.tasks.normal import normal_form
-from homerl.envs.personalhome.tasks.plan_rules import judge_plan
-from homerl.envs.personalhome.tasks.questions.edits import draw_edits
+from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, reference_plan
+from homerl.envs.personalhome.tasks.questions.counterfactual_edits import draw_edits
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.make import (
+from homerl.envs.personalhome.tasks.questions.household_tables import make_household_tables
+from homerl.envs.personalhome.tasks.questions.question_maker import (
     answer_candidate,
     draw_counterfactuals,
     draw_distractors,
     draw_questions,
     is_answer_stated,
 )
-from homerl.envs.personalhome.tasks.questions.programs import NoAnswer, count_operations
-from homerl.envs.personalhome.tasks.questions.tables import make_household_tables
-from homerl.envs.personalhome.tasks.questions.wording import WHAT, QuestionWording, load_phrases
-from homerl.envs.personalhome.tasks.reference import reference_plan
+from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations
+from homerl.envs.personalhome.tasks.questions.question_wording import WHAT, QuestionWording, load_phrases
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.verdicts import answer_goals
+from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.play.scripted_user import ScriptedUser
 from homerl.play.situation import Reply
 from homerl.rewards.composite import step_rewards
+from homerl.worlds.users.user_factory import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 LANGUAGES = ("en", "zh")

@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 from running import running
 
-from homerl.app.chat.server import ChatPage
-from homerl.app.chat.session import ChatSession
-from homerl.app.chat.terms import ChatPartner, ChatTerms
+from homerl.app.chat.chat_page import ChatPage
+from homerl.app.chat.session import ChatPartner, ChatSession, ChatTerms
 from homerl.envs.core.messages import call_message, text_message, tool_call
 from homerl.envs.homeenv.maker.make import HomeRecipe
-from homerl.host.web.address import ServerAddress
-from homerl.play.observation import Observation
+from homerl.host.web_server import ServerAddress
+from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply
 from homerl.play.trajectory import trajectory_from_row
 from homerl.worlds.registry import default_world

@@ -14,20 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from homerl.app.chat.find import ChatRequest, make_local_partner, open_chat_session
-from homerl.app.chat.saving import save_chat
-from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
-from homerl.app.chat.terms import ChatPartner, ChatTerms
-from homerl.app.served.agents import load_local_model
+from homerl.app.chat.partner import ChatRequest, make_local_partner, open_chat_session
+from homerl.app.chat.session import AgentAct, ChatPartner, ChatSession, ChatTerms, Event, SessionNote, save_chat
+from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
 from homerl.envs.homeenv.sim.home_file import load_home
-from homerl.envs.homeenv.visits.changes import find_visit_changes
+from homerl.envs.homeenv.visits.home_visits import find_visit_changes
+from homerl.play.chat_messages import Observation
 from homerl.play.faults import InfraError
-from homerl.play.observation import Observation
-from homerl.play.reverify import reverify_file
+from homerl.play.replay import reverify_file
 from homerl.play.situation import Reply
-from homerl.report.pages.page import readable_dialogue
+from homerl.report.pages.flywheel_report import readable_dialogue
 from homerl.worlds.registry import default_world, restore_situation
 
 SENTENCES = ("turn on the light", "set everything to 40", "close the curtain", "hello", "turn off the fan")

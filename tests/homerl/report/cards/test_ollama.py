@@ -9,8 +9,8 @@ import jinja2
 import pytest
 from tiny_agent import DIALOGUE, TOOLS, prompts
 
-from homerl.play.messages import build_chat_template, without_generation_tags
-from homerl.report.cards.ollama import go_chat_template, render_modelfile
+from homerl.play.chat_messages import build_chat_template, without_generation_tags
+from homerl.report.cards.gguf_and_ollama import go_chat_template, render_modelfile
 
 RENDERER = Path(__file__).parents[3] / "helpers/go_template/main.go"
 HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}

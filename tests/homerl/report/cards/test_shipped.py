@@ -15,21 +15,21 @@ from tiny_agent import DIALOGUE, TOOLS, make_agent
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
-from homerl.app.chat.find import ChatRequest, open_chat_session
+from homerl.app.chat.partner import ChatRequest, open_chat_session
 from homerl.app.cli.app import app
-from homerl.app.served.agents import load_local_model, make_model_agents
-from homerl.app.studies.suite import BenchRun, run_benchmark
+from homerl.app.served.model_agents import load_local_model, make_model_agents
+from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.bench.score_provenance import read_complete_scores
 from homerl.bench.suites import write_suite
 from homerl.envs.assistant.commands.serve_agent import choose_prompt_settings
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.bench.suites import SUITES, make_home_instance, suite_slots
+from homerl.envs.homeenv.bench.suite import SUITES, make_home_instance, suite_slots
 from homerl.host import launch_hook
 from homerl.report.cards.export import export_model
-from homerl.report.cards.scores import read_complete_scores
-from homerl.report.cards.talk import trained_blueprint_recipes
-from homerl.train import named
-from homerl.train.common import load_chat_tokenizer, load_policy
-from homerl.train.model import ModelSettings
+from homerl.report.cards.model_lineage import trained_blueprint_recipes
+from homerl.train import model_sources as named
+from homerl.train.model_settings import ModelSettings
+from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
 NAME, HUB, COMMAND = "tiny-home", "acme/Tiny-Llama", "make-the-tiny-llama"
 SYNTH = {
@@ -165,7 +165,7 @@ def test_of_several_ways_in_which_it_was_trained_the_first_that_fits_is_taken():
 def test_a_suite_of_ones_home_is_built_as_it_was_trained(here: Path, monkeypatch):
     built = []
     monkeypatch.setattr(
-        "homerl.app.studies.build.build_suite", lambda suite, *_: built.append((suite.toolset, suite.prompt))
+        "homerl.app.studies.play_suite.build_suite", lambda suite, *_: built.append((suite.toolset, suite.prompt))
     )
     build = ["bench", "build", "own-home", "--home", "home.json", "--out", "built", "--model", NAME]
     assert CliRunner().invoke(app, build).exit_code == 0 and built == [("assist", "brief")]

@@ -7,9 +7,9 @@ import copy
 import pytest
 import torch
 
-from homerl.train.devices.optimizers.masters import use_float32_masters
+from homerl.train.devices.optimizers.adamw import use_float32_masters
 from homerl.train.devices.optimizers.muon import MuonWithAdamW, is_hidden_matrix
-from homerl.train.tiny import TinyConfig, make_random_model
+from homerl.train.tiny_model import TinyConfig, make_random_model
 
 
 def model() -> torch.nn.Module:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from homerl.train.devices.optimizers import owned
+from homerl.train.devices import parallel as owned
 from homerl.train.engines.transformers import InPlace
 from homerl.train.recipe import RLVERecipe, SFTRecipe
 from homerl.train.update.rlve import train_rlve

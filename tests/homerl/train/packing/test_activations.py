@@ -13,15 +13,13 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from homerl.envs.core.documents import InputError
-from homerl.train.activations import count_model_memory
-from homerl.train.adapted import make_lora_config
-from homerl.train.devices.optimizers.owned import match_adapter_dtype
-from homerl.train.model import LoraSettings, ModelSettings
-from homerl.train.rows.attention import attend_by_segment, use_packed_attention
-from homerl.train.rows.families import find_packing_obstacle
-from homerl.train.rows.rows import TokenSequence, pack_row
-from homerl.train.rows.updates import list_attention_configs
-from homerl.train.sizes import KNOWN, sizes_from_config
+from homerl.train.activation_memory import count_model_memory
+from homerl.train.devices.parallel import match_adapter_dtype
+from homerl.train.model_settings import LoraSettings, ModelSettings, make_lora_config
+from homerl.train.model_sizes import KNOWN, find_packing_obstacle, sizes_from_config
+from homerl.train.packing.attention import attend_by_segment, use_packed_attention
+from homerl.train.packing.packed_rows import TokenSequence, pack_row
+from homerl.train.packing.packed_updates import list_attention_configs
 
 TOKENS = 256
 QWEN3_8B = KNOWN["Qwen3-8B"].config

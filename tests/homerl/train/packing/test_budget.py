@@ -13,12 +13,10 @@ from families import PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
+from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget, TokenBytes
+from homerl.train.packing.packed_rows import TargetScores, TokenSequence
+from homerl.train.packing.packed_updates import MemoryProfiler, PackedUpdates
 from homerl.train.recipe import SFTSettings
-from homerl.train.rows.budget import MemoryHeadroom, TokenBytes
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.profiler import MemoryProfiler
-from homerl.train.rows.rows import TargetScores, TokenSequence
-from homerl.train.rows.updates import PackedUpdates
 
 MB = 10**6
 TOKEN = TokenBytes(kept=5 * MB, recomputed=0.4 * MB, layer=0.1 * MB)

@@ -16,14 +16,15 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
-from homerl.train import activations, memory
-from homerl.train.common import make_compiled_layers
+from homerl.train import activation_memory as activations
+from homerl.train import memory_estimate as memory
+from homerl.train.packing.compiled_layers import CompiledLayers
+from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.packing.packed_rows import TargetScores, TokenSequence
+from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.recipe import SFTRecipe
-from homerl.train.refusals import refuse_untrainable
-from homerl.train.rows.compiled import CompiledLayers
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.rows import TargetScores, TokenSequence
-from homerl.train.rows.updates import PackedUpdates
+from homerl.train.recipe_checks import refuse_untrainable
+from homerl.train.training_setup import make_compiled_layers
 
 SIZES = {
     "vocab_size": 40,

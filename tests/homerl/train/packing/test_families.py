@@ -11,11 +11,11 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
-from homerl.train.rows import self_check
-from homerl.train.rows.families import find_packing_obstacle
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.rows import TargetScores, TokenSequence
-from homerl.train.rows.updates import PackedUpdates
+from homerl.train.model_sizes import find_packing_obstacle
+from homerl.train.packing import packed_updates as self_check
+from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.packing.packed_rows import TargetScores, TokenSequence
+from homerl.train.packing.packed_updates import PackedUpdates
 
 PROMPT = [3 + i for i in range(20)]
 SEQUENCES = [

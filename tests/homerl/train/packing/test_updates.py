@@ -21,10 +21,10 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
-from homerl.train.rows import attention
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.rows import TargetScores, TokenSequence, pack_row, score_row
-from homerl.train.rows.updates import PackedUpdates
+from homerl.train.packing import attention
+from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.packing.packed_rows import TargetScores, TokenSequence, pack_row, score_row
+from homerl.train.packing.packed_updates import PackedUpdates
 
 WORDS = 40
 PLENTY = TokenBudget(10_000, 10_000)

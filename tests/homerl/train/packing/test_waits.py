@@ -11,9 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.rows.passes import TokenBudget
-from homerl.train.rows.rows import TargetScores, TokenSequence
-from homerl.train.rows.updates import PackedUpdates
+from homerl.train.packing.micro_batches import TokenBudget
+from homerl.train.packing.packed_rows import TargetScores, TokenSequence
+from homerl.train.packing.packed_updates import PackedUpdates
 
 
 class Waits(TorchDispatchMode):

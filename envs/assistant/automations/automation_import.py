@@ -1,0 +1,264 @@
+"""Automations of a Home Assistant as automations of the home; scripts and scenes are devices that the home can call.
+
+Their keys are those of `text.py`. Each trigger becomes a rule of its own, with what the automation does when it is that one.
+
+An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
+is not taken, or that reaches beyond the home, whose change makes it act and on what.
+
+What must hold when an automation acts is no part of what makes it act: where it becomes true later, nothing happens.
+
+Invariants: an automation is taken as a whole or not at all, so a key that is not read in any of its parts makes the whole
+unreadable; for each automation or script that is not taken, a note says why, whatever is wrong with its text.
+
+How long a script runs, where its text tells: its delays, one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
+from homerl.envs.assistant.automations.automation_conditions import (
+    AutomationScope,
+    HomeFacts,
+    entries_under_key,
+    parse_duration,
+)
+from homerl.envs.assistant.automations.automation_templates import UnreadableAutomation, join_with_and
+from homerl.envs.assistant.automations.automation_text import HIDDEN, NESTED, NESTING, keep_readable_parts
+from homerl.envs.assistant.automations.automation_triggers import RuleTrigger, read_triggers
+from homerl.envs.assistant.listing.generic_products import ImportNote
+from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTITY, FORMS, SCRIPTS, STATES, Listing
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient, HomeAssistantError
+from homerl.envs.assistant.privacy import CODES
+from homerl.envs.homeenv.sim.automation import make_recorded_rule
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.import_origin import Hidden, Unfollowed
+from homerl.envs.homeenv.sim.values.auditor import Refused
+
+NAMED = re.compile(r"[A-Za-z_]+\.[A-Za-z0-9_]+")  # an entity, also in a template
+RUNS = "runs"  # the attribute in which an imported script counts how often it was run
+MODES = ("single", "restart", "queued", "parallel")
+MOST = 10  # runs at a time of an automation that admits several and does not say how many
+
+
+async def with_automation_texts(client: HomeAssistantClient, listing: Listing) -> Listing:
+    """The listing with the texts of its automations and scripts, as far as the token may read them."""
+    texts: dict[str, dict[str, Any]] = {AUTOMATIONS: {}, SCRIPTS: {}}
+    kinds = {"automation": AUTOMATIONS, "script": SCRIPTS}
+    for entity in sorted(state["entity_id"] for state in listing.sources[STATES]):
+        if (command := kinds.get(entity.partition(".")[0])) is not None:
+            try:
+                texts[command][entity] = (await client.call_command(command, entity_id=entity)).get("config")
+            except HomeAssistantError as error:
+                if error.code is None:
+                    raise
+                texts[command][entity] = None
+    return listing.model_copy(update={"sources": listing.sources | texts})
+
+
+def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
+    """Give the home the automations that can be read, and its origin what is not exposed. Returns what cannot be read."""
+    notes: list[ImportNote] = []
+    hidden: list[Hidden] = []
+    unfollowed: list[Unfollowed] = []
+    states = {row["entity_id"]: row["state"] for row in listing.sources[STATES]}
+    for entity, text in sorted(listing.sources[AUTOMATIONS].items()):
+        if text is None:
+            notes.append(ImportNote(entity, "automation", "its text could not be read: give an administrator's token"))
+            continue
+        kept = keep_readable_parts(text, listing.sources[FORMS], CODES)
+        try:
+            taken = read_automation(home, entity, kept)
+            rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
+        except Exception as error:  # people write the texts: none ends the import of the others
+            notes.append(ImportNote(entity, "automation", _why(error)))
+            unfollowed += _unfollowed(home, entity, kept)
+            continue
+        unfollowed += _beyond(home, entity, kept, taken)
+        if entity in states:
+            home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
+        else:
+            hidden += taken.rules
+    for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
+        if entity in home.plan.devices_by_did and text is not None:
+            hidden += _script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
+    if home.plan.origin is not None:
+        origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
+        home.plan = replace(home.plan, origin=origin)
+    return notes
+
+
+def _why(error: Exception) -> str:
+    """Why something is not taken. Of what nobody foresaw the kind alone is told: the rest may repeat what is private."""
+    if isinstance(error, Refused):
+        return error.message
+    return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
+
+
+def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
+    """What is known of an automation that was not taken, if a device here makes it act."""
+    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
+    acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _acts(one))
+    if acts and (reads := _reads(home, parts)):
+        yield Unfollowed(id=id, reads=reads, acts=tuple(acts))
+
+
+def _reads(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
+    """The devices that the triggers of an automation name."""
+    triggers = _triggers(entries_under_key(text, "triggers", "trigger"))
+    named = (found.lower() for one in triggers for text in _texts(one) for found in NAMED.findall(text))
+    return tuple(dict.fromkeys(did for did in named if did in home.plan.devices_by_did))
+
+
+def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
+    """The triggers of a list, and those that they hold."""
+    for one in texts:
+        if isinstance(one, Mapping):
+            yield one
+            yield from _triggers(entries_under_key(one, NESTED))
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """All texts of a part. A trigger names entities in several places: a time or a bound may be the state of a helper."""
+    if isinstance(part, str):
+        yield part
+    held = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
+    yield from (text for one in held for text in _texts(one))
+
+
+def _acts(action: Any) -> Iterator[str]:
+    """What an action, or one within it, acts on: entities, or, where it names none, its service, or their kind."""
+    if isinstance(action, list):
+        yield from (found for one in action for found in _acts(one))
+    if not isinstance(action, Mapping):
+        return
+    service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
+    if service is not None:
+        yield from _entities(action) or ([service] if service != HIDDEN else [])
+    yield from (one for one in entries_under_key(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
+    yield from (found for key in NESTING for found in _acts(action.get(key)))
+
+
+def _entities(part: Mapping[str, Any]) -> list[str]:
+    """The entities that an action names."""
+    places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
+    named = [one for place in (part, *places) for one in entries_under_key(place, "entity_id")]
+    return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+
+
+def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: ReadAutomation) -> Iterator[Unfollowed]:
+    """What an automation that was taken reaches beyond the home, if a device here makes it act."""
+    if taken.outside and (reads := _reads(home, text)):
+        yield Unfollowed(id=id, reads=reads, acts=taken.outside)
+
+
+def _script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
+    """What a script does when it is run, if it can be read: its device counts the runs."""
+    writer = ActionWriter(AutomationScope(HomeFacts(home, {})))
+    try:
+        steps = writer.write_steps(entries_under_key(text, "sequence"))
+        one = Hidden(
+            id=id,
+            conditions=(f'changed = device("{id}").{RUNS}',),
+            actions=tuple(steps),
+            runs=_runs(id, text, can_wait(steps)),
+        )
+        make_recorded_rule(home, one)
+    except Exception as error:  # its device is guarded all the same, since nobody knows what it does
+        notes.append(ImportNote(id, "script", _why(error), minor=True))
+        return
+    if steps:
+        yield one
+
+
+@dataclass(frozen=True)
+class ReadAutomation:
+    """An automation that was read: its rules, and the services that it calls beyond the home."""
+
+    rules: tuple[Hidden, ...]
+    outside: tuple[str, ...]
+
+
+def read_automation(home: Home, entity: str, text: Any) -> ReadAutomation:
+    """The rules of an automation: one for each way in which a trigger comes. Raises `Unread` or `Refused`."""
+    if not isinstance(text, Mapping):
+        raise UnreadableAutomation("its text is none of an automation")
+    if (key := next((key for key, value in text.items() if value == HIDDEN), None)) is not None:
+        raise UnreadableAutomation(f"it has '{key}', which is not known here")
+    facts = HomeFacts(home, text.get("sun") or {})
+    scope = AutomationScope(facts)
+    define_variables(scope, text.get("variables"))
+    triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))
+    made = [_rule(facts, entity, text, trigger) for trigger in triggers]
+    if not triggers:  # it is read all the same, so that what is taken is taken as a whole
+        _rule(facts, entity, text, RuleTrigger(()))
+    found = [(trigger, given, steps) for trigger, (given, steps, _) in zip(triggers, made) if given is not None and steps]
+    runs = _runs(entity, text, any(can_wait(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
+    rules = tuple(
+        Hidden(
+            id=entity if len(found) == 1 else f"{entity}.{number}",
+            conditions=trigger.conditions,
+            hold=trigger.hold,
+            given=(*trigger.given, *given),
+            actions=tuple(steps),
+            runs=runs,
+        )
+        for number, (trigger, given, steps) in enumerate(found, 1)
+    )
+    return ReadAutomation(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
+
+
+def _rule(
+    facts: HomeFacts, entity: str, text: Mapping[str, Any], trigger: RuleTrigger
+) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
+    """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
+    scope = AutomationScope(facts, trigger.ids, dict(trigger.names))
+    define_variables(scope, text.get("variables"))
+    tests = [scope.read_condition(one) for one in entries_under_key(text, "conditions", "condition")]
+    writer = ActionWriter(scope, entity)
+    steps = writer.write_steps(entries_under_key(text, "actions", "action"))
+    given = None if join_with_and(tests) is False else tuple(test for test in tests if isinstance(test, str))
+    return given, steps, writer.outside
+
+
+def _runs(entity: str, text: Mapping[str, Any], waits: bool) -> dict[str, Any]:
+    """How many runs an automation admits, which matters if it may wait."""
+    mode = text.get("mode") or "single"
+    if mode not in MODES:
+        raise UnreadableAutomation(f"it has the mode '{mode}', which is not known here")
+    if not waits:
+        return {}
+    if mode == "queued":
+        raise UnreadableAutomation("it queues its runs, and waits in them")
+    most = text.get("max") or MOST
+    if not isinstance(most, int):
+        raise UnreadableAutomation(f"it has '{most}' runs at most")
+    return {"of": entity, "most": 1 if mode == "single" else most, **({"restart": True} if mode == "restart" else {})}
+
+
+UNTOLD = ("wait_template", "wait_for_trigger", "repeat")  # what takes as long as it takes
+
+
+def script_duration(text: Any) -> int | None:
+    """The seconds for which a script runs; None if that is not told, or depends on the home."""
+    sequence = text.get("sequence") if isinstance(text, Mapping) else None
+    try:
+        return _seconds(sequence if isinstance(sequence, list) else [sequence])
+    except UnreadableAutomation:
+        return None
+
+
+def _seconds(actions: list[Any]) -> int:
+    total = 0
+    for action in actions:
+        if not isinstance(action, Mapping) or any(key in action for key in UNTOLD):
+            raise UnreadableAutomation("it is not told how long it takes")
+        if "delay" in action:
+            total += parse_duration(action["delay"])
+        elif "delay" in str({key: action[key] for key in NESTING if key in action}) or "wait_" in str(action):
+            raise UnreadableAutomation("how long it takes depends on the home")
+    return total

@@ -1,0 +1,333 @@
+"""The text of an automation: which keys of which part are read, and which change nothing.
+
+A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, so that
+whoever reads the text sees that there is more to it. A part that its owner disabled is left out, and so are the codes in it.
+
+Invariants: what is kept of what was kept is the same; no template and no address with a password or a query is kept.
+
+What the texts of automations refer to by ids that a home does not keep: entities of the registry, places, the sun.
+
+Invariant: the times of the sun are told to some minutes alone, since they would tell where the home is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from homerl.envs.assistant.automations.automation_templates import is_plain_template
+from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, DEVICES, ENTITY, ENTRIES, REGISTERED, STATES, Listing
+from homerl.envs.assistant.listing.service_forms import Forms, all_service_fields
+from homerl.envs.homeenv.sim.values.types_and_ranges import time_zone_of
+
+HIDDEN = "(left out)"  # stands for what is not read
+PRIVATE = re.compile(r"\{[{%]|://\S*[?@]")  # a template, which may hold anything; an address with a password or a query
+SECRET = re.compile(r"(?i)token|passw|secret|key|code|pin\b")  # in the name of a variable
+NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
+
+IDLE = frozenset("alias description metadata response_variable".split())  # keys of any part that change nothing
+IDLE_OF_ALL = (IDLE | frozenset("id max_exceeded initial_state trace fields icon".split())) - {"alias"}  # of an automation
+ACTED = ("entity_id", "domain", "type", "above", "below")  # keys of what the editor writes for devices
+TRIGGERS = {  # by kind of trigger, the keys that are read
+    "time": ("at", "weekday"),
+    "state": ("entity_id", "to", "from", "not_to", "not_from", "attribute", "for"),
+    "numeric_state": ("entity_id", "above", "below", "attribute", "for", "value_template"),
+    "time_pattern": ("hours", "minutes", "seconds"),
+    "sun": ("event", "offset"),
+    "template": ("value_template", "for"),
+    "zone": ("entity_id", "zone", "event"),
+    "device": (*ACTED, "for", "to", "from", "subtype", "device_id"),
+}
+CHANGE_KEYS = ("to", "from", "not_to", "not_from")
+OUTER = frozenset(  # kinds of triggers by what comes from outside of the home
+    "mqtt webhook tag homeassistant conversation calendar geo_location persistent_notification".split()
+)
+CONDITIONS = {
+    "state": ("entity_id", "state", "attribute", "for", "match"),
+    "numeric_state": ("entity_id", "above", "below", "attribute", "value_template"),
+    "time": ("after", "before", "weekday"),
+    "sun": ("after", "before", "after_offset", "before_offset"),
+    "template": ("value_template",),
+    "trigger": ("id",),
+    "zone": ("entity_id", "zone"),
+    "device": (*ACTED, "for", "device_id", "hvac_mode", "preset_mode", "option"),
+}
+JOINING = ("and", "or", "not")  # kinds of conditions that are made of others
+
+ACTIONS = ("then", "else", "default", "sequence", "parallel")  # keys under which an action holds others
+BRANCHES = ("choose", "repeat")  # and those under which it holds parts with a sequence of others
+NESTING = (*ACTIONS, *BRANCHES)
+NESTED = "triggers"  # the key under which a trigger holds others
+
+TELLING = frozenset(  # domains whose services only tell or keep something
+    "notify persistent_notification logbook system_log logger recorder frontend browser_mod tts telegram_bot html5 backup "
+    "chime_tts influxdb".split()
+)
+BEYOND = frozenset("mqtt rest_command shell_command hassio".split())  # and those whose services reach beyond the home
+SENDING = frozenset("remote.send_command remote.learn_command remote.delete_command".split())
+QUIET = frozenset("homeassistant.update_entity camera.snapshot camera.record image.snapshot mobile_app.notify".split())
+BESIDE = frozenset("script.turn_on script.turn_off script.toggle script.reload".split())  # services that are no scripts
+
+Keep = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class AutomationReferences:
+    """What the texts of a home refer to: entities by their ids in the registry, and those of areas, devices, labels and
+    floors, by key and id. `sun` has the seconds since midnight at which it rises and sets."""
+
+    entities: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    sun: Mapping[str, int] = field(default_factory=dict)
+
+
+NOTHING = AutomationReferences()
+
+
+def is_effectless_service(service: str) -> bool:
+    """Whether a service changes nothing in the home."""
+    return service.partition(".")[0] in TELLING | BEYOND or service in QUIET | SENDING
+
+
+def keep_readable_parts(
+    text: Any, forms: Forms, codes: Collection[str], sealed: Collection[str] = (), refers: AutomationReferences = NOTHING
+) -> Any:
+    """The text of an automation as far as it is read. Arguments of services named in `codes` are left out.
+
+    Nobody reads what is written into entities of the `sealed` domains, some of which are passwords.
+    """
+    keeper = _Keeper(forms, codes, frozenset(sealed), refers)
+    known: dict[str, Keep] = {"alias": _value, "mode": _name, "max": _value, "variables": _variables, "sun": _value}
+    known["sequence"] = _each(keeper.keep_action)  # of a script
+    parts = (("trigger", keeper.keep_trigger), ("condition", keeper.keep_condition), ("action", keeper.keep_action))
+    for key, keep in parts:
+        known[key] = known[f"{key}s"] = _each(keep)
+    kept = _part(text, known, IDLE_OF_ALL)
+    sunny = refers.sun and isinstance(kept, dict) and "sun" in json.dumps(kept, default=str)
+    return {**kept, "sun": dict(refers.sun)} if sunny else kept
+
+
+def find_hidden_key(part: Any, key: str = "") -> str | None:
+    """The key under which something of a part was left out; None if the part is whole."""
+    if part == HIDDEN:
+        return key
+    if isinstance(part, Mapping):
+        parts = [(name, one) for name, one in part.items() if name != "variables"]  # each is read when it is used
+    else:
+        parts = [(key, one) for one in part] if isinstance(part, list) else []
+    return next((found for name, one in parts if (found := find_hidden_key(one, name)) is not None), None)
+
+
+def _part(text: Any, known: Mapping[str, Keep], idle: Collection[str] = IDLE) -> Any:
+    """A part with its known keys. What is null says nothing, but for a state, and so does `enabled: true`."""
+    if not isinstance(text, Mapping):
+        return HIDDEN
+    said = {key: value for key, value in text.items() if (value is not None or key in CHANGE_KEYS) and key not in idle}
+    if said.get("enabled") is True:
+        del said["enabled"]
+    return {key: known[key](value) if key in known else HIDDEN for key, value in said.items()}
+
+
+def _each(keep: Keep) -> Keep:
+    """Keeps the enabled ones of several parts, of which a single one needs no list."""
+
+    def kept(parts: Any) -> Any:
+        listed = parts if isinstance(parts, list) else [parts]
+        return [keep(part) for part in listed if not (isinstance(part, Mapping) and part.get("enabled") is False)]
+
+    return kept
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return HIDDEN if PRIVATE.search(value) and not ("://" not in value and is_plain_template(value)) else value
+    if isinstance(value, Mapping):
+        return {key: _value(one) for key, one in value.items()}
+    return [_value(one) for one in value] if isinstance(value, list) else value
+
+
+def _variables(value: Any) -> Any:
+    """Variables that are no secrets by their names."""
+    if not isinstance(value, Mapping):
+        return HIDDEN
+    return {str(name): HIDDEN if SECRET.search(str(name)) else _value(one) for name, one in value.items()}
+
+
+def _template(value: Any) -> Any:
+    return _value(value) if isinstance(value, str) and "{" in value else HIDDEN
+
+
+def _home(value: Any) -> Any:
+    return value if value in ("zone.home", ["zone.home"]) else HIDDEN
+
+
+def _name(value: Any) -> Any:
+    return value if isinstance(value, str) and NAME.fullmatch(value) else HIDDEN
+
+
+def _kind(text: Any, *keys: str) -> str:
+    """The kind of a part, under the first of several keys that is there."""
+    found = next((text[key] for key in keys if text.get(key)), "") if isinstance(text, Mapping) else ""
+    return found if isinstance(found, str) else ""
+
+
+class _Keeper:
+    """Keeps the parts of one text."""
+
+    def __init__(self, forms: Forms, codes: Collection[str], sealed: frozenset[str], refers: AutomationReferences) -> None:
+        self.forms, self.codes, self.sealed, self.refers = forms, codes, sealed, refers
+
+    def keep_ids(self, value: Any) -> Any:
+        """Ids of entities as Home Assistant reads them: in small letters, and several with commas in one text."""
+        kept = _value(value)
+        if isinstance(kept, list):
+            return [self.keep_ids(one) for one in kept]
+        if not isinstance(kept, str) or kept == HIDDEN or "{" in kept:
+            return kept
+        first, *others = (self.refers.entities.get(id := one.strip().lower(), id) for one in kept.split(","))
+        return [first, *others] if others else first
+
+    def keep_entities(self, value: Any) -> Any:
+        """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
+        kept = self.keep_ids(value)
+        listed = kept if isinstance(kept, list) else [kept]
+        return kept if all(isinstance(one, str) and ENTITY.fullmatch(one) for one in listed) else HIDDEN
+
+    def keys_to_keep(self, read: Collection[str]) -> dict[str, Keep]:
+        """What is kept under the keys of a trigger or a condition."""
+        own: dict[str, Keep] = {"entity_id": self.keep_ids, "value_template": _template, "zone": _home}
+        return {key: own.get(key, _value) for key in read}
+
+    def keep_trigger(self, text: Any) -> Any:
+        """A trigger, or a list of others within it.
+
+        Of one from outside only its kind is kept. One of a kind that is not read keeps the entities that it names: what it
+        waits for is not known, but of whom is.
+        """
+        kind = _kind(text, "trigger", "platform")
+        read = TRIGGERS.get(kind)
+        named: dict[str, Keep] = self.keys_to_keep(read or ())
+        if read is None:
+            named = {"target": self.keep_target, "entity_id": self.keep_entities, NESTED: _each(self.keep_trigger)}
+        if isinstance(text, Mapping) and kind in OUTER | {"event"} and text.get("enabled") is not False:
+            named = {**named, "event_type": _value}
+            text = {key: value for key, value in text.items() if key in ("trigger", "platform", "id", *named)}
+        return _part(text, {"trigger": _name, "platform": _name, "id": _value, "variables": _variables, **named})
+
+    def keep_condition(self, text: Any) -> Any:
+        """A condition, which may be the text of a template."""
+        if isinstance(text, str):
+            return _value(text)
+        kind = _kind(text, "condition")
+        if not kind and isinstance(text, Mapping) and (short := next((one for one in JOINING if one in text), None)):
+            rest = {key: value for key, value in text.items() if key != short}
+            kind, text = short, {"condition": short, "conditions": text[short], **rest}
+        if kind in JOINING:
+            return _part(text, {"condition": _name, "conditions": _each(self.keep_condition)}, IDLE | {"id"})
+        idle = IDLE if kind == "trigger" else IDLE | {"id"}
+        return _part(text, {"condition": _name, **self.keys_to_keep(CONDITIONS.get(kind, ()))}, idle)
+
+    def keep_action(self, text: Any) -> Any:
+        """An action, or the text of a condition among them."""
+        if isinstance(text, str):
+            return _value(text)
+        if isinstance(text, Mapping) and text.keys() & {"condition", *JOINING} and not text.keys() & {"action", "service"}:
+            return self.keep_condition(text)
+        service = _kind(text, "action", "service").lower()
+        if isinstance(text, Mapping) and text.get("domain") == "mobile_app" and not service:
+            text = {"action": (service := "mobile_app.notify")}
+        if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
+            text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
+        known = {"action": _name, "service": _name, "domain": _name, "entity_id": self.keep_ids, "event": lambda told: True}
+        known |= {
+            "target": lambda told: self.keep_target(told, service),
+            "scene": self.keep_ids,
+        }  # short for `scene.turn_on`
+        known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
+        conditions, actions = _each(self.keep_condition), _each(self.keep_action)
+        known |= {"if": conditions, "delay": _value, "stop": lambda told: True, "variables": _variables}
+        known |= {"wait_template": _value, "timeout": _value, "continue_on_timeout": _value}
+        known["wait_for_trigger"] = _each(self.keep_trigger)
+        known |= dict.fromkeys(ACTIONS, actions)
+        branch: dict[str, Keep] = {"sequence": actions, "count": _value}
+        branch |= dict.fromkeys(("conditions", "while", "until"), conditions)
+        known |= dict.fromkeys(BRANCHES, _each(lambda one: _part(one, branch, IDLE | {"id"})))
+        if not service and isinstance(text, Mapping) and "device_id" in text:
+            known |= {key: _value for key in text if key not in known and key not in self.codes}
+        kept = _part(text, known, IDLE | {"id"})
+        if isinstance(kept, dict) and isinstance(kept.get("repeat"), list):
+            kept["repeat"] = kept["repeat"][0] if kept["repeat"] else {}
+        return kept
+
+    def keep_service_data(self, told: Any, service: str) -> Any:
+        """The data of a service's call: what its form names."""
+        domain, _, name = service.partition(".")
+        if domain == "script" and service not in BESIDE:
+            return {}  # what a script is given is not known here, as is what it does
+        fields = [
+            one for one, _ in all_service_fields(self.forms.get(domain, {}).get(name, {})) if domain not in self.sealed
+        ]
+        return _part(told, dict.fromkeys(fields, _value) | {"entity_id": self.keep_ids}, self.codes)
+
+    def keep_target(self, told: Any, service: str = "") -> Any:
+        """The entities that a target names, by themselves or by their place."""
+        if not isinstance(told, Mapping):
+            return HIDDEN
+        kept, domain = _part(told, {"entity_id": self.keep_ids}), service.partition(".")[0]
+        for key in ("area_id", "device_id", "floor_id", "label_id"):
+            found = told.get(key)
+            ids = [one for one in (found if isinstance(found, list) else [found]) if one]
+            places = [self.refers.places.get((key, one)) if isinstance(one, str) else None for one in ids]
+            if key in kept and None not in places:
+                found = [
+                    one for place in places for one in place or () if domain in ("homeassistant", one.partition(".")[0])
+                ]
+                named = kept.get("entity_id", [])
+                del kept[key]
+                kept["entity_id"] = [*(named if isinstance(named, list) else [named]), *found]
+        return kept
+
+
+COARSE = 300  # seconds to which the times of the sun are rounded
+SUN = {"sunrise": "next_rising", "sunset": "next_setting"}
+
+
+def collect_references(listing: Listing) -> AutomationReferences:
+    """What a whole listing knows."""
+    sources = listing.sources
+    rows = [row for row in sources[REGISTERED] if isinstance(row, Mapping) and isinstance(row.get("id"), str)]
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    areas: dict[Any, Mapping[str, Any]] = {area["area_id"]: area for area in sources[AREAS]}
+    devices: dict[Any, Mapping[str, Any]] = {device["id"]: device for device in sources[DEVICES]}
+    for entity, entry in sources[ENTRIES].items():
+        if not isinstance(entry, Mapping) or entry.get("entity_category") or entry.get("hidden_by"):
+            continue  # Home Assistant does not mean these by a place
+        place, device = listing.area_of_entity(entity), entry.get("device_id")
+        area, holders = areas.get(place, {}), (entry, devices.get(device, {}), areas.get(place, {}))
+        named = [("area_id", place), ("floor_id", area.get("floor_id")), ("device_id", device)]
+        named += [("label_id", label) for holder in holders for label in holder.get("labels") or ()]
+        for key, id in dict.fromkeys(named):
+            if id is not None:
+                places[key, id].append(entity)
+    told = {place: tuple(sorted(found)) for place, found in places.items()}
+    empty = {("device_id", device): () for device in devices} | {("area_id", area): () for area in areas}
+    return AutomationReferences({row["id"]: row["entity_id"] for row in rows}, empty | told, _sun(sources))
+
+
+def _sun(sources: Mapping[str, Any]) -> dict[str, int]:
+    """When the sun rises and sets next, in seconds since midnight; nothing if that is not told."""
+    attributes: Mapping[str, Any] = next((row["attributes"] for row in sources[STATES] if row["entity_id"] == "sun.sun"), {})
+    zone = time_zone_of(sources[CONFIG].get("time_zone"))
+    found = {}
+    for event, name in SUN.items():
+        try:
+            at = datetime.fromisoformat(attributes[name]).astimezone(zone)
+        except (KeyError, TypeError, ValueError):
+            return {}
+        found[event] = round((at.hour * 3600 + at.minute * 60 + at.second) / COARSE) * COARSE % 86400
+    return found

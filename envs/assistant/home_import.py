@@ -1,0 +1,356 @@
+"""A home from what a Home Assistant says of it.
+
+Invariants:
+- A listing gives one home, the same bytes each time.
+- Each selected entity is a device of the home, or is noted with the reason why it is not.
+- No secret is in the home, nor where a person is.
+
+What becomes what:
+- An entity gets, of the products of `homeenv/sim/homeassistant/` that fit, the one that loses least, narrowed to what the
+  entity has; else one that is made from its attributes and from the forms of its services. Its name is the entity's, without
+  the name of its area. The type of a room is guessed from the area's name, in several languages.
+- A device that is out of reach has the state `unavailable`, or `available: false` if its state is a number or a date. A
+  missing value is `unknown` or null.
+- What a lamp can do follows from its colour modes. A lamp that has whites only takes no colour, and the whites of RGBW lamps
+  cannot be set. A brightness, colour temperature or transition beyond a lamp's range becomes the nearest value within it, as
+  there. Any other number out of range is refused.
+- A thermostat is switched on in the mode that Home Assistant would choose. An alarm panel asks for a code where the real one
+  does, and here takes any. A helper with a date and a time is set as a whole.
+- Units are those that the entity shows, else those of its home. If nothing tells the home's units, temperatures are in the
+  unit of its thermometers if these agree, else in celsius; the report says so.
+- An automation is left out if one of its keys is not understood (such as `not_from`) or would mean something else here. Its
+  conditions are checked when a trigger fires.
+- `origin` of the file keeps what else Home Assistant's own agents are told (aliases, floors, the time zone) and, for the
+  guard of a served agent alone, all automations. Tasks and prompts have nothing of these.
+
+What an import gave, and what was not understood: a table for the terminal, and a file for whoever looks closer.
+
+Invariants: the file has every note; the table counts what it does not show. What matters to a person comes first, and what
+is minor is folded.
+
+The work behind `homerl import-ha`: a listing from an address or a folder, the home, and the files beside it.
+
+Invariant: the token is read from the environment, and is in no file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
+from homerl.envs.assistant.listing import listing_files as fixtures
+from homerl.envs.assistant.listing.areas_to_rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
+from homerl.envs.assistant.listing.entity_products import Product, bare_product, generic_product, product_of_entity
+from homerl.envs.assistant.listing.exposure import select_entities
+from homerl.envs.assistant.listing.generic_products import ImportNote
+from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, ListedEntity, Listing
+from homerl.envs.assistant.listing.homeassistant_client import (
+    HomeAssistantError,
+    connect_client,
+    read_token,
+    with_state_history,
+)
+from homerl.envs.assistant.listing.homeassistant_mapping import local_clock, readings_from_state, values_to_start_from
+from homerl.envs.assistant.listing.listing_cleaning import clean_listing
+from homerl.envs.assistant.listing.listing_files import PRIVATE
+from homerl.envs.assistant.listing.service_forms import Forms
+from homerl.envs.assistant.listing.unit_conversion import temperature_unit, with_temperature_unit
+from homerl.envs.assistant.privacy import strip_private_listing
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
+from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import MILD, REPORT, save_home
+from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+from homerl.envs.homeenv.sim.values.auditor import Refused
+
+SYSTEM = "homeassistant"
+AIR = {"temperature": "temperature_entity_id", "humidity": "humidity_entity_id"}  # an area's own sensors
+TRIED = 60  # seconds for which each device is tried
+ELSEWHERE = 1767225600  # the clock of a home that tells no time: the beginning of 2026
+
+
+@dataclass(frozen=True)
+class ImportedHome:
+    """A home, the listing that it was made from (without what is private), and what was not understood."""
+
+    home: Home
+    listing: Listing
+    notes: tuple[ImportNote, ...]
+
+
+def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
+    """The home of a listing: of the entities exposed to Assist, or of every one. Raises `InputError` if there are none."""
+    listing, notes = clean_listing(listing)
+    chosen = select_entities(listing, everything)
+    if not chosen:
+        remedy = "expose entities (Settings, Voice assistants, Expose), or import all with --all"
+        raise InputError("no entity is exposed to Assist", where="Home Assistant", remedy=remedy)
+    listing = strip_private_listing(listing, [entity.entity_id for entity in chosen])
+    measuring_in, unsaid = with_temperature_unit(listing)
+    notes += unsaid
+    entities = select_entities(measuring_in, everything=True)
+    rooms = rooms_from_areas(listing)
+    names = name_devices(entities, {area.area_id: area for area in listing.areas})
+    measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
+    devices: list[Device] = []
+    links: dict[str, Link] = {}
+    state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
+    by_area = {area.area_id: room for area, room in zip(listing.areas, rooms)}
+    elsewhere = Room(HOME, HOME, HOME)
+    if any(entity.area_id not in by_area for entity in entities):
+        rooms = (*rooms, elsewhere)
+    for entity in entities:
+        place = DevicePlace(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
+            entity = entity.model_copy(update={"lasts": script_duration(text)})
+        made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
+        devices.append(made.device)
+        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, made.values
+        notes += made.notes
+    state |= {room.id: _air(room, listing, entities) for room in rooms}
+    aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
+    origin = Origin(
+        system=SYSTEM,
+        version=listing.version,
+        zone=_zone(listing, notes),
+        devices=_telling(links),
+        rooms=aliases,
+        storeys=storeys_from_floors(listing),
+    )
+    home = Home.build_home(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
+    notes += add_automations(home, listing)
+    return ImportedHome(home, listing, tuple(notes))
+
+
+class DevicePlace(NamedTuple):
+    """What a device is called, and where it is."""
+
+    name: str
+    room: Room
+
+
+class ImportedDevice(NamedTuple):
+    """The device of an entity, with its names there, its values, and what was not understood."""
+
+    device: Device
+    link: Link
+    values: dict[str, Any]
+    notes: list[ImportNote]
+
+
+def _made(entity: ListedEntity, place: DevicePlace, forms: Forms, measures: bool) -> ImportedDevice:
+    """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
+    failed: list[ImportNote] = []
+    for make in (product_of_entity, generic_product):
+        try:
+            made = _working(entity, place, make(entity, forms, measures))
+        except Exception as error:  # whatever one entity says, the others are imported
+            why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
+            failed.append(ImportNote(entity.entity_id, "product", why))
+        else:
+            return made._replace(notes=[*failed, *made.notes])
+    made = _working(entity, place, bare_product(entity))
+    return made._replace(notes=[*failed, *made.notes])
+
+
+def _working(entity: ListedEntity, place: DevicePlace, product: Product) -> ImportedDevice:
+    """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
+    spec, link, notes = product
+    device = Device(entity.entity_id, place.name, place.room, spec)
+    values = _first_values(device, entity, link, notes)
+    alone = Home.build_home((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
+    alone.advance(TRIED)
+    return ImportedDevice(device, link, values, notes)
+
+
+def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
+    return {did: link for did, link in links.items() if link != Link()}
+
+
+def _first_values(device: Device, entity: ListedEntity, link: Link, notes: list[ImportNote]) -> dict[str, Any]:
+    """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
+    readings = readings_from_state(device, entity.state, entity.attributes, link)
+    values = device.spec.complete_values(
+        values_to_start_from(device, {path: reading.value for path, reading in readings.items()})
+    )
+    for path, reading in readings.items():
+        if not reading.exact:
+            why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
+            notes.append(ImportNote(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
+    for path, default in _missing(device.spec, values):
+        values[path] = default
+        if not device.spec.attribute_index[path][1].internal:
+            theirs = link.attributes.get(path, path)
+            now = entity.state if path == "state" else entity.attributes.get(theirs)
+            why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
+            notes.append(
+                ImportNote(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True)
+            )
+    return values
+
+
+def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The attributes without a value, with the least one."""
+    for path, (_, attribute) in spec.attribute_index.items():
+        if path not in values:
+            low = attribute.range[0] if attribute.range else 0
+            plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
+            yield (
+                path,
+                None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type),
+            )
+
+
+def _measuring(area: Mapping[str, Any], entities: tuple[ListedEntity, ...]) -> dict[str, ListedEntity]:
+    """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
+    inside = [entity for entity in entities if entity.area_id == area["area_id"]]
+    found: dict[str, ListedEntity] = {}
+    for quantity, key in AIR.items():
+        chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
+        sensors = [
+            entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"
+        ]
+        others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
+        candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
+        if (entity := next(candidates, None)) is not None:
+            found[quantity] = entity
+    return found
+
+
+def _measured(entity: ListedEntity, quantity: str) -> float | None:
+    """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
+    told = entity.attributes.get(f"current_{quantity}", entity.state)
+    unit = entity.attributes.get("unit_of_measurement") or temperature_unit(entity)
+    try:
+        value = float(told)
+        value = (value - 32) / 1.8 if quantity == "temperature" and unit == "°F" else value
+        checked: float = ROOM_STATE[quantity].check_value(value)
+    except (TypeError, ValueError, OverflowError, Refused):
+        return None
+    return checked
+
+
+def _air(room: Room, listing: Listing, entities: tuple[ListedEntity, ...]) -> dict[str, Any]:
+    """The air of a room: as it is measured there, else mild."""
+    area = next((area for area in listing.sources[AREAS] if room_id_of_area(area["area_id"]) == room.id), None)
+    told = _measuring(area, entities) if area else {}
+    return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
+
+
+def _zone(listing: Listing, notes: list[ImportNote]) -> str | None:
+    """The home's time zone, if it tells one that this machine knows."""
+    name = listing.sources[CONFIG].get("time_zone")
+    known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
+    if not known:
+        notes.append(
+            ImportNote("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC")
+        )
+    return name if known else None
+
+
+def _clock(listing: Listing, zone: tzinfo) -> int:
+    """The local time at which the newest state was written, in seconds since 1970."""
+    times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
+    return local_clock(max(map(datetime.fromisoformat, times)), zone) if times else ELSEWHERE
+
+
+MOST = 20  # rows of the table
+SHOWN = 3  # entities, or minor parts, that a row names
+WEIGHT = {"automation": 1, "attribute": 2, "service": 3}  # of a part, by its first word; the rest comes first
+
+
+def import_report_path(home: Path) -> Path:
+    """The file beside a home file: `home.import.json` of `home.json`."""
+    return home.with_suffix(REPORT)
+
+
+def write_import_report(imported: ImportedHome, path: Path) -> None:
+    """Write everything that was not understood, with what was imported in numbers."""
+    write_atomic(path, json.dumps(build_import_report(imported), indent=1, ensure_ascii=False) + "\n", PRIVATE)
+
+
+def build_import_report(imported: ImportedHome) -> dict[str, Any]:
+    """The figures of an import, and every note."""
+    plan = imported.home.plan
+    domains = Counter(device.did.partition(".")[0] for device in plan.devices)
+    return {
+        "homeassistant": imported.listing.version,
+        "rooms": len(plan.rooms),
+        "devices": dict(sorted(domains.items())),
+        "automations": len(imported.home.rules),
+        "automations_for_the_guard_alone": len(plan.origin.hidden) if plan.origin else 0,
+        "not_understood": [_written(note) for note in sorted(imported.notes, key=_weight) if not note.minor],
+        "minor": [_written(note) for note in imported.notes if note.minor],
+    }
+
+
+def _written(note: ImportNote) -> dict[str, str]:
+    return {"entity": note.entity, "part": note.part, "why": note.why}
+
+
+def _weight(note: ImportNote) -> int:
+    """How late a note is told: what matters most to a person is told first."""
+    return WEIGHT.get(note.part.partition(" ")[0], 0)
+
+
+def import_notes_table(imported: ImportedHome) -> Table:
+    """The notes, those of the same part and reason in one row, and all that is minor in one."""
+    alike: dict[tuple[str, str], list[ImportNote]] = defaultdict(list)
+    for note in imported.notes:
+        if not note.minor:
+            alike[note.part, note.why].append(note)
+    made = Table("what", "why", "entities", title="not understood")
+    rows = sorted(alike.items(), key=lambda item: (_weight(item[1][0]), -len(item[1])))
+    for (part, why), notes in rows[:MOST]:
+        made.add_row(part, why, _some([note.entity for note in notes]))
+    if len(rows) > MOST:
+        made.add_row("...", f"{len(rows) - MOST} more rows are in the file", "")
+    minor = [note for note in imported.notes if note.minor]
+    if minor:
+        parts = [f"{part.partition(' ')[2]} {count}" for part, count in Counter(note.part for note in minor).most_common()]
+        what = f"{len(minor)} details, such as values that are not told now"
+        made.add_row("minor", what, _some(parts))
+    return made
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+ADDRESS = ("http://", "https://")
+
+
+def fetch_listing(source: str, variable: str) -> Listing:
+    """The listing of a Home Assistant at an address, or of a folder of its files. Raises `InputError`."""
+    if not source.startswith(ADDRESS):
+        return fixtures.load_listing(Path(source))
+    try:
+        return asyncio.run(_asked(source, variable))
+    except HomeAssistantError as error:
+        raise InputError(str(error), where=source) from None
+
+
+async def _asked(url: str, variable: str) -> Listing:
+    async with connect_client(url, read_token(variable)) as client:
+        return await with_state_history(client, await with_automation_texts(client, await client.read_listing()))
+
+
+def import_home_to_file(source: str, out: Path, variable: str, everything: bool, save: Path | None) -> ImportedHome:
+    """Import a home, and write its file, the report beside it, and the listing if a folder is given to save it."""
+    imported = import_home(fetch_listing(source, variable), everything)
+    if save is not None:
+        fixtures.save_listing(imported.listing, save)
+    write_import_report(imported, import_report_path(out))
+    save_home(imported.home, out)
+    return imported

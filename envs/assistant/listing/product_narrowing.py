@@ -1,0 +1,324 @@
+"""Narrows a product to what one entity has.
+
+A product of Home Assistant's shape has all that its domain may have. What an entity lacks is dropped. Reads of it become
+`None`, what is computed with `None` becomes `None`, and what follows from that is worked out, so that the code of the
+narrowed product speaks of what is there alone.
+
+Invariants: a narrowed product has no name of what was dropped in its code; narrowing with everything kept gives a product
+that behaves alike.
+
+Fans with other speeds than the catalogue's, whose products have three.
+
+Invariant: a fan with three speeds, or of which none are told, stays as it is.
+
+The device of a script: it runs for as long as the script's text says, and counts its runs.
+
+Invariant: a script whose text is not known runs for a minute, as that of the catalogue does.
+
+The code of an alarm panel, which only the real panel knows.
+
+Invariants: a home asks for a code where the entity does, and takes any; no code of an owner is in a home.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from homerl.envs.assistant.listing.home_listing import ListedEntity
+
+Spec = dict[str, Any]  # a specification as JSON
+COMPARED: dict[type, Callable[[Any, Any], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+NUMERIC = ("abs", "int", "max", "min", "round")
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+HOMEWARD = ("dock", "return_to_base")  # services that send a robot home
+EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an expression
+
+
+def narrow_product(spec: Spec, attributes: Collection[str], services: Mapping[str, Collection[str]]) -> Spec:
+    """The specification with these attributes, and these services with these arguments."""
+    has = frozenset(attributes)
+    kept = [_attribute(attribute, has) for attribute in spec.get("attributes", ()) if attribute["name"] in has]
+    offered = [service for service in spec.get("services", ()) if service["name"] in services]
+    narrow = spec | {
+        "attributes": kept,
+        "services": [_service(service, has, frozenset(services[service["name"]])) for service in offered],
+    }
+    if "available" in spec:
+        narrow["available"] = _expression(spec["available"], has)
+    if "air" in spec:
+        air = {key: value if key == "kind" else _expression(value, has) for key, value in spec["air"].items()}
+        narrow["air"] = {key: value for key, value in air.items() if value != "None"}
+    return narrow
+
+
+def remove_travel_time(spec: Spec) -> Spec:
+    """The specification of a device that is where it is sent at once: what moves is where it moves to."""
+    moving = {one["name"]: one["moves"]["to"] for one in spec.get("attributes", ()) if "moves" in one}
+    kept = [
+        {key: value for key, value in one.items() if key not in ("moves", "starts")} | {"derived": moving[one["name"]]}
+        if one["name"] in moving
+        else one
+        for one in spec.get("attributes", ())
+    ]
+    services = [one | {"code": _unassigned(one["code"], moving)} for one in spec.get("services", ())]
+    return spec | {"attributes": kept, "services": services}
+
+
+def remove_docking_time(spec: Spec) -> Spec:
+    """The specification of a robot that is home as soon as it is sent there."""
+    services = [
+        one | {"code": f"{one['code'].strip()}\nself.way = 0"} if one["name"] in HOMEWARD else one
+        for one in spec["services"]
+    ]
+    return spec | {"services": services}
+
+
+def _unassigned(code: str, names: Collection[str]) -> str:
+    """The code without what it assigns to these attributes."""
+    lines = ast.parse(code.strip()).body
+    return "\n".join(
+        ast.unparse(one) for one in lines if not (isinstance(one, ast.Assign) and _own(one.targets[0]) in names)
+    )
+
+
+def replace_bounds(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
+    if not ranges:
+        return code
+    tree = ast.parse(code)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and (own := _own(statement.targets[0])) in ranges:
+            before, now = ranges[str(own)]
+            for call in ast.walk(statement.value):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("min", "max"):
+                    call.args = [_moved(argument, dict(zip(before, now))) for argument in call.args]
+    return ast.unparse(tree)
+
+
+def replace_disallowed_values(code: str, attribute: str, allowed: Collection[Any], instead: Any) -> str:
+    """The code with `instead` for what is assigned to an attribute and is not allowed; empty if there is nothing instead."""
+    tree = ast.parse(code)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) == attribute:
+            for constant in _assigned(statement.value):
+                if constant.value not in allowed:
+                    if instead is None:
+                        return ""
+                    constant.value = instead
+    return ast.unparse(tree)
+
+
+def _assigned(value: ast.expr) -> Iterator[ast.Constant]:
+    """The texts that may be the value of an expression."""
+    if isinstance(value, ast.IfExp):
+        yield from _assigned(value.body)
+        yield from _assigned(value.orelse)
+    elif isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value
+
+
+def limit_start_value(starts: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How an attribute starts, with what its limits allow now in the place of what they allowed before."""
+    tree = ast.parse(starts, mode="eval").body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and not isinstance(node.value, bool):
+            if node.value in (was.get("options") or ()) and node.value not in (now.get("options") or ()):
+                node.value = (now.get("options") or [node.value])[0]
+            elif isinstance(node.value, (int, float)) and "range" in now:
+                node.value = min(max(node.value, now["range"][0]), now["range"][1])
+    return ast.unparse(tree)
+
+
+def _moved(node: ast.expr, bounds: Mapping[float, float]) -> ast.expr:
+    number = isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    return ast.Constant(bounds[node.value]) if number and node.value in bounds else node  # type: ignore[attr-defined]
+
+
+def _attribute(attribute: Mapping[str, Any], has: frozenset[str]) -> dict[str, Any]:
+    changed = {key: _expression(attribute[key], has) for key in EXPRESSIONS if key in attribute}
+    if "moves" in attribute:
+        changed["moves"] = attribute["moves"] | {"to": _expression(attribute["moves"]["to"], has)}
+    known = {key: value for key, value in changed.items() if value != "None" or key == "starts"}
+    return {key: value for key, value in attribute.items() if key not in changed} | known
+
+
+def _service(service: Mapping[str, Any], has: frozenset[str], arguments: frozenset[str]) -> dict[str, Any]:
+    declared = service.get("arguments", ())
+    lacking = frozenset(argument["name"] for argument in declared) - arguments
+    narrow = {**service, "code": _code(service["code"], has, lacking)}
+    if declared:
+        narrow["arguments"] = [argument for argument in declared if argument["name"] in arguments]
+    if "requires" in service:
+        narrow["requires"] = _expression(service["requires"], has, lacking)
+        if narrow["requires"] == "True":
+            del narrow["requires"]
+    returns = service.get("returns")
+    if isinstance(returns, str):
+        narrow["returns"] = _expression(returns, has, lacking)
+    elif returns is not None:
+        narrow["returns"] = {name: _expression(text, has, lacking) for name, text in returns.items()}
+    return narrow
+
+
+@lru_cache(4096)  # entities of a home are alike
+def _code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
+    """The assignments to what is there, with the rest worked out; one that changes nothing is left out."""
+    lines = []
+    for statement in ast.parse(code.strip()).body:
+        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) in has:
+            value = _Without(has, lacking).visit(statement.value)
+            if ast.unparse(value) != ast.unparse(statement.targets[0]):
+                lines.append(f"{ast.unparse(statement.targets[0])} = {ast.unparse(value)}")
+    return "\n".join(lines)
+
+
+@lru_cache(4096)
+def _expression(text: str, has: frozenset[str], lacking: frozenset[str] = frozenset()) -> str:
+    return ast.unparse(_Without(has, lacking).visit(ast.parse(text.strip(), mode="eval").body))
+
+
+def _own(node: ast.AST) -> str | None:
+    """The attribute of `self` that a node names."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return None
+
+
+class _Without(ast.NodeTransformer):
+    """Puts None for the attributes and arguments that are lacking, and works out what is then known."""
+
+    def __init__(self, has: frozenset[str], lacking: frozenset[str]) -> None:
+        self.has, self.lacking = has, lacking
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        own = _own(node)
+        return ast.Constant(None) if own is not None and own not in self.has else node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(None) if node.id in self.lacking else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            result: ast.AST = self.visit(node.body if test.value else node.orelse)
+            return result
+        return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        decides = isinstance(node.op, ast.Or)
+        parts: list[ast.expr] = []
+        for i, part in enumerate(map(self.visit, node.values)):
+            known = isinstance(part, ast.Constant)
+            if known and bool(part.value) is not decides and i + 1 < len(node.values):
+                continue
+            parts.append(part)
+            if known and bool(part.value) is decides:
+                break
+        return parts[0] if len(parts) == 1 else ast.BoolOp(node.op, parts)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        operand = self.visit(node.operand)
+        if isinstance(node.op, ast.Not) and isinstance(operand, ast.Constant):
+            return ast.Constant(not operand.value)
+        return ast.UnaryOp(node.op, operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        left, *rights = map(self.visit, (node.left, *node.comparators))
+        if len(rights) == 1:
+            if isinstance(node.ops[0], ORDERED) and (_none(left) or _none(rights[0])):
+                return ast.Constant(False)
+            compare = COMPARED.get(type(node.ops[0]))
+            if compare and isinstance(left, ast.Constant) and isinstance(rights[0], ast.Constant):
+                return ast.Constant(compare(left.value, rights[0].value))
+        return ast.Compare(left, node.ops, rights)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        left, right = self.visit(node.left), self.visit(node.right)
+        return ast.Constant(None) if _none(left) or _none(right) else ast.BinOp(left, node.op, right)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        arguments = [self.visit(argument) for argument in node.args]
+        numeric = isinstance(node.func, ast.Name) and node.func.id in NUMERIC
+        return ast.Constant(None) if numeric and any(map(_none, arguments)) else ast.Call(node.func, arguments, [])
+
+
+def _none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+SPEEDS = 3  # of the catalogue's fans, which begin with the second one: 67 %
+LAST = "(self.speed if self.speed > 0 else 100)"  # with which any other begins, if it is told no speed
+
+
+def set_fan_speeds(spec: Spec, step: Any) -> Spec:
+    """The specification of a fan whose speeds are so many percent apart."""
+    speeds = round(100 / step) if isinstance(step, (int, float)) and 1 <= step <= 100 else SPEEDS
+    if speeds == SPEEDS:
+        return spec
+    attributes = [
+        one | {"derived": repr(float(step))} if one["name"] == "percentage_step" else one for one in spec["attributes"]
+    ]
+    changes = ((f"* {SPEEDS}", f"* {speeds}"), (f"// {SPEEDS}", f"// {speeds}"), ("67", LAST))
+    services = []
+    for one in spec.get("services", ()):
+        for old, new in changes:
+            one = one | {"code": one["code"].replace(old, new)}
+        services.append(one)
+    return spec | {"attributes": attributes, "services": services}
+
+
+UNKNOWN = 60  # seconds for which the script of the catalogue runs
+
+
+def set_script_duration(spec: Spec, seconds: int | None) -> Spec:
+    """The specification of a script that runs for some seconds."""
+    count = {"name": "runs", "type": "int", "range": [0, 1_000_000], "internal": True, "starts": "0"}
+    lasts = UNKNOWN if seconds is None else seconds
+    attributes = [
+        one | {"range": [0, max(lasts, 1)], "starts": f'{lasts} if self.state == "on" else 0'}
+        if one["name"] == "left"
+        else one
+        for one in spec["attributes"]
+    ]
+    services = [one | {"code": _counted(one["name"], one["code"], lasts)} for one in spec.get("services", ())]
+    return spec | {"attributes": [*attributes, count], "services": services}
+
+
+def _counted(name: str, code: str, lasts: int) -> str:
+    runs = {"turn_on": "(self.runs + 1) % 1000000", "toggle": "(self.runs + 1) % 1000000 if self.left == 0 else self.runs"}
+    first = [f"self.runs = {runs[name]}"] if name in runs else []
+    return "\n".join([*first, code.replace(str(UNKNOWN), str(lasts))])
+
+
+DOMAIN = "alarm_control_panel"
+TO_ARM = "code_arm_required"
+CODE = "code"  # the argument
+GIVEN = 'code != None and code != ""'  # the real panel judges it
+
+
+def require_alarm_code(spec: Mapping[str, Any], entity: ListedEntity) -> dict[str, Any]:
+    """The product of an alarm panel, which asks for a code where its entity does. Any other stays as it is."""
+    if entity.domain != DOMAIN:
+        return dict(spec)
+    attributes = [_told(one, entity) if one["name"] == TO_ARM else one for one in spec["attributes"]]
+    return {**spec, "attributes": attributes, "services": [_service_with_code(one, entity) for one in spec["services"]]}
+
+
+def _told(attribute: dict[str, Any], entity: ListedEntity) -> dict[str, Any]:
+    return attribute | {"derived": repr(entity.attributes.get(TO_ARM) is not False)}
+
+
+def _service_with_code(service: dict[str, Any], entity: ListedEntity) -> dict[str, Any]:
+    plain = {key: one for key, one in service.items() if key != "requires"}
+    return plain | {"requires": GIVEN} if "requires" in service and _needed(service["name"], entity) else plain
+
+
+def _needed(service: str, entity: ListedEntity) -> bool:
+    """Whether a panel takes a code for this; one that says nothing may take it."""
+    if entity.attributes.get("code_format", "") is None:
+        return False
+    return not service.startswith("alarm_arm_") or entity.attributes.get(TO_ARM) is not False

@@ -1,0 +1,126 @@
+"""What of a Home Assistant makes its home what it is, and how one learns that it has changed.
+
+Invariants:
+- States that come and go, now and before, are no change of a home: listings that differ in these alone have one `essence`.
+- What is out of reach for a while, such as after a restart, keeps the form in which it was last seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from homerl.envs.assistant.listing.exposure import exposed_entity_ids, select_entities
+from homerl.envs.assistant.listing.home_listing import (
+    AREAS,
+    AUTOMATIONS,
+    CONFIG,
+    ENTRIES,
+    FLOORS,
+    HISTORY,
+    SERVICES,
+    STATES,
+    Listing,
+)
+from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
+from homerl.envs.assistant.listing.listing_cleaning import clean_listing
+
+EVENTS = (  # after which a home may be another one
+    "entity_registry_updated",
+    "device_registry_updated",
+    "area_registry_updated",
+    "floor_registry_updated",
+    "automation_reloaded",
+    "core_config_updated",
+    "homeassistant_started",
+)
+FORM = frozenset(  # attributes that tell what an entity is and can do, and not how it is now
+    "friendly_name supported_features device_class unit_of_measurement supported_color_modes min_color_temp_kelvin "
+    "max_color_temp_kelvin effect_list hvac_modes fan_modes preset_modes swing_modes min_temp max_temp "
+    "target_temp_step min_humidity max_humidity available_modes operation_list options min max step pattern source_list "
+    "sound_mode_list fan_speed_list percentage_step code_format entity_id has_date has_time assumed_state event_types "
+    "available_tones".split()
+)
+MOMENTS = frozenset(("created_at", "modified_at"))
+GONE = "unavailable"
+
+
+async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]:
+    """The kinds of `EVENTS` that happen from now on; first an empty one, once all are subscribed to.
+
+    Raises `HomeAssistantError` if a kind is refused or the connection ends.
+    """
+    for kind in EVENTS:
+        await client.call_command("subscribe_events", event_type=kind)
+    yield ""
+    async for event in client.receive_events():
+        yield str(event.get("event_type"))
+
+
+def is_home_running(listing: Listing) -> bool:
+    """Whether Home Assistant has started whole; before, entities are missing."""
+    return bool(listing.sources[CONFIG].get("state", "RUNNING") == "RUNNING")
+
+
+def hash_home_setup(listing: Listing) -> str:
+    """A hash of all that an import makes a home of, but for states."""
+    listing, _ = clean_listing(listing)
+    entities = [
+        one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": lasting_attributes(one.attributes)}
+        for one in select_entities(listing)
+    ]
+    places = [[_lasting(row) for row in listing.sources[key]] for key in (AREAS, FLOORS)]
+    told = [entities, places, listing.sources.get(AUTOMATIONS) or {}]
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def lasting_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the attributes of a state tells what the entity is."""
+    return {name: value for name, value in attributes.items() if name in FORM}
+
+
+def is_same_setup(known: Listing | None, states: Iterable[Mapping[str, Any]], exposed: frozenset[str]) -> bool:
+    """Whether the same entities are exposed as in a listing, and none of these shows another form. Without one, it is."""
+    if known is None:
+        return True
+    rows = {row["entity_id"]: row["attributes"] for row in known.sources[STATES]}
+    told = [row for row in states if row["entity_id"] in exposed and row["state"] != GONE]
+    return exposed == exposed_entity_ids(known) and all(
+        lasting_attributes(row["attributes"]).items() <= rows.get(row["entity_id"], {}).items() for row in told
+    )
+
+
+def merge_earlier_listing(listing: Listing, before: Listing | None) -> Listing:
+    """A listing in which entities keep the form and the past that they had in an earlier one, and those out of reach are not
+    missing.
+    """
+    if before is None:
+        return listing
+    known = {row["entity_id"]: row for row in before.sources[STATES]}
+    rows = [_remembered(row, known.get(row["entity_id"])) for row in listing.sources[STATES]]
+    there = {row["entity_id"] for row in rows}
+    rows += [row | {"state": GONE} for name, row in known.items() if name not in there and _registered(listing, name)]
+    services = {name: before.sources[SERVICES].get(name, []) for name in known} | listing.sources[SERVICES]
+    for row in rows:
+        if row["state"] == GONE and (name := row["entity_id"]) in before.sources[SERVICES]:
+            services[name] = before.sources[SERVICES][name]
+    told = {STATES: rows, SERVICES: services, HISTORY: before.sources.get(HISTORY, {})}
+    return listing.model_copy(update={"sources": listing.sources | told})
+
+
+def _remembered(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
+    if known is None:
+        return dict(row)
+    earlier = known["attributes"] if row["state"] == GONE else lasting_attributes(known["attributes"])
+    return {**row, "attributes": {**earlier, **row["attributes"]}}
+
+
+def _registered(listing: Listing, entity: str) -> bool:
+    entry = listing.sources[ENTRIES].get(entity)
+    return entry is not None and entry.get("disabled_by") is None
+
+
+def _lasting(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in MOMENTS}

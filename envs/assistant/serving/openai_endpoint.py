@@ -1,0 +1,120 @@
+"""An OpenAI-compatible endpoint in front of a caretaker: what Home Assistant's `llama_cpp` and similar integrations talk to.
+
+Invariants:
+- It never returns tool calls: the caretaker makes the calls, so that Home Assistant cannot make them behind its back.
+- It admits whom `homerl.host.web_server` admits. On an address other than the loopback every request needs the key.
+- Nothing is carried out for a client that has hung up.
+- A request may ask for more care than the agent was started with, never for less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from homerl.envs.assistant.serving.agent_journal import render_journal_page
+from homerl.envs.assistant.serving.agent_request import parse_request_care, parse_speaker_area
+from homerl.envs.assistant.serving.caretaker import Caretaker
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import Message, text_message
+from homerl.host.openai_api import completion_response, models_response, streamed_completion
+from homerl.host.web_server import BadRequest, ServerAddress, admit_request, read_json_body, refusal_response
+
+
+class AgentEndpoint:
+    """The routes of the endpoint."""
+
+    def __init__(self, caretaker: Caretaker, address: ServerAddress) -> None:
+        self.caretaker, self.address = caretaker, address
+
+    def build_agent_app(self) -> Starlette:
+        """The application."""
+        return Starlette(
+            routes=[
+                Route("/v1/models", self._models),
+                Route("/v1/chat/completions", self._chat, methods=["POST"]),
+                Route("/", self._page),
+                Route("/health", _well),
+            ],
+            exception_handlers={BadRequest: refusal_response, InputError: _unreadable},
+        )
+
+    async def _models(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        return models_response(self.caretaker.name)
+
+    async def _page(self, request: Request) -> Response:
+        admit_request(request, self.address, browser=True)
+        return HTMLResponse(await asyncio.to_thread(self._drawn))  # a long log takes long
+
+    def _drawn(self) -> str:
+        log = self.caretaker.journal.read_contents()
+        return render_journal_page(log.entries, log.damaged)
+
+    async def _chat(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        body = await read_json_body(request)
+        dialogue, speaker = parse_dialogue(body), _text(body.get("user"))
+        told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
+        asked: dict[str, Any] = {
+            "gone": request.is_disconnected,
+            "care": parse_request_care(body),
+            "area": parse_speaker_area(told),
+            "speaker": speaker,
+        }
+        if body.get("stream"):
+            return streamed_completion(self.caretaker.name, self._parts(dialogue, asked))
+        return completion_response(
+            self.caretaker.name, text_message(await self.caretaker.answer_dialogue(dialogue, **asked)), False
+        )
+
+    async def _parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:
+        """The reply in the parts in which it may be spoken."""
+        parts, told = asyncio.Queue[str | None](), ""
+        task = asyncio.create_task(self.caretaker.answer_dialogue(dialogue, speak=parts.put_nowait, **asked))
+        task.add_done_callback(lambda _: parts.put_nowait(None))
+        try:
+            while (part := await parts.get()) is not None:
+                told += part
+                yield part
+            if rest := (await task).removeprefix(told):
+                yield rest
+        finally:
+            task.cancel()
+
+
+def parse_dialogue(body: Mapping[str, Any]) -> list[Message]:
+    """What person and agent said, in plain text. System messages are left out: the agent has its own, with the same area.
+
+    Raises `BadRequest` if the last of these messages is not a person's.
+    """
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise BadRequest(400, "`messages` is not a list of messages")
+    told = [{"role": message.get("role"), "content": _text(message.get("content"))} for message in messages]
+    dialogue = [message for message in told if message["role"] in ("user", "assistant") and message["content"]]
+    if not dialogue or dialogue[-1]["role"] != "user":
+        raise BadRequest(400, "the last message must be the user's")
+    return dialogue
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content.strip()
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    return " ".join(text for text in texts if isinstance(text, str)).strip()
+
+
+async def _well(request: Request) -> Response:
+    return PlainTextResponse("ok")  # for whom restarts it, without a key
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    return PlainTextResponse(str(error), 500)

@@ -1,0 +1,71 @@
+"""What of an answer is spoken before its last word.
+
+The rule: a sentence of the model is spoken as soon as it is whole, if guard and honesty have nothing to say about it,
+whatever comes after it. So nothing was called yet and nothing was tried in vain; the sentence claims nothing done; and it
+holds no sign of a call, a thought or a secret. After a sentence that may not be spoken, the rest waits for the end. What
+follows from calls is told at the end alone.
+
+Invariant: what was spoken is the beginning of the reply.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Protocol, cast, runtime_checkable
+
+from homerl.envs.assistant.serving.live_situation import LiveSituation
+from homerl.envs.assistant.serving.secret_masking import mask_secrets, secrets_in_reply
+from homerl.play.episode import Episode
+from homerl.play.false_claims import says_done
+from homerl.play.situation import Reply
+
+SENTENCE = re.compile(r"\s*\S.*?(?:[.!?…][\"'”’)]*(?=\s)|[。！？]|(?=\n))", re.DOTALL)
+SIGNS = re.compile(r"[<>{}\[\]|`=]|\w_\w")  # of calls and thoughts, and of ids
+
+
+@runtime_checkable
+class StreamingAgent(Protocol):
+    """An agent whose messages can be heard as they are written."""
+
+    told: Callable[[str], None] | None
+
+
+def is_speakable(text: str, episode: Episode, fields: frozenset[str]) -> bool:
+    """Whether guard and honesty have nothing to say about a text of the agent. `fields` are those of passwords."""
+    situation, message = cast(LiveSituation, episode.situation), {"role": "assistant", "content": text}
+    tried = any(step.has_failed for step in episode.steps) or any(one.rule or one.refused for one in situation.attempts)
+    hidden = mask_secrets(text, secrets_in_reply(Reply(message), fields)) != text
+    return not (situation.made_calls or tried or hidden or says_done(episode.spoken_words_of(message).claims))
+
+
+class SentenceSpeaker:
+    """Speaks whole sentences of a model's messages. `may` tells whether the text so far, with the next sentence, is fit."""
+
+    def __init__(self, speak: Callable[[str], None], may: Callable[[str], bool]) -> None:
+        self._speak, self._may = speak, may
+        self.spoken = self._own = self._rest = ""
+        self._waits = False
+
+    def start_message(self) -> None:
+        """Hear the next message."""
+        self._own, self._rest, self._waits = "", "", False
+
+    def hear_text(self, text: str) -> None:
+        """Hear the next part of a message."""
+        self._rest += text
+        while not self._waits and (found := SENTENCE.match(self._rest)):
+            sentence = found[0] if self._own else found[0].lstrip()
+            gap = " " if self.spoken and not self._own else ""
+            if SIGNS.search(sentence) or not self._may(self.spoken + gap + sentence):
+                self._waits = True
+                return
+            self._rest = self._rest[found.end() :]
+            self._own, self.spoken = self._own + sentence, self.spoken + gap + sentence
+            self._speak(gap + sentence)
+
+    def complete_reply(self, reply: str) -> str:
+        """The reply with what was spoken: the last message goes on, or the reply follows."""
+        if self._own and reply.startswith(self._own):
+            return self.spoken + reply.removeprefix(self._own)
+        return f"{self.spoken} {reply}".strip() if self.spoken else reply

@@ -1,0 +1,280 @@
+"""What a served agent says beside the words of its model.
+
+How changes, calls and their results are told to a person.
+
+Invariants:
+- What a person consents to is told in full: each change that was asked for, and each argument of a call that no change
+  shows. Codes are not told, and neither is what is in a password field.
+- Where something that the agent tried was not done (`missed`), the person hears what and why, and what was done, if anything
+  was. The agent's own words follow only if they ask something or admit that something did not work. Where nothing was done,
+  they must not say that something was; then an admission is enough, and stands alone.
+- Words that claim success though nothing was called are followed by a remark that nothing was switched.
+- Words that only confirm, such as "Done.", are followed by what was done, unless the person has said just that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
+from homerl.envs.assistant.serving.agent_journal import ChangeRecord
+from homerl.envs.assistant.serving.call_effects import is_press_change, is_state_change, spoken_device_name, was_asked_for
+from homerl.envs.assistant.serving.exchange import Exchange
+from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
+from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
+from homerl.envs.assistant.serving.secret_masking import visible_arguments as told_of
+from homerl.envs.core.documents import InputError, read_yaml
+from homerl.envs.core.documents.validation import did_you_mean
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.play.chat_messages import SpokenWords as Spoken
+from homerl.play.false_claims import admits_failure, asks_about_state, claims_success, only_confirms, says_done
+
+ASK_CODE = "question_code"  # the text that asks for a code
+FILE = Path(__file__).parent / "words.yaml"
+FULL_WIDTH = ("。", "！", "？", "）")  # no space stands after a sentence that ends with one of them
+
+
+class ReplyPhrases:
+    """The sentences of a language. Raises `InputError` for a language that has none.
+
+    The language of the model is English, unless its owner says otherwise; then what the home speaks counts, if it is known.
+    """
+
+    def __init__(self, language: str, spoken: str = "en") -> None:
+        known = _texts()
+        if language == "en" and (own := spoken.partition("-")[0]) in known:
+            language = own
+        if language not in known:
+            raise InputError(f"'{language}' has no sentences", "--language", did_you_mean(language, list(known)))
+        self._texts = known[language]
+
+    def fill_phrase(self, key: str, **slots: Any) -> str:
+        """A sentence with its slots filled."""
+        text: str = self._texts[key]
+        return text.format(**slots)
+
+    def join_list(self, parts: Iterable[str], sign: Literal["list", "within"] = "list") -> str:
+        """Parts of a sentence one after the other, with the sign of a list, or of a list within one, between them."""
+        between: str = self._texts[sign]
+        return between.join(parts)
+
+    def explain_rule(self, rule: str) -> str:
+        """What a rule by which something was not done means to a person."""
+        rules: dict[str, str] = self._texts["rules"]
+        return rules.get(rule, rules["other"])
+
+
+def join_sentences(*sentences: str) -> str:
+    """Sentences as one text, without those that are empty."""
+    text = ""
+    for one in filter(None, sentences):
+        text += one if not text or text.endswith(FULL_WIDTH) else f" {one}"
+    return text
+
+
+def is_code_question(said: str) -> bool:
+    """Whether something that was said to a person asks for a code, in any language: that of the home may have changed."""
+    return any(texts[ASK_CODE] in said for texts in _texts().values())
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, dict[str, Any]]:
+    texts: dict[str, dict[str, Any]] = read_yaml(FILE).data
+    return texts
+
+
+SAYS = "Home Assistant says: "
+PLACE = re.compile(r"\b(?:https?|wss?)://[^\s'\"`;)]+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b")
+STATUS = re.compile(r"\s*\(status \d+: (.+)\)$")
+MOST_TOLD = 4  # calls that are told one by one
+BRACKETS = re.compile(r"\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+SENTENCE = re.compile(r"[.?!;]\s|[。？！；]|\n")
+
+
+@dataclass(frozen=True)
+class ReplyWriter:
+    """Tells of the devices of a plan, in the words of a language."""
+
+    words: ReplyPhrases
+    plan: FixedPlan
+
+    def describe_calls(self, home: Home, exchange: Exchange) -> str:
+        """What calls do, as a person is shown it before: at once, and then by automations."""
+        return self.words.join_list([*self._now(home, exchange), *self._later(exchange)])
+
+    def _now(self, home: Home, exchange: Exchange) -> list[str]:
+        """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
+
+        Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
+        depends on it.
+        """
+        made = {one.did for one in exchange.made_calls}
+        changes = [one for one in exchange.changes if not (is_press_change(one) and one.did in made)]  # its call tells more
+        main = [change for change in changes if was_asked_for(change, exchange.made_calls)]
+        touched = {one.did for one in main}
+        told = [change for change in changes if change in main or change.did not in touched]
+        changed = {change.did for change in told}
+        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made_calls}
+        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made_calls]
+        actions = [self._action(one, rest) for one, rest in rests if rest or one.did not in changed]
+        return [*map(self._change, told), *dict.fromkeys(actions)]
+
+    def _later(self, exchange: Exchange) -> Iterator[str]:
+        """What automations do: of a device whose state changes, its state alone."""
+        later = exchange.later
+        stated = {change.did for change in later.changes if is_state_change(change)}
+        told = [self._change(change) for change in later.changes if is_state_change(change) or change.did not in stated]
+        actions = self._actions(exchange, later.actions)
+        for text in dict.fromkeys([*told, *actions]):
+            yield self.words.fill_phrase("later", what=text)
+
+    def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
+        """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
+        if things := dict.fromkeys(
+            spoken_device_name(self.plan, end) if end in self.plan.devices_by_did else spoken_entity_kind(end)
+            for end in ends
+        ):
+            yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
+
+    def audible_words(self, exchange: Exchange, said: Spoken) -> str:
+        """The words of the agent's last message that the person may hear."""
+        if exchange.missed:
+            claims = not exchange.calls and says_done(said.claims)
+            return said.text if (said.question or admits_failure(said.text)) and not claims else ""
+        unfounded = not (exchange.calls or asks_about_state(exchange.said)) and claims_success(said.claims)
+        return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
+
+    def describe_missed_actions(self, exchange: Exchange) -> str:
+        """What the agent tried in vain, and why; empty if nothing."""
+        own = [self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
+        named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
+        what = self.words.join_list(dict.fromkeys(map(self._missed, named)))
+        return join_sentences(self.words.fill_phrase("refused", what=exchange.mask_text(what)) if what else "", *own)
+
+    def _missed(self, one: MissedAction) -> str:
+        parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
+        if not parts:
+            return why
+        what = parts[0] if len(parts) == 1 else self.words.fill_phrase("action", device=one.device, service=one.service)
+        return self.words.fill_phrase("missed", what=what, why=why)
+
+    def reply_without_calls(self, exchange: Exchange) -> str:
+        """The reply where nothing was called. An agent that admits it needs no help of ours."""
+        admitted = exchange.reply if admits_failure(exchange.reply) else ""
+        return (
+            admitted
+            or join_sentences(self.describe_missed_actions(exchange), exchange.reply)
+            or self.words.fill_phrase("unable")
+        )
+
+    def report_outcome(self, exchange: Exchange) -> str:
+        """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
+
+        Where the real home was compared with the twin, what is not as expected follows.
+        """
+        parts = [self._result(exchange), self.describe_missed_actions(exchange), exchange.reply if exchange.missed else ""]
+        failed = {one.did for one in exchange.undone_calls}
+        main = [change for change in exchange.changes if change.compared and was_asked_for(change, exchange.made_calls)]
+        if wrong := [change for change in main if change.differs and change.did not in failed]:
+            parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._is, wrong))))
+        if right := [change for change in main if not change.differs and change.did in failed]:
+            parts.append(self.words.fill_phrase("nevertheless", changes=self.words.join_list(map(self._is, right))))
+        return join_sentences(*parts)
+
+    def _result(self, exchange: Exchange) -> str:
+        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.missed):
+            return self.words.fill_phrase("only", done=self.words.join_list(self._actions(exchange, exchange.done_calls)))
+        if not exchange.undone_calls:
+            own = "" if exchange.missed else exchange.reply
+            bare = only_confirms(own) and not exchange.agent  # the matcher does what was said
+            return join_sentences(own, self._acted(exchange) if bare else "") or self.words.fill_phrase("done")
+        why = exchange.mask_text(spoken_error(exchange.errors[0]))
+        if exchange.call_outcome == "failed":
+            return self.words.fill_phrase("failed", why=why)
+        done, left = (
+            self.words.join_list(self._actions(exchange, made)) for made in (exchange.done_calls, exchange.undone_calls)
+        )
+        return self.words.fill_phrase("partly", done=done, left=left, why=why)
+
+    def _acted(self, exchange: Exchange) -> str:
+        """What was done, without what the person has said in just these words."""
+        said = words_of_name(exchange.said)
+        named = [
+            (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_plain(one.service)}"))
+            for one in exchange.done_calls
+        ]
+        actions = list(dict.fromkeys(self._actions(exchange, [one for one, words in named if not words <= said])))
+        more = [self.words.fill_phrase("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
+        return self.words.fill_phrase("acted", done=self.words.join_list([*actions[:MOST_TOLD], *more])) if actions else ""
+
+    def _actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
+        return [self._action(one, told_of(one, exchange.fields)) for one in made]
+
+    def _action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
+        device, service = spoken_device_name(self.plan, made.did), _plain(made.service)
+        if not arguments:
+            return self.words.fill_phrase("action", device=device, service=service)
+        return self.words.fill_phrase(
+            "action_with",
+            device=device,
+            service=service,
+            arguments=self.words.join_list(self._arguments(arguments), "within"),
+        )
+
+    def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
+        for name, value in arguments.items():
+            yield self.words.fill_phrase("argument", name=_plain(name), value=_value(value))
+
+    def _change(self, change: ChangeRecord) -> str:
+        if is_press_change(change):
+            (service, *_) = self.plan.devices_by_did[change.did].spec.service_index
+            return self.words.fill_phrase("action", device=change.device, service=_plain(service))
+        before, after = _value(change.before), _value(change.after)
+        return self.words.fill_phrase("change", device=change.device, path=_plain(change.path), before=before, after=after)
+
+    def _is(self, change: ChangeRecord) -> str:
+        actual = change.actual if change.differs else change.after
+        return self.words.fill_phrase("is", device=change.device, path=_plain(change.path), actual=_value(actual))
+
+
+def spoken_error(error: object) -> str:
+    """An error as the end of a sentence that is heard: its first sentence, without addresses and what stands in brackets.
+
+    Where Home Assistant said something, that alone. The log has all of it.
+    """
+    text = (str(error) or type(error).__name__).strip().rpartition(SAYS)[2]
+    text = STATUS.sub(r": \1", PLACE.sub("the server", text))  # the words of a model's server
+    heard = BRACKETS.sub("", text).replace("`", "")
+    return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
+
+
+def _rest(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
+    """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
+    shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
+    given = {name: value for name, value in told_of(made, exchange.fields).items() if made.arguments[name] is not None}
+    return {name: value for name, value in given.items() if (name, value) not in shown}
+
+
+def _state(home: Home, did: str) -> dict[str, Any]:
+    """The state of a device, if it is one of several."""
+    _, state = home.plan.devices_by_did[did].spec.attribute_index.get("state", (0, None))
+    return {"state": home.read_value(did, "state")} if state is not None and state.options else {}
+
+
+def _plain(path: str) -> str:
+    return path.replace("_", " ").replace(".", " ")
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is None else str(value)
+
+
+def spoken_entity_kind(entity: str) -> str:
+    """What an entity is, as people write it."""
+    return entity_domain(entity).replace("_", " ")

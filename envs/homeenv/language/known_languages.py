@@ -1,0 +1,72 @@
+"""The languages that HomeEnv's people speak. Each is a folder of `languages/`, or `homeenv/` in an added language's folder.
+
+A folder holds `grammar/*.yaml` (what people say), `prompts.yaml` (the texts for agents, and the example of model cards) and
+`people.yaml` (the residents of homes). Two more files are shared with other worlds: the names of rooms and devices
+(`envs/homeenv/maker/lexicon.py`), and the prompts of the LLM user (`homerl/play/words/user_manner.py`).
+
+Invariants: a missing part of a language raises an error that names it; every grammar has the keys of the English one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from homerl.envs.core.documents import Document, InputError, read_yaml
+from homerl.envs.core.languages import REFERENCE, LanguagePart
+from homerl.envs.homeenv.maker.lexicon import NAMES
+from homerl.play.words.grammar import Grammar, refuse_missing_keys
+from homerl.play.words.user_manner import MANNERS
+
+LANGUAGES = LanguagePart(Path(__file__).parent.parent / "languages", "homeenv")
+ROOT = Path(__file__).parents[4]
+TRANSLATE = f"translate what '{REFERENCE}' has there"
+
+
+def list_home_languages() -> tuple[str, ...]:
+    """The codes of all languages that have a folder."""
+    return tuple(LANGUAGES.paths_by_language())
+
+
+def missing_language_files(language: str) -> list[str]:
+    """The files that a language lacks."""
+    own = (LANGUAGES.expected_path(language) / name for name in ("prompts.yaml", "people.yaml", "grammar"))
+    return [
+        _shown(path) for path in (*own, NAMES.expected_path(language), MANNERS.expected_path(language)) if not path.exists()
+    ]
+
+
+def require_complete_language(language: str) -> None:
+    """Raise `InputError` if a language is not known or lacks files."""
+    LANGUAGES.find_path(language)
+    if lacking := missing_language_files(language):
+        raise InputError(f"the language '{language}' has no {', '.join(lacking)}", remedy=TRANSLATE)
+
+
+def language_path(language: str, name: str) -> Path:
+    """The path of a file or folder in a language's folder. Raises `InputError` if it does not exist."""
+    path = LANGUAGES.find_path(language) / name
+    if not path.exists():
+        raise InputError(f"the language '{language}' has no {name}", _shown(path), TRANSLATE)
+    return path
+
+
+@lru_cache
+def home_grammar(language: str) -> Grammar:
+    """The grammar of a language. Raises `InputError` if it lacks keys of the English grammar."""
+    known = Grammar(language, _files(language), ours=LANGUAGES.is_shipped(language))
+    if language != REFERENCE:
+        refuse_missing_keys(known, home_grammar(REFERENCE), _shown(language_path(language, "grammar")))
+    return known
+
+
+def _files(language: str) -> list[Document]:
+    folder = language_path(language, "grammar")
+    if files := sorted(folder.glob("*.yaml")):
+        return [read_yaml(path) for path in files]
+    raise InputError(f"the grammar of '{language}' is empty", _shown(folder), TRANSLATE)
+
+
+def _shown(path: Path) -> str:
+    """A path for messages: from the root of the sources if it is in them."""
+    return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()

@@ -1,0 +1,212 @@
+"""Coined names: words that no lexicon has, so that an agent must copy a name from what it reads and cannot remember it.
+
+A word is made of syllables (`velmo`), of letters (`ralndet`), or of the parts of two words of the home (`kitlamp`). The last
+begins like a word that the agent knows and goes on in another way. Else an agent learns to copy the new and to finish the
+known from memory, and reads `kitchenette` as `kitchen`. For the same reason a coined word may come after known ones, and two
+may be joined: an agent that knows `power plug` alone reads `power outlet` as `power plug`.
+
+Invariants:
+- The same seed gives the same names.
+- A home's coined names differ, and no lexicon has them.
+- A name is one or two words of lower case ASCII letters, each with a vowel. They stand alone (`velmo`, `hesk ralnd`), or in
+  place of the first word of a name (`velmo bedroom`, `hesk-ralnd lamp`) or of its last word (`floor velmo`).
+
+Names as people give them in Home Assistant: in title case, and often with the name of the room before the device's.
+
+Invariants: the same seed gives the same names; names that differ still do; in a home with whole names, the name of a device
+is what people call it in its room, and the whole name is what an agent reads, as in an imported home.
+
+Aliases of rooms and devices, as people give them in Home Assistant: `Living Room, Family Room`; `Outlet, Coffee Maker`.
+
+An alias is another word of the lexicon, words of the place (`kitchen lamp`), or coined. Some devices have the alias as their
+name, and their name as the alias: a curtain is called `window`, and an outlet `coffee maker`.
+
+Invariants: the same seed gives the same aliases; in a home, no alias is another name or alias of a room or device, nor what
+a room and a device are called together; only devices that are one thing, in whose place agents see one entity, have aliases.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from homerl.envs.homeenv.maker.lexicon import NUMBER, Half, Lexicon
+from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
+from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+
+STARTS = (
+    "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z"
+).split()
+VOWELS = "a a e e i i o o u u ai au ay ea ee ie oa oi oo ou ow".split()
+MIDDLES = ("", "", "", "l", "m", "n", "r", "s", "t", "ck", "b", "g", "v", "x")
+ENDS = (*MIDDLES, "ce", "ge", "th", "ng", "nd", "st", "sk", "ll", "p", "d", "le", "er", "or", "en", "ing", "y", "ter", "let")
+LETTERS = "eeeeeeaaaaiiiioooouunnnttttrrrrssslllddcchhmmggppbbwwyfkvxzjq"  # about as often as in English
+SHAPES = ("alone", "first", "first", "last", "last", "twice", "joined")  # where the coined words of a name stand
+STYLES = ("syllables", "syllables", "letters", "blend")
+
+
+def coin_word(rng: random.Random, home: Sequence[str] = ()) -> str:
+    """A word in one of the styles; `home` are words to blend, of which a word is made of syllables if there are none."""
+    style = rng.choice(STYLES)
+    if style == "letters":
+        return _spoken("".join(rng.choice(LETTERS) for _ in range(rng.randint(3, 9))), rng)
+    if style == "blend" and len(home) > 1:
+        one, other = rng.sample(home, 2)
+        return _spoken(one[: rng.randint(2, len(one))] + other[rng.randint(1, len(other) - 1) :], rng)
+    count = rng.choice((1, 1, 2, 2, 2, 3))
+    tails = [rng.choice(MIDDLES) for _ in range(count - 1)] + [rng.choice(ENDS)]
+    return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + tail for tail in tails)
+
+
+def _spoken(word: str, rng: random.Random) -> str:
+    """The word with a vowel at its end if it has none."""
+    return word if set(word) & set("aeiou") else word + rng.choice("aeiou")
+
+
+def coin_names(
+    rooms: Sequence[Room], devices: Sequence[Device], share: float, known: Collection[str], seed: int
+) -> tuple[tuple[Room, ...], tuple[Device, ...]]:
+    """The rooms and devices, a `share` (0 to 1) of which has a coined name. No word of `known` is coined."""
+    rng, used = random.Random(f"coined {seed}"), set(known)
+    names = (*(room.name for room in rooms), *(device.name for device in devices))
+    spoken = {word for name in names for word in name.split()}
+    home = sorted(word for word in spoken if word.isascii() and word.isalpha() and len(word) > 2)
+    renamed = {room.id: replace(room, name=_coined(room.name, share, used, home, rng)) for room in rooms}
+    named = [
+        replace(device, room=renamed[device.room.id], name=_coined(device.name, share, used, home, rng))
+        for device in devices
+    ]
+    return tuple(renamed.values()), tuple(named)
+
+
+def _coined(name: str, share: float, used: set[str], home: Sequence[str], rng: random.Random) -> str:
+    """The name, or a coined one with probability `share`. `used` takes the new words."""
+    if rng.random() >= share:
+        return name
+    shape, parts = rng.choice(SHAPES), name.split()
+    words = [_new(used, home, rng) for _ in range(2 if shape in ("twice", "joined") else 1)]
+    coined = ("-" if shape == "joined" else " ").join(words)
+    before = parts[:-1] or parts if shape == "last" else []
+    after = parts[1:] or parts if shape in ("first", "joined") else []
+    return " ".join([*before, coined, *after])
+
+
+def _new(used: set[str], home: Sequence[str], rng: random.Random) -> str:
+    while (word := coin_word(rng, home)) in used:
+        continue
+    used.add(word)
+    return word
+
+
+CAPITALS = ("tv", "ac")  # words that are written in capitals
+WHOLE = 0.6  # share of devices with a whole name, in every second home
+
+
+def title_names(
+    rooms: Sequence[Room], devices: Sequence[Device], seed: int
+) -> tuple[tuple[Room, ...], tuple[Device, ...], Origin | None]:
+    """The rooms and devices with names in title case, and the devices' whole names, if the home has some."""
+    rng = random.Random(f"titles {seed}")
+    renamed = {room.id: replace(room, name=title_case(room.name)) for room in rooms}
+    named = tuple(replace(device, room=renamed[device.room.id], name=title_case(device.name)) for device in devices)
+    if rng.random() < 0.5:
+        return tuple(renamed.values()), named, None
+    apart = [one for one in named if one.room.id != HOME and not one.name.startswith(one.room.name)]
+    links = {one.did: Link(name=f"{one.room.name} {one.name}") for one in apart if rng.random() < WHOLE}
+    return tuple(renamed.values()), named, Origin(system="homemaker", version="1", devices=links)
+
+
+def title_case(name: str) -> str:
+    """The name with a capital in each word: "Kids Bedroom", "TV"."""
+    return re.sub("[a-z]+", lambda word: word[0].upper() if word[0] in CAPITALS else word[0].capitalize(), name)
+
+
+SECOND = 0.35  # share of aliases that are followed by another one
+OTHERWISE = 0.3  # share of devices with an alias that are called by it
+PLACED, COINED = 0.15, 0.2  # shares of aliases that are words of the place, for devices, or coined
+TRIES = 8  # words drawn for an alias before there is none
+
+
+@dataclass(frozen=True)
+class AliasedNames:
+    """Devices with their names, and the aliases of rooms by id and of devices by did."""
+
+    devices: tuple[Device, ...]
+    of_rooms: dict[str, tuple[str, ...]]
+    of_devices: dict[str, tuple[str, ...]]
+
+    def add_to_origin(self, origin: Origin | None, write: Callable[[str], str]) -> Origin:
+        """An origin with the aliases, as `write` writes them."""
+        known = origin or Origin(system="homemaker", version="1")
+        links = {
+            did: known.link_of_device(did).model_copy(update={"aliases": tuple(map(write, aliases))})
+            for did, aliases in self.of_devices.items()
+        }
+        rooms = {room: tuple(map(write, aliases)) for room, aliases in self.of_rooms.items()}
+        return known.model_copy(update={"devices": {**known.devices, **links}, "rooms": rooms})
+
+
+def draw_alias_names(
+    rooms: Sequence[Room], devices: Sequence[Device], share: float, lexicon: Lexicon, half: Half, seed: int
+) -> AliasedNames:
+    """The devices, and aliases of a `share` (0 to 1) of the rooms and of the devices."""
+    rng = random.Random(f"aliases {seed}")
+    taken = {room.name for room in rooms} | {name for one in devices for name in (one.name, f"{one.room.name} {one.name}")}
+
+    def drawn(words: Iterator[str]) -> tuple[str, ...]:
+        """One or two aliases, or none."""
+        if rng.random() >= share:
+            return ()
+        found: list[str] = []
+        for _ in range(1 + (rng.random() < SECOND)):
+            if alias := _free(words, taken):
+                found.append(alias)
+                taken.add(alias)
+        return tuple(found)
+
+    coins = lexicon.home.isascii()
+    of_rooms = {
+        room.id: drawn(_words(lexicon.room_aliases(room, half), room.name, "", coins, rng))
+        for room in rooms
+        if room.id != HOME
+    }
+    taken |= {f"{alias} {one.name}" for one in devices for alias in of_rooms.get(one.room.id, ())}
+    named, of_devices = [], {}
+    for device in devices:
+        alone = sum(one.room == device.room and one.spec.category == device.spec.category for one in devices) == 1
+        place = device.room.name if alone and coins and device.room.id != HOME else ""
+        words = _words(lexicon.device_aliases(device.spec, half), device.name, place, coins, rng)
+        single = any(not shape.suffix for shape in entity_shapes(device.spec))
+        names = (device.name, *(drawn(words) if single else ()))
+        sole = sum(one.name == device.name for one in devices) == 1
+        if len(names) > 1 and sole and rng.random() < OTHERWISE:
+            names = (names[1], names[0], *names[2:])
+        taken |= {f"{room} {name}" for room in (device.room.name, *of_rooms.get(device.room.id, ())) for name in names}
+        named.append(replace(device, name=names[0]))
+        if len(names) > 1:
+            of_devices[device.did] = names[1:]
+    return AliasedNames(tuple(named), {room: aliases for room, aliases in of_rooms.items() if aliases}, of_devices)
+
+
+def _words(known: Sequence[str], name: str, place: str, coins: bool, rng: random.Random) -> Iterator[str]:
+    """Aliases for something, without end, unless there are none."""
+    last = NUMBER.sub("", name).split()[-1]
+    while known or place or coins:
+        drawn = rng.random()
+        if place and drawn < PLACED:
+            yield f"{place} {last}"
+        elif coins and (not known or drawn >= 1 - COINED):
+            coined = coin_word(rng)
+            yield rng.choice((coined, f"{coined} {last}"))
+        elif known:
+            yield rng.choice(known)
+
+
+def _free(words: Iterator[str], taken: set[str]) -> str | None:
+    """The first word that nothing has, of a few."""
+    drawn = (next(words, None) for _ in range(TRIES))
+    return next((word for word in drawn if word and word not in taken), None)

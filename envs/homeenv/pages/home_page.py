@@ -1,0 +1,206 @@
+"""An HTML page of homes: the floor plan, the state of every device, and its services.
+
+Invariants: the page is self-contained (no network; its only script is the filter, and without it the page shows
+everything); the template escapes all text of a home; every room and device is drawn once; equal homes and names give equal
+bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import write_atomic
+from homerl.envs.homeenv.pages.device_summary import DeviceSummary, device_summary, value_with_unit
+from homerl.envs.homeenv.pages.floor_plan import COLUMNS, PlanBlock, drawn_level, floor_plan, level_name
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home_file import load_home
+from homerl.host.html_pages import load_template
+
+# A symbol in the file is an icon, so adding one needs no change here.
+ICONS = frozenset(
+    re.findall(r'id="i-(\w+)"', (resources.files("homerl.envs.homeenv.pages") / "icons.svg").read_text("utf-8"))
+)
+DAY, NIGHT = 1000.0, 10.0  # lux outdoors: day from the first on, night below the second
+FEW, FEW_COLUMNS = 14, 5  # a home whose floors have at most FEW rooms and devices is drawn in FEW_COLUMNS
+
+
+@dataclass(frozen=True)
+class DeviceTile:
+    """A device on the plan. `anchor` is its HTML id, unique in the page."""
+
+    anchor: str
+    device: Device
+    values: dict[str, Any]
+
+    @cached_property
+    def tile_summary(self) -> DeviceSummary:
+        """The summary that the tile shows."""
+        return device_summary(self.device.spec, self.values)
+
+    @property
+    def category_words(self) -> str:
+        """The category in words."""
+        return self.device.spec.category.replace("_", " ")
+
+    @property
+    def product_words(self) -> str:
+        """The kind of device in words; empty if its name says so: people call devices what they like."""
+        found = self.device.spec.name.replace("_", " ")
+        return "" if found.lower() in self.device.name.lower() else found
+
+    @property
+    def icon_name(self) -> str:
+        """The category's icon, or the generic icon for an unknown category."""
+        name = self.device.spec.category
+        if name == "lock" and self.values.get("state") == "unlocked":
+            name = "lock_open"
+        return name if name in ICONS else "generic"
+
+    @property
+    def search_text(self) -> str:
+        """The text that the filter searches."""
+        device = self.device
+        known = (device.name, device.did, device.room.name, self.category_words, device.spec.name, self.tile_summary.words)
+        return " ".join(" ".join(known).replace("_", " ").lower().split())
+
+    def attribute_rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """(path, value, type, description) of each attribute."""
+        for path, kind in self.device.spec.readable_attributes.items():
+            yield path, value_with_unit(kind, self.values[path]), kind.describe_type(), kind.description or ""
+
+    def service_rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """(path, arguments with types, description, precondition) of each service."""
+        for path, compiled in self.device.spec.service_index.items():
+            service = compiled.service
+            arguments = ", ".join(f"{a.name}: {a.describe_type()}" for a in service.arguments)
+            yield path, arguments, service.description or "", (service.requires or "").replace("self.", "")
+
+
+@dataclass(frozen=True)
+class FloorView:
+    """A floor: its name, its numbers of rooms and devices, and its plan."""
+
+    name: str
+    rooms: int
+    devices: int
+    plan: PlanBlock | None
+
+
+@dataclass(frozen=True)
+class HomeView:
+    """A home as the template reads it. `columns` is the width of its floors; None fits it to the home."""
+
+    anchor: str
+    name: str
+    home: Home
+    columns: int | None = None
+
+    @cached_property
+    def room_tiles(self) -> dict[str, list[DeviceTile]]:
+        """The tiles by room id, in the order of the home's devices."""
+        tiles: dict[str, list[DeviceTile]] = {room.id: [] for room in self.home.plan.rooms}
+        for number, device in enumerate(self.home.plan.devices):
+            tiles[device.room.id].append(
+                DeviceTile(f"{self.anchor}-d{number}", device, self.home.readable_state_of(device.did))
+            )
+        return tiles
+
+    @property
+    def rooms_by_id(self) -> dict[str, Room]:
+        """The rooms by id."""
+        return self.home.plan.rooms_by_id
+
+    @property
+    def active_count(self) -> int:
+        """The number of active devices."""
+        return sum(tile.tile_summary.tone == "on" for tiles in self.room_tiles.values() for tile in tiles)
+
+    @cached_property
+    def outdoor_air(self) -> dict[str, str]:
+        """The weather, see `air`."""
+        return self.rounded_air(OUTDOORS)
+
+    @property
+    def date_and_time(self) -> tuple[str, str]:
+        """(date, time) of the home's clock."""
+        clock = datetime.fromtimestamp(self.home.clock, UTC)
+        return f"{clock:%A}, {clock.day} {clock:%B %Y}", f"{clock:%H:%M}"
+
+    @property
+    def sky_phase(self) -> str:
+        """`day`, `night`, `dawn` or `dusk`, by the light outdoors."""
+        light = self.home.read_value(OUTDOORS, "brightness")
+        if light >= DAY:
+            return "day"
+        return "night" if light < NIGHT else "dawn" if self.home.clock % 86400 < 43200 else "dusk"
+
+    def rounded_air(self, owner: str) -> dict[str, str]:
+        """Rounded temperature, humidity and brightness of a room or outdoors, with units."""
+        state = self.home.state_of(owner)
+        shown = {"temperature": "{:.1f} °C", "humidity": "{:.0f} %", "brightness": "{:,.0f} lx"}
+        return {path: how.format(state[path]) for path, how in shown.items()}
+
+    def exact_air(self, owner: str) -> str:
+        """The same values without rounding."""
+        return ", ".join(
+            f"{path} {value_with_unit(ROOM_STATE[path], value)}" for path, value in self.home.state_of(owner).items()
+        )
+
+    def room_glow(self, room: str) -> int:
+        """How bright a room looks, 0 to 100: the logarithm of its brightness, since eyes perceive ratios."""
+        return round(100 * min(math.log10(1 + self.home.read_value(room, "brightness")) / 5, 1))
+
+    def floor_views(self) -> Iterator[FloorView]:
+        """The floors from the lowest up. Rooms with many devices come first; a nested room is on its outermost parent's
+        floor.
+        """
+        counts = {room: len(tiles) for room, tiles in self.room_tiles.items()}
+        by_floor: dict[float, list[Room]] = {}
+        for room in sorted(self.home.plan.rooms, key=lambda room: -self.count_nested_devices(room.id)):
+            by_floor.setdefault(drawn_level(self._outermost(room)), []).append(room)
+        largest = max((len(rooms) + sum(counts[room.id] for room in rooms) for rooms in by_floor.values()), default=0)
+        for number, rooms in sorted(by_floor.items()):
+            devices = sum(counts[room.id] for room in rooms)
+            plan = floor_plan(rooms, counts, self.columns or (COLUMNS if largest > FEW else FEW_COLUMNS))
+            yield FloorView(level_name(number), len(rooms), devices, plan)
+
+    def _outermost(self, room: Room) -> Room:
+        while room.parent is not None:
+            room = self.rooms_by_id[room.parent]
+        return room
+
+    def count_nested_devices(self, id: str) -> int:
+        """The number of devices in a room and in its nested rooms."""
+        nested = (room.id for room in self.rooms_by_id.values() if room.parent == id)
+        return len(self.room_tiles[id]) + sum(map(self.count_nested_devices, nested))
+
+
+def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
+    """Write a page of these home files to `out`; return the views."""
+    views = [HomeView(f"h{i}", file.stem, load_home(file)) for i, file in enumerate(files, 1)]
+    write_atomic(out, render_homes(views).encode("utf-8", "replace"))
+    return views
+
+
+def render_homes(views: Sequence[HomeView]) -> str:
+    """The HTML of the page."""
+    return load_template(Path(__file__).with_name("home.html.jinja")).render(homes=views, categories=category_counts(views))
+
+
+def category_counts(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
+    """(category, its name in words, its icon, number of devices), the most frequent first."""
+    tiles = [tile for view in views for tiles in view.room_tiles.values() for tile in tiles]
+    counts = Counter(tile.device.spec.category for tile in tiles)
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]

@@ -1,0 +1,365 @@
+"""The entities of a home: what its devices are in Home Assistant.
+
+A part of a device is one entity, by the table. What that entity does not take in becomes entities of their own.
+
+An imported home has the names, areas and floors that it has there. A device's aliases are those of its main entity. What is
+in no room is in no area.
+
+Invariants: the entities of a home are a pure function of its plan; an entity belongs to one device; every attribute of a
+device belongs to at most one entity; ids are unique.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from homerl.envs.homeenv.sim.assist.value_translation import EntityKind, Way, domain_rules, translation_table, value_as_share
+from homerl.envs.homeenv.sim.devices.device_spec import Component, Device, DeviceSpec, unused_id
+from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Storey
+from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType
+
+TEXTS = {True: "on", False: "off", None: "unknown"}
+DEAD = ("unavailable", "unknown")  # states in which Home Assistant shows no values
+AS_THERE = "ha_"  # begins the `spid` of products in Home Assistant's shape
+FLOORS = ("Ground floor", "First floor", "Second floor", "Third floor", "Fourth floor")
+
+
+@dataclass(frozen=True)
+class EntityCall:
+    """A service call on an entity's device."""
+
+    service: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EntitySetting:
+    """What sets a value: a service, the name of its argument (None: its only one), and the argument's type."""
+
+    service: str
+    argument: str | None
+    kind: ValueType
+
+
+@dataclass(frozen=True)
+class EntityShape:
+    """An entity of a product: which part it is, what it does, and where its state is read.
+
+    `suffix` follows the device's name. `before` holds a step that a value needs first. `shows` maps Home Assistant's
+    attributes to ours, and `units` some of them to those that tell their unit. `whole`: the product is of Home Assistant's
+    shape.
+    """
+
+    part: str
+    suffix: str
+    domain: str
+    device_class: str | None = None
+    unit: str | None = None
+    acts: Mapping[str, EntityCall] = field(default_factory=dict)
+    sets: Mapping[str, EntitySetting] = field(default_factory=dict)
+    before: Mapping[str, EntityCall] = field(default_factory=dict)
+    state: str | None = None
+    states: Mapping[Any, str] = field(default_factory=dict)
+    mode: str | None = None
+    running: str | None = None
+    shows: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class AssistArea:
+    """A room as an area, with all its names."""
+
+    room: Room
+    names: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that is told first."""
+        return self.names[0]
+
+
+@dataclass(frozen=True)
+class AssistEntity:
+    """An entity of a home. `area` is None for what is in no room."""
+
+    id: str
+    names: tuple[str, ...]
+    area: AssistArea | None
+    device: Device
+    shape: EntityShape
+
+    @property
+    def name(self) -> str:
+        """The name that is told first."""
+        return self.names[0]
+
+    @property
+    def domain(self) -> str:
+        """Home Assistant's domain."""
+        return self.shape.domain
+
+    def state_text(self, home: Home) -> str:
+        """The state as Home Assistant writes it."""
+        shape, did = self.shape, self.device.did
+        if shape.whole and AVAILABLE in self.device.spec.readable_attributes and home.read_value(did, AVAILABLE) is False:
+            return "unavailable"
+        if shape.state is None:
+            return "unknown"
+        value = home.read_value(did, shape.state)
+        if not shape.whole and shape.state == f"{shape.part}{STATE}":
+            value = self.device.spec.attribute_index[shape.state][1].word_of_value(value)
+        known = shape.states.get(value, shape.states.get("else")) if _hashable(value) else None
+        text = value_as_state(value) if known is None else known
+        if text == "on" and shape.mode:
+            return value_as_state(home.read_value(did, shape.mode))
+        return shape.running if text == "on" and shape.running else text
+
+    def shown_attributes(self, home: Home) -> dict[str, Any]:
+        """The attributes that Home Assistant shows to agents."""
+        rules, state = translation_table().domains.get(self.domain), self.state_text(home)
+        off = rules is not None and bool(rules.while_on) and state == "off"
+        found: dict[str, Any] = {}
+        for name, path in {} if self.shape.whole and state in DEAD else self.shape.shows.items():
+            dark = off and rules is not None and name in rules.while_on
+            found |= self._shown(name, path, None if dark else home.read_value(self.device.did, path))
+            if name in self.shape.units:
+                unit = self.device.spec.attribute_index[path][1].unit or "celsius"
+                found[self.shape.units[name]] = translation_table().units.get(unit, unit)
+        if self.shape.unit:
+            found["unit_of_measurement"] = self.shape.unit
+        return found | ({"device_class": self.shape.device_class} if self.shape.device_class else {})
+
+    def _shown(self, name: str, path: str, value: Any) -> dict[str, Any]:
+        kind = self.device.spec.attribute_index[path][1]
+        if name == "brightness" and self.shape.whole:
+            return {name: None} if value is None else {name: str(value), "brightness_pct": str(round(value / 2.55))}
+        if name == "brightness":
+            share = value_as_share(value, kind)
+            raw = None if share is None else str(value if kind.range and kind.range[1] == 255 else round(share * 2.55))
+            return {"brightness": raw} | ({} if share is None else {"brightness_pct": str(share)})
+        if name in ("percentage", "current_position"):
+            share = value_as_share(value, kind)
+            return {name: None if share is None else str(share)}
+        if name == "volume_level":
+            share = value_as_share(value, kind)
+            return {name: None if share is None else share / 100}
+        return {name: str(value) if isinstance(value, int) else value}
+
+
+def value_as_state(value: Any) -> str:
+    """A value as a state."""
+    return TEXTS[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def _hashable(value: Any) -> bool:
+    return isinstance(value, (str, int, float, bool, type(None)))
+
+
+def areas_of_plan(plan: FixedPlan) -> tuple[AssistArea, ...]:
+    """The areas of a home: its rooms, but for the one of what is in no room."""
+    known = plan.origin.rooms if plan.origin else {}
+    return tuple(AssistArea(room, (room.name, *known.get(room.id, ()))) for room in plan.rooms if room.id != HOME)
+
+
+def floors_of_plan(plan: FixedPlan) -> tuple[Storey, ...]:
+    """The floors of a home. They follow from the rooms' numbers, where a single one is none and 0 is the ground floor."""
+    if plan.origin and plan.origin.storeys:
+        return plan.origin.storeys
+    numbers = sorted({room.floor for room in plan.rooms if room.id != HOME})
+    return tuple(_storey(plan, number) for number in numbers) if len(numbers) > 1 else ()
+
+
+def _storey(plan: FixedPlan, number: int) -> Storey:
+    name = FLOORS[number] if 0 <= number < len(FLOORS) else f"Floor {number}"
+    rooms = tuple(room.id for room in plan.rooms if room.floor == number and room.id != HOME)
+    return Storey(id=name.lower().replace(" ", "_"), name=name, rooms=rooms)
+
+
+def entities_of_plan(plan: FixedPlan) -> tuple[AssistEntity, ...]:
+    """All entities, in the order of the plan."""
+    if (known := _known.get(plan.content_digest)) is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[plan.content_digest] = tuple(_entities(plan))
+    return known
+
+
+MOST_KNOWN = 64  # homes whose entities are kept
+_known: dict[int, tuple[AssistEntity, ...]] = {}
+_shapes: dict[str, tuple[EntityShape, ...]] = {}
+
+
+def _entities(plan: FixedPlan) -> Iterator[AssistEntity]:
+    taken = {device.did for device in plan.devices}  # in an imported home they are ids of entities
+    by_room = {area.room.id: area for area in areas_of_plan(plan)}
+    for device in plan.devices:
+        link = plan.origin.link_of_device(device.did) if plan.origin else SAME
+        area = by_room.get(device.room.id)
+        for shape in entity_shapes(device.spec):
+            name = f"{link.name or device.name} {shape.suffix}".strip()
+            names = (name,) if shape.suffix else (name, *link.aliases)
+            if not shape.suffix and device.did.startswith(shape.domain + "."):
+                yield AssistEntity(device.did, names, area, device, shape)
+                continue
+            slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
+            id = unused_id(slug, taken)
+            taken.add(id)
+            yield AssistEntity(id, names, area, device, shape)
+
+
+def entity_shapes(spec: DeviceSpec) -> tuple[EntityShape, ...]:
+    """The entities of a product."""
+    if (known := _shapes.get(spec.content_digest)) is None:
+        known = _shapes[spec.content_digest] = tuple(_shaped(spec))
+    return known
+
+
+def _shaped(spec: DeviceSpec) -> Iterator[EntityShape]:
+    if spec.spid.startswith(AS_THERE):
+        yield _whole(spec)
+        return
+    kinds = dict(spec.part_kinds)
+    parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts_by_prefix()]
+    mains = {prefix: _main(spec, prefix, part, kind) for prefix, part, kind in parts}
+    single = sum(main is not None for main in mains.values()) == 1
+    for prefix, part, _ in parts:
+        words = "" if single else _words(prefix)
+        consumed: set[str] = set()
+        if (found := mains[prefix]) is not None:
+            shape, consumed = found
+            yield EntityShape(**(vars(shape) | {"suffix": words}))
+        yield from _rest(prefix, part, words, consumed)
+
+
+def _whole(spec: DeviceSpec) -> EntityShape:
+    """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names.
+
+    An imported product has the name of its domain, and its subcategory is its device class.
+    """
+    domain, names = (
+        domain_rules(spec.category),
+        {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
+    )
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways, {}))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
+    shows = {name: name for name in translation_table().shown if name in names}
+    degrees = next((name for name in ("temperature", "current_temperature") if name in names), "")
+    units = {degrees: domain.units["temperature"]} if degrees and "temperature" in domain.units else {}
+    state = "state" if names & domain.state.keys() >= {"state"} else None
+    unit = spec.attribute_index["state"][1].unit if state else None
+    device_class = spec.userdata.subcategory if spec.name == spec.category else None
+    return EntityShape(
+        "", "", spec.category, device_class, translation_table().units.get(unit or "", unit), acts, sets, state=state,
+        shows=shows, units=units, whole=True,
+    )  # fmt: skip
+
+
+def _words(path: str) -> str:
+    return path.strip(".").replace(".", " ").replace("_", " ")
+
+
+def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[EntityShape, set[str]] | None:
+    """The entity that a part is, and the names of the attributes and services that it takes in."""
+    switches = spec.switch_services
+    services = {service.name for service in part.services} | {path.removeprefix(prefix) for path in switches}
+    rule = next((rule for rule in _kinds(kind) if services & set(rule.needs)), None)
+    if rule is None:
+        return None
+    domain = translation_table().domains[rule.domain]
+    names = [a.name for a in part.attributes]
+    acts = {act: step for act, ways in domain.acts.items() if (step := _step(prefix, part, ways, switches))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting(prefix, part, ways))}
+    before = {what: step for what, way in domain.before.items() if (step := _step(prefix, part, (way,), {}))}
+    state = next((name for name in domain.state if name in names), None)
+    mode = next((name for name in rule.mode if name in names), None)
+    shows = {shown: prefix + name for shown, ours in domain.shows.items() for name in ours if name in names}
+    taken_in = {state, mode, *(path.removeprefix(prefix) for path in shows.values()), *domain.hidden}
+    used = {step.service.removeprefix(prefix) for step in acts.values()}
+    shape = EntityShape(
+        prefix, "", rule.domain, rule.classes.get(spec.userdata.subcategory or "", rule.device_class), None, acts, sets,
+        before, prefix + state if state else None, domain.state.get(state or "", {}), prefix + mode if mode else None,
+        rule.running, shows, {name: unit for name, unit in domain.units.items() if name in shows},
+    )  # fmt: skip
+    return shape, {name for name in taken_in if name} | used
+
+
+def _kinds(kind: str) -> Iterator[EntityKind]:
+    """The rules of a kind of part. A category that is a domain of Home Assistant is itself, and the rest are switches."""
+    yield from translation_table().kinds.get(kind, ())
+    if kind in translation_table().domains:
+        yield EntityKind.model_validate({"domain": kind, "needs": _services_of(kind)})
+    yield EntityKind(domain="switch", needs=("turn_on",))
+
+
+def _services_of(domain: str) -> list[str]:
+    rules = translation_table().domains[domain]
+    ways = [way for ways in rules.acts.values() for way in ways]
+    sets = [way.partition(":")[0] for ways in rules.sets.values() for way in ways]
+    return [way if isinstance(way, str) else way[0] for way in ways] + sets
+
+
+def _step(prefix: str, part: Component, ways: tuple[Way, ...], switches: Mapping[str, tuple[str, Any]]) -> EntityCall | None:
+    """The first way that the part has: a service that needs no argument but the given one, or what switches it so."""
+    for way in ways:
+        if isinstance(way, str) and prefix + way in switches:
+            path, value = switches[prefix + way]
+            return EntityCall(path, (value,))
+        name, args = (way, ()) if isinstance(way, str) else (way[0], tuple(way[1:]))
+        for service in part.services:
+            needed = [argument for argument in service.arguments if argument.required]
+            if service.name == name and len(needed) <= len(args) <= len(service.arguments):
+                return EntityCall(prefix + name, args)
+    return None
+
+
+def _setting(prefix: str, part: Component, ways: tuple[str, ...]) -> EntitySetting | None:
+    for way in ways:
+        name, _, wanted = way.partition(":")
+        for service in part.services:
+            named = [a for a in service.arguments if a.name == wanted or not wanted]
+            others = [a for a in service.arguments if a.required and a not in named]
+            if service.name == name and named and not others and (wanted or len(service.arguments) == 1):
+                first = named[0] is service.arguments[0]
+                return EntitySetting(prefix + name, None if first else wanted, named[0])
+    return None
+
+
+def _rest(prefix: str, part: Component, words: str, consumed: set[str]) -> Iterator[EntityShape]:
+    """What is left of a part, as entities of their own."""
+    used = set(consumed)
+    for attribute in part.attributes:
+        if attribute.name in consumed or attribute.internal:
+            continue
+        name = f"{words} {_words(attribute.name)}".strip()
+        path, setter = prefix + attribute.name, f"set_{attribute.name}"
+        if _setting(prefix, part, (setter,)) is None:
+            domain = "binary_sensor" if attribute.type == "bool" else "sensor"
+            unit = translation_table().units.get(attribute.unit or "", attribute.unit)
+            yield EntityShape(prefix, name, domain, translation_table().readings.get(attribute.name), unit, state=path)
+        elif attribute.type == "bool":
+            used.add(setter)
+            acts = {"turn_on": EntityCall(prefix + setter, (True,)), "turn_off": EntityCall(prefix + setter, (False,))}
+            yield EntityShape(prefix, name, "switch", acts=acts, state=path)
+        else:
+            used.add(setter)
+            domain = "select" if attribute.options else "number" if attribute.type in ("int", "float") else "text"
+            unit = translation_table().units.get(attribute.unit or "", attribute.unit)
+            yield EntityShape(prefix, name, domain, unit=unit if domain == "number" else None, state=path)
+    for service in part.services:
+        if service.name not in used and not any(argument.required for argument in service.arguments):
+            name = f"{words} {_words(service.name)}".strip()
+            yield EntityShape(prefix, name, "button", acts={"turn_on": EntityCall(prefix + service.name)})
+
+
+def is_out_of_reach(spec: DeviceSpec) -> bool:
+    """Whether a product has services, and no intent of Home Assistant reaches any of them."""
+    return bool(spec.service_index) and not any(shape.acts or shape.sets for shape in entity_shapes(spec))

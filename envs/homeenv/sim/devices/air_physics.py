@@ -1,0 +1,336 @@
+"""The air of a room: the steady state that weather and devices lead to, and how fast the air approaches it.
+
+The complete model:
+- The temperature of a room without appliances tends to a weighted mean of the outdoor temperature and `COMFORT`. The
+  weight depends on the type of the room. The sun adds heat through windows.
+- The air has the outdoor vapour pressure plus what people, baths and cooking add, so heated winter air is dry. Walls and
+  textiles pull the humidity a share of the way to `MIDDLE`.
+- Daylight is a share of the outdoor light, reduced by closed curtains. Lamps add light in proportion to their brightness.
+- A device that heats or cools moves the temperature a share of the way to its target, never past it. The same holds for
+  devices that change the humidity.
+- Light changes at once. Temperature and humidity approach the steady state exponentially, each with its time constant.
+
+Units: celsius, percent, lux, hPa, seconds.
+
+Invariants:
+- All functions are pure.
+- Between two changes of weather or devices every quantity is monotonic. It is a closed form of the elapsed time, which can
+  be solved for the time. One long step therefore gives the same air as any number of shorter ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import ceil, exp, log
+from typing import Any, NamedTuple
+
+from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
+from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
+from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType, value_means_word
+
+Running = tuple[DeviceSpec, Mapping[str, Any]]  # a device's specification and its values by path
+
+COMFORT = 21.0  # celsius: the temperature to which buildings tend
+SOLAR_GAIN = 5.0  # celsius that 100,000 lux outdoors bring into a room with open curtains
+LUX_PER_PERCENT = 3.0  # the light that a lamp adds for each percent of brightness
+MIDDLE, BUFFER = 50.0, 0.3  # the humidity (percent) to which walls and textiles pull, and their share
+HUMIDITY_SECONDS = 1800.0  # time constant of a room's humidity
+# The share of the way to the target, by fan speed or power level.
+POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
+
+
+class Outdoors(NamedTuple):
+    """The weather: celsius, percent, lux. `repr` of it is part of state keys."""
+
+    temperature: float
+    humidity: float
+    brightness: float
+
+
+BOUNDS = ((-40.0, 60.0), (0.0, 100.0), (0.0, 120_000.0))  # of temperature, humidity and light, indoors and outdoors
+
+
+class WeatherChange(NamedTuple):
+    """A change of the weather: it is `outdoors` from `clock` (s) on."""
+
+    clock: int
+    outdoors: Outdoors
+
+
+class RoomShell(NamedTuple):
+    """How the air of a type of room depends on the weather.
+
+    `outdoors` and `daylight` are the shares (0..1) of the outdoor temperature and light that the room gets. `vapour` is the
+    vapour pressure (hPa) that its use adds. `seconds` is the time constant of its temperature.
+    """
+
+    outdoors: float = 0.35
+    daylight: float = 0.015
+    vapour: float = 2.0
+    seconds: float = 3600.0
+
+    @property
+    def is_sunny(self) -> bool:
+        """Whether the sun warms the room."""
+        return self.daylight >= 0.01
+
+
+SHELLS: dict[str, RoomShell] = {
+    "living_room": RoomShell(daylight=0.02),
+    "kitchen": RoomShell(vapour=4.0),
+    "bathroom": RoomShell(outdoors=0.3, daylight=0.006, vapour=6.0),
+    "closet": RoomShell(outdoors=0.25, daylight=0.0005, vapour=1.0),
+    "pantry": RoomShell(outdoors=0.3, daylight=0.0005, vapour=1.0),
+    "hallway": RoomShell(daylight=0.004, vapour=1.0),
+    "laundry": RoomShell(daylight=0.006, vapour=5.0),
+    "balcony": RoomShell(outdoors=0.95, daylight=0.5, vapour=0.0, seconds=600.0),
+    "garage": RoomShell(outdoors=0.7, daylight=0.002, vapour=0.5, seconds=1800.0),
+    "storage": RoomShell(outdoors=0.5, daylight=0.001, vapour=1.0),
+}
+PLAIN_SHELL = RoomShell()
+
+
+class AirInputs(NamedTuple):
+    """What the devices of a room do to its air.
+
+    `openness` says how open the curtains are (0..1), and `lux` is the light that lamps add. `heating` lists the effects on
+    the temperature as (mode, target in celsius, share). `moistening` lists those on the humidity as (way, target in percent,
+    share), where the way is `up`, `down` or `both`. Both are in the order of the devices.
+    """
+
+    openness: float = 1.0
+    lux: float = 0.0
+    heating: tuple[tuple[str, float, float], ...] = ()
+    moistening: tuple[tuple[str, float, float], ...] = ()
+
+
+def compute_air_inputs(running: Sequence[Running]) -> AirInputs:
+    """What these devices do to the air of their room in their present state."""
+    running = [(spec, values_in_air_terms(spec, values)) for spec, values in running]
+    covers = [
+        (values, prefix) for spec, values in running for prefix, kind in spec.part_kinds if _covers(spec, prefix, kind)
+    ]
+    positions = [_number(values.get(prefix + "position"), 100) for values, prefix in covers]
+    openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
+    on = [
+        (values, prefix, kind)
+        for spec, values in running
+        for prefix, kind in spec.part_kinds
+        if value_means_word(values.get(prefix + "state"), "on")
+    ]
+    lux = sum((LUX_PER_PERCENT * lamp_brightness(*part) for part in on), 0.0)
+    heating = tuple(effect for part in on for effect in _heating(*part))
+    moistening = tuple(effect for part in on if (effect := _moistening(*part)))
+    return AirInputs(openness, lux, heating, moistening)
+
+
+def values_in_air_terms(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of a device in the terms of this module: celsius, percent, and what its `air` says.
+
+    They are the values themselves for a device that says nothing of the kind.
+    """
+    if not spec.air_effects and not spec.fahrenheit_paths:
+        return values
+    seen = {path: fahrenheit_to_celsius(value) if path in spec.fahrenheit_paths else value for path, value in values.items()}
+    scope = ServiceScope([seen.get(path) for path in spec.attribute_index], 0, {})
+    for prefix, settings in spec.air_effects.items():
+        named = {
+            f"{prefix}{_attribute(spec, prefix, name)}": _worked_out(closure, scope) for name, closure in settings.items()
+        }
+        seen = {path: value for path, value in seen.items() if path == prefix + "state" or not _within(path, prefix)} | named
+    return seen
+
+
+def _within(path: str, prefix: str) -> bool:
+    """Whether a path is of the part with this prefix itself, and not of another part."""
+    return path.startswith(prefix) and "." not in path[len(prefix) :]
+
+
+def _worked_out(closure: Callable[[Any], Any], scope: ServiceScope) -> Any:
+    """The value of an expression; None if it cannot be computed from the present values."""
+    try:
+        return closure(scope)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def fahrenheit_to_celsius(value: Any) -> Any:
+    """A temperature in celsius, from fahrenheit. None stays None."""
+    return (value - 32) * 5 / 9 if isinstance(value, (int, float)) else value
+
+
+def quantity_in_unit(quantity: float, type: ValueType) -> float:
+    """A quantity of the air in the unit of a type: temperatures in fahrenheit, if that is its unit."""
+    return quantity * 9 / 5 + 32 if type.unit == "fahrenheit" else quantity
+
+
+def _attribute(spec: DeviceSpec, prefix: str, setting: str) -> str:
+    """The attribute that stands for a setting of `air` in this module."""
+    if setting == "mode" and dict(spec.part_kinds)[prefix] == "air_conditioner":
+        return "ac_mode"
+    return {"power": "power_level"}.get(setting, setting)
+
+
+THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of parts that heat or cool
+COVERS = frozenset({"curtain", "blind", "cover"})
+CLIMATE = THERMAL | COVERS | {"humidifier", "dehumidifier"}
+# A sensor's attribute -> the index of the quantity of the room that it measures.
+MEASURED = {"temperature": 0, "humidity": 1, "brightness": 2}  # an attribute's `measures` -> the same index
+REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
+
+
+def measured_quantities(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
+    """The (path, quantity) pairs of the attributes by which a device measures the air of its room."""
+    for path, (_, attribute) in spec.attribute_index.items():
+        if attribute.measures is not None:
+            yield path, MEASURED[attribute.measures]
+    if spec.category.endswith("_sensor") or spec.category == "thermostat":
+        for path, (_, attribute) in spec.attribute_index.items():
+            if path in REPORTS and attribute.type in NUMBERS and not attribute.options and not attribute.changes_by_itself:
+                yield path, REPORTS[path]
+
+
+def lamp_brightness(values: Mapping[str, Any], prefix: str, kind: str) -> float:
+    """The brightness (percent) of a part that is on. A lamp that cannot be dimmed has 100, another part without lamp 0."""
+    return _number(values.get(prefix + "brightness"), 100 if kind == "light" else 0)
+
+
+def _number(value: Any, otherwise: float) -> float:
+    """A value, or `otherwise` if the product lacks it or it is no number."""
+    return value if isinstance(value, (int, float)) else otherwise
+
+
+def _covers(spec: DeviceSpec, prefix: str, kind: str) -> bool:
+    """Whether a part covers a window: every part of a device of these categories, and a part whose `air` says so."""
+    return kind in COVERS if prefix in spec.air_effects else spec.category in COVERS
+
+
+def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tuple[str, float, float]]:
+    if kind not in THERMAL:
+        return
+    modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
+    mode: Any = modes.get(kind, "heat")
+    power: Any = values.get(prefix + "fan_speed", values.get(prefix + "power_level"))
+    share = POWER.get(power, 0.7)
+    for bound, way in (("target_temperature", mode), ("target_low", "heat"), ("target_high", "cool")):
+        target = values.get(prefix + bound)
+        if isinstance(target, (int, float)) and way in ("heat", "cool", "auto"):
+            yield way, target, share
+
+
+def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
+    way = {"humidifier": "up", "dehumidifier": "down", "air_conditioner": "both"}.get(kind)
+    target = values.get(prefix + "target_humidity")
+    if way and isinstance(target, (int, float)):
+        return way, target, 0.7
+    if kind == "air_conditioner":  # in cool mode, drying is a side effect of the cold coils
+        share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode", ""))
+        return ("down", MIDDLE, share) if share else None
+    return None
+
+
+def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: float = 0.0) -> Outdoors:
+    """The temperature, humidity and light to which a room tends under constant weather and devices.
+
+    `drift` (celsius) is added to the temperature before the devices act on it.
+    """
+    share, daylight = shell.outdoors, outdoors.brightness * devices.openness
+    temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
+    if shell.is_sunny:
+        temperature += SOLAR_GAIN * daylight / 100_000
+    for mode, target, part in devices.heating:
+        gap = target - temperature
+        if mode == "auto" or (gap > 0) == (mode == "heat"):
+            temperature += gap * part
+    temperature = _bounded(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
+    vapour = saturation_pressure(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
+    humidity = (1 - BUFFER) * min(100 * vapour / saturation_pressure(temperature), 100) + BUFFER * MIDDLE
+    for way, target, part in devices.moistening:
+        gap = target - humidity
+        if way == "both" or (gap > 0) == (way == "up"):
+            humidity += gap * part
+    light = daylight * shell.daylight + devices.lux
+    return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
+
+
+def saturation_pressure(temperature: float) -> float:
+    """The vapour pressure (hPa) of saturated air at a temperature in celsius (Magnus formula)."""
+    return 6.112 * exp(17.62 * temperature / (243.12 + temperature))
+
+
+TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of its slots
+
+
+class RoomAir(NamedTuple):
+    """The air of a room from `since` (s) on, until the weather or the devices change.
+
+    `temperature` and `humidity` are the values at `since`, and `goal` is what the air tends to. `devices` are the inputs
+    from which the goal was computed, or None if they are not known. `bias` is the part of temperature and humidity that the
+    model of weather and devices does not explain.
+    """
+
+    since: int
+    temperature: float
+    humidity: float
+    goal: Outdoors
+    devices: AirInputs | None
+    bias: tuple[float, float]
+    shell: RoomShell
+
+    def quantity_at(self, quantity: int, clock: int) -> float:
+        """A quantity at `clock` (s), not rounded."""
+        if quantity == LIGHT:
+            return self.goal[LIGHT]
+        start, goal, seconds = self._way(quantity)
+        return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
+
+    def time_of_value(self, quantity: int, value: float) -> int:
+        """The second, give or take one, at which temperature or humidity passes a value; `since` if it never does."""
+        start, goal, seconds = self._way(quantity)
+        way, rest = start - goal, value - goal
+        return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
+
+    def _way(self, quantity: int) -> tuple[float, float, float]:
+        """Start, goal and time constant of temperature or humidity."""
+        if quantity == TEMPERATURE:
+            return self.temperature, self.goal[TEMPERATURE], self.shell.seconds
+        return self.humidity, self.goal[HUMIDITY], HUMIDITY_SECONDS
+
+    def after_weather(self, weather: Iterable[WeatherChange]) -> RoomAir:
+        """The air after these changes of the weather, which must be in order of time and after `since`."""
+        since, warm, humid, goal, devices, bias, shell = self
+        for clock, outdoors in weather:
+            warm = goal[0] + (warm - goal[0]) * exp((since - clock) / shell.seconds)
+            humid = goal[1] + (humid - goal[1]) * exp((since - clock) / HUMIDITY_SECONDS)
+            since, goal = clock, air_goal(shell, bias, outdoors, devices)
+        return RoomAir(since, warm, humid, goal, devices, bias, shell)
+
+    def with_devices(self, devices: AirInputs, clock: int, outdoors: Outdoors) -> RoomAir:
+        """The air from `clock` (s) on with these inputs of the devices. If the goal stays the same, so does `since`."""
+        goal = air_goal(self.shell, self.bias, outdoors, devices)
+        if goal == self.goal:
+            return self if devices == self.devices else self._replace(devices=devices)
+        start = self.quantity_at(TEMPERATURE, clock), self.quantity_at(HUMIDITY, clock)
+        return RoomAir(clock, *start, goal, devices, self.bias, self.shell)
+
+
+@lru_cache(maxsize=1 << 14)
+def air_goal(shell: RoomShell, bias: tuple[float, float], outdoors: Outdoors, devices: AirInputs) -> Outdoors:
+    """The goal of a room's air: its steady state plus its bias, within `BOUNDS`."""
+    warm, humid, light = steady_air(shell, outdoors, devices)
+    return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
+
+
+def restore_air(
+    since: int, start: Sequence[float], goal: Sequence[float], bias: tuple[float, float], shell: RoomShell, clock: int
+) -> RoomAir:
+    """The air of a room from the values in a file. Raises `ValueError` if these values are impossible."""
+    within = [low <= value <= high for values in (start, goal) for value, (low, high) in zip(values, BOUNDS)]
+    if not 0 <= since <= clock or not all(within):
+        raise ValueError(f"a room's air since {since}, from {list(start)} to {list(goal)}, cannot be at {clock}")
+    return RoomAir(since, start[0], start[1], Outdoors(*goal), None, bias, shell)
+
+
+def _bounded(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)

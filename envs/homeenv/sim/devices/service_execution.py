@@ -1,0 +1,247 @@
+"""Compiles the code of services to closures over the flat values of a home.
+
+Invariants:
+- A service that compiles can be called. A call gives canonical values and plain data, or raises `Refused`.
+- Service code sees the values of its own device, its own earlier writes and its arguments, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute, Service
+from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import (
+    Closure,
+    ExpressionError,
+    Resolver,
+    attributes_in,
+    compile_expression,
+    parse_expression,
+    parse_statements,
+    path_of,
+    quoted_source,
+)
+from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, quote_value
+
+# What people call the service that sets a state. A product whose services have these names, as all shipped ones, needs none.
+DONE_BY = {"on": "turn_on", "off": "turn_off", "locked": "lock", "unlocked": "unlock", "open": "open", "closed": "close"}
+Offsets = Mapping[str, tuple[int, Attribute]]  # attribute name -> (offset within the device's slots, attribute)
+
+
+class ServiceScope(NamedTuple):
+    """What service code sees: the flat values of the home, the first slot of its device, and the bound arguments."""
+
+    values: Sequence[Any]
+    base: int
+    arguments: Mapping[str, Any]
+
+
+class ServiceOutcome(NamedTuple):
+    """What a call comes to: the (slot, canonical value) pairs of its writes in order, and the plain data that it returns."""
+
+    updates: list[tuple[int, Any]]
+    returned: Any
+
+
+@dataclass(frozen=True)
+class CompiledService:
+    """A service that is ready to run.
+
+    `writes` are the assignments as (offset, attribute, closure), in the order of the code. `requires` is the precondition,
+    and `reads` are the (name, offset) pairs of the attributes that the precondition reads. `returns` gives the answer.
+    `available` says whether the device can be reached. `follow` are the derived attributes of the part, in order.
+    """
+
+    service: Service
+    writes: tuple[tuple[int, Attribute, Closure], ...]
+    requires: Callable[[ServiceScope], bool] | None = None
+    reads: tuple[tuple[str, int], ...] = ()
+    returns: Closure | None = None
+    available: Closure | None = None
+    follow: tuple[tuple[int, Attribute, Closure], ...] = ()
+
+    def bind_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The canonical arguments by name, from positional and named ones. Raises `Refused` if they do not fit.
+
+        None for an argument that may be left out leaves it out, so that a later one can be given by position.
+        """
+        declared = self.service.arguments
+        if len(args) > len(declared):
+            raise Refused("unknown_argument", f"{self.service.signature_text()} takes {len(declared)} arguments")
+        given = dict(zip((a.name for a in declared), args))
+        for name, value in kwargs.items():
+            if name in given or all(name != a.name for a in declared):
+                raise Refused(
+                    "unknown_argument", f"{self.service.signature_text()} takes no further argument {quote_value(name)}"
+                )
+            given[name] = value
+        if missing := [repr(a.name) for a in declared if a.required and a.name not in given]:
+            raise Refused("missing_argument", f"{self.service.signature_text()} needs {' and '.join(missing)}")
+        bound = {}
+        for argument in declared:
+            if argument.name in given and (argument.required or given[argument.name] is not None):
+                bound[argument.name] = argument.check_value(given[argument.name], argument.name)
+            elif argument.default is not None:
+                bound[argument.name] = argument.check_value(argument.default, argument.name)
+            else:
+                bound[argument.name] = None
+        return bound
+
+    def compute_outcome(self, values: Sequence[Any], base: int, arguments: Mapping[str, Any]) -> ServiceOutcome:
+        """What a call with these arguments writes and returns.
+
+        Each write sees those before it, and the answer sees them all. `values` itself is not changed. `base` is the device's
+        first slot. Raises `Refused` if the device cannot be reached, if the precondition does not hold, or if a value is
+        invalid or cannot be computed.
+        """
+        written = list(values)
+        scope = ServiceScope(written, base, arguments)
+        updates = []
+        try:
+            if self.available is not None and not self.available(scope):
+                raise Refused("unavailable", f"{self.service.name}: the device cannot be reached now")
+            if self.requires is not None and not self.requires(scope):
+                raise Refused("precondition", self._unmet(scope))
+            for write in self.writes:
+                for offset, attribute, closure in (write, *self.follow):
+                    value = written[base + offset] = attribute.check_value(closure(scope), attribute.name)
+                    updates.append((base + offset, value))
+            returned = None if self.returns is None else _plain(self.returns(scope))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
+        return ServiceOutcome(updates, returned)
+
+    def _unmet(self, scope: ServiceScope) -> str:
+        """The message of an unmet precondition: `set_speed needs state == "on"; now state is "off"`."""
+        now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
+        needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
+        return f"{needs}; now {', '.join(now)}" if now else needs
+
+
+class ServiceError(ValueError):
+    """A part of a service does not compile. `key` is its path: ("code",), or ("returns", "level") for a named answer."""
+
+    def __init__(self, key: tuple[str, ...], error: ExpressionError) -> None:
+        self.key = key
+        super().__init__(str(error))
+
+
+def make_name_resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
+    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
+
+    def resolve(node: ast.expr) -> Closure | None:
+        root, names = path_of(node)
+        if isinstance(node, ast.Name) and node.id in arguments:
+            name = node.id
+            return lambda scope: scope.arguments[name]
+        if isinstance(root, ast.Name) and root.id == "self" and len(names) == 1:
+            if names[0] not in offsets:
+                raise ExpressionError(f"self has no attribute '{names[0]}'", node)
+            at = offsets[names[0]][0]
+            return lambda scope: scope.values[scope.base + at]
+        return None
+
+    return resolve
+
+
+def compile_service(
+    service: Service,
+    attributes: tuple[Attribute, ...],
+    offset: int = 0,
+    available: Closure | None = None,
+    follow: tuple[tuple[int, Attribute, Closure], ...] = (),
+) -> CompiledService:
+    """Compile the code, the precondition and the answer of a service. Raises `ServiceError` if one does not compile.
+
+    `attributes` are those of the part that has the service. `offset` is the offset of the first of them within the device.
+    `available` and `follow` are those of `CompiledService`.
+    """
+    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+    resolve = make_name_resolver(offsets, frozenset(a.name for a in service.arguments))
+    with _part("code"):
+        tree = parse_statements(service.code)
+        writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
+    returns = _answer(service.returns, resolve)
+    if not service.requires:
+        return CompiledService(service, writes, returns=returns, available=available, follow=follow)
+    with _part("requires"):
+        condition = parse_expression(service.requires)
+        requires = compile_expression(condition.body, resolve)
+    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
+    return CompiledService(service, writes, requires, reads, returns, available, follow)
+
+
+@contextmanager
+def _part(*key: str) -> Iterator[None]:
+    """Says in which part of a service an expression does not compile."""
+    try:
+        yield
+    except ExpressionError as error:
+        raise ServiceError(key, error) from None
+
+
+def _answer(returns: str | Mapping[str, str] | None, resolve: Resolver) -> Closure | None:
+    """The closure of `returns`: its value, or a dict of values by name. None if the service returns nothing."""
+    if returns is None:
+        return None
+    if isinstance(returns, str):
+        with _part("returns"):
+            return compile_expression(parse_expression(returns).body, resolve)
+    named: dict[str, Closure] = {}
+    for name, text in returns.items():
+        with _part("returns", name):
+            named[name] = compile_expression(parse_expression(text).body, resolve)
+    return lambda scope: {name: closure(scope) for name, closure in named.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON holds it, with lists in place of tuples. Raises `ValueError` for an infinity or a NaN."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number is too large")
+    return value
+
+
+def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
+    if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
+        raise ExpressionError(f"{quoted_source(statement)} is not an assignment to an attribute of self", statement)
+    root, names = path_of(statement.targets[0])
+    if not (isinstance(root, ast.Name) and root.id == "self" and len(names) == 1 and names[0] in offsets):
+        raise ExpressionError(f"{quoted_source(statement.targets[0])} is not an attribute of self", statement)
+    offset, attribute = offsets[names[0]]
+    if attribute.derived is not None:
+        raise ExpressionError(f"'{attribute.name}' is derived: set what it is derived from", statement)
+    return offset, attribute, compile_expression(statement.value, resolve)
+
+
+def find_switch_services(
+    services: Mapping[str, CompiledService], attributes: Mapping[str, tuple[int, Attribute]]
+) -> dict[str, tuple[str, Any]]:
+    """For what people call `light.turn_on`, say, where no service has that name: the service that does it, its argument."""
+    found: dict[str, tuple[str, Any]] = {}
+    for path, compiled in services.items():
+        prefix = path.removesuffix(path.rpartition(".")[2])
+        for word, value in _set_by(compiled, attributes.get(prefix + STATE)):
+            if (name := prefix + DONE_BY[word]) not in services:
+                found.setdefault(name, (path, value))
+    return found
+
+
+def _set_by(compiled: CompiledService, state: tuple[int, Attribute] | None) -> Iterator[tuple[str, Any]]:
+    """The words of a state that the only argument of a service sets, each with the argument."""
+    if state is None or len(compiled.service.arguments) != 1 or all(offset != state[0] for offset, *_ in compiled.writes):
+        return
+    (argument,) = compiled.service.arguments
+    yield from (
+        (word, value) for word, value in argument.state_words.items() if argument.required and word in state[1].state_words
+    )

@@ -1,0 +1,220 @@
+"""Simulated time. The clock leaps from event to event; air, sensors, counters and rules are updated at each event.
+
+Events are:
+- a change of the weather;
+- a time of a rule's cron line or `at`, and the end of a rule's `hold`;
+- a moment at which a quantity crosses a threshold of some rule (for `temperature > 25`, the second at which it passes 25).
+
+Between events the air of a room follows a closed form (`physics.py`), a counter grows by one each second, and an attribute
+moves by whole steps, so no step of one second is ever simulated. The air of a room that no rule reads is computed once, at
+the end of `advance`, unless a rule's action needs it before.
+
+Invariants:
+- `advance(a); advance(b)` leaves the same home as `advance(a + b)`, and the rules act at the same seconds in the same order.
+- Rules act in the order of `HomeState.rules`, and each sees what those before it did.
+- When `advance` returns, the air of every room accounts for all weather up to the clock.
+- A home whose clock never moves computes no air.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+from homerl.envs.homeenv.sim.devices.air_physics import LIGHT, RoomAir
+from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST
+from homerl.envs.homeenv.sim.plan.time_driven_slots import AirReading, SlotCounter, SlotMover
+from homerl.envs.homeenv.sim.state.air_and_counters import advance_counters, update_air, weather_at, write_readings
+from homerl.envs.homeenv.sim.state.home_state import HomeState
+from homerl.envs.homeenv.sim.state.rule_firing import FiredRule, RuleAgenda
+from homerl.envs.homeenv.sim.state.rules_and_programs import NEVER, Rule
+from homerl.envs.homeenv.sim.values.expressions import Numbers
+
+LONGEST = 366 * 86400  # the most seconds of one `advance`
+
+
+def advance_clock(home: HomeState, seconds: int) -> list[FiredRule]:
+    """Let `seconds` pass (an int, 0..`LONGEST`). Returns what the rules did, in order.
+
+    Raises `ValueError` if the number is outside these bounds, or if the clock would pass `LATEST`.
+    """
+    if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
+        raise ValueError(f"the clock moves forward by 0 to {LONGEST} seconds, not by {seconds!r}")
+    if home.clock + seconds > LATEST:
+        raise ValueError(f"the clock ends at {LATEST}")
+    agenda, end = RuleAgenda(home), home.clock + seconds
+    fired = agenda.fire_due_rules()
+    if home.clock < end:
+        air = update_air(home)
+        watches = _watches(home, agenda.remaining_rules())
+        while home.clock < end:
+            if agenda.grown:  # a rule waits, perhaps for what none waited for before
+                watches, agenda.grown = _watches(home, agenda.remaining_rules()), False
+            _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
+            fired += agenda.fire_due_rules()
+        home.air_stale = False  # each rule that acted has already updated the air of its rooms
+    home.rules = agenda.remaining_rules()
+    return fired
+
+
+def settle_rules(home: HomeState) -> list[FiredRule]:
+    """Let the rules act on the present state, for example after a service call. Returns what they did, in order."""
+    agenda = RuleAgenda(home)
+    fired = agenda.fire_due_rules()
+    home.rules = agenda.remaining_rules()
+    return fired
+
+
+def _move(home: HomeState, air: list[RoomAir], to: int, end: int, watches: TimeWatches) -> None:
+    """Move clock, weather, air, sensors and counters to the moment `to` (s).
+
+    Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
+    """
+    advance_counters(home, to - home.clock)
+    home.clock = to
+    if weather := weather_at(home, to):
+        for slot, value in enumerate(weather):
+            home.write_slot(slot, value + 0.0)  # turns -0.0 into 0.0: equal values need equal hashes
+    if to == end:
+        write_readings(home, air, range(len(air)), home.plan.time_wiring.readings)
+    else:
+        turned = {watch.room for watch in watches.readings} if weather else set()
+        seen = [w.reading for w in watches.readings if w.at == to or (weather and w.reading.quantity == LIGHT)]
+        write_readings(home, air, turned, seen)
+
+
+# The next event
+
+
+class ThresholdWatch:
+    """Predicts when a slot that the air changes next crosses a threshold of the rules that read it.
+
+    Example: a rule says `temperature > 25` and the slot shows 23. Then `at` is the second at which the slot first shows
+    more than 25. `at` is `NEVER` if no threshold is crossed before the weather changes. The prediction is valid as long as
+    the room keeps the object `air` and the slot keeps the object `value`. `low` and `high` are the nearest thresholds.
+    """
+
+    __slots__ = ("air", "at", "high", "low", "numbers", "reading", "room", "slot", "value")
+
+    def __init__(self, reading: AirReading, numbers: Numbers) -> None:
+        self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
+        self.air: RoomAir | None = None
+        self.value: Any = None
+        self.low, self.high = _neighbours(None, numbers)
+        self.at = 0
+
+    def predict_crossing(self, home: HomeState, air: list[RoomAir], end: int) -> None:
+        """Predict `at` anew. `end` (s) is when the weather next changes or the advance ends, whichever comes first."""
+        value = home.values[self.slot]
+        # A jump is possible for light, which follows at once, and for a slot that a service call has overwritten.
+        jumps = value is not self.value or self.at <= home.clock or self.reading.quantity == LIGHT
+        if value is not self.value:
+            self.value, (self.low, self.high) = value, _neighbours(value, self.numbers)
+        self.air = air[self.room]
+        if jumps and not self._unchanged(air, home.clock + 1):
+            self.at = home.clock + 1
+        elif self._unchanged(air, end):
+            self.at = NEVER
+        else:
+            self.at = self._crossing(air, home.clock, end)
+
+    def _unchanged(self, air: Sequence[RoomAir], clock: int) -> bool:
+        """Whether all comparisons have the same result at `clock` (s) as they have now."""
+        value = self.reading.value_at(air, clock)
+        return bool(value == self.value or self.low < value < self.high)
+
+    def _crossing(self, air: Sequence[RoomAir], now: int, end: int) -> int:
+        """The first second at which some comparison changes, given that one has changed by `end`.
+
+        The closed form gives the seconds at which the rounded reading should reach and pass the threshold. They are tried
+        first. If they are off, bisection finds the second.
+        """
+        up = self.reading.value_at(air, end) > self.value
+        edge, half = (self.high, self.reading.half) if up else (self.low, -self.reading.half)
+        sides = (self.reading.quantity_of(number) for number in (edge - half, edge + half))
+        near, far = (air[self.room].time_of_value(self.reading.quantity, number) for number in sides)
+        tries = [far, far - 1, near, near - 1]
+        while end - now > 1:
+            middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
+            now, end = (middle, end) if self._unchanged(air, middle) else (now, middle)
+        return end
+
+
+class TimeWatches(NamedTuple):
+    """The slots that change with time alone and that rules read: readings of the air, and others with their thresholds."""
+
+    readings: list[ThresholdWatch]
+    counters: list[tuple[SlotCounter, Numbers]]
+    movers: list[tuple[SlotMover, Numbers]]
+
+
+def _watches(home: HomeState, rules: Iterable[Rule]) -> TimeWatches:
+    """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
+    numbers: dict[int, Numbers] = {slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads}
+    for rule in rules:
+        numbers |= dict.fromkeys(rule.watched if rule.enabled else ())
+        for condition in (rule.condition, rule.proviso) if rule.enabled else ():
+            for slot, thresholds in condition.slot_thresholds.items() if condition is not None else ():
+                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+    for follower in reversed(home.plan.time_wiring.followers):  # what a derived slot reads is read by those who read it
+        if follower.slot in numbers:
+            for slot, thresholds in follower.slot_thresholds.items():
+                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+    readings, counters, movers = (
+        home.plan.time_wiring.reading_of,
+        home.plan.time_wiring.counter_of,
+        home.plan.time_wiring.mover_of,
+    )
+    return TimeWatches(
+        [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
+        [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
+        [(movers[slot], thresholds) for slot, thresholds in numbers.items() if slot in movers],
+    )
+
+
+def _joined(some: Numbers, others: Numbers) -> Numbers:
+    """The thresholds of two readers of a slot; None if one of them may change at any number."""
+    return None if some is None or others is None else some | others
+
+
+def _next_event(home: HomeState, air: list[RoomAir], end: int, watches: TimeWatches, agenda: RuleAgenda) -> int:
+    """The clock (s) of the next event, at most `end`: nothing that a rule reads changes before it."""
+    now, moments = home.clock, home.plan.time_wiring.moments
+    index = bisect_right(moments, now)
+    weather = min(end, moments[index]) if index < len(moments) else end
+    at = max(min(agenda.times, default=end), now + 1)
+    values = home.values
+    for watch in watches.readings:
+        if watch.at <= now or values[watch.slot] is not watch.value or air[watch.room] is not watch.air:
+            watch.predict_crossing(home, air, weather)
+        if watch.at < at:
+            at = watch.at
+    for counter, numbers in watches.counters:
+        at = min(at, _counter_crossing(home, counter, numbers))
+    for mover, numbers in watches.movers:
+        reached = mover.next_time_outside(home.values, now, *_neighbours(home.values[mover.slot], numbers))
+        at = at if reached is None else min(at, reached)
+    return min(at, weather)
+
+
+def _counter_crossing(home: HomeState, counter: SlotCounter, numbers: Numbers) -> int:
+    """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
+    value = home.values[counter.slot]
+    high = _neighbours(value, numbers)[1]
+    next_one = value + 1 if high == value else high
+    passes = next_one <= counter.largest_value and counter.is_counting(home.values)
+    return home.clock + ceil(next_one) - value if passes else NEVER
+
+
+def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
+    """The nearest thresholds below and above a value. Between them no comparison changes.
+
+    If the value is a threshold, or the thresholds are unknown (None), both are the value itself. Around a null lies nothing.
+    """
+    if value is None:
+        return inf, -inf
+    if numbers is None or value in numbers:
+        return value, value
+    return max((n for n in numbers if n < value), default=-inf), min((n for n in numbers if n > value), default=inf)

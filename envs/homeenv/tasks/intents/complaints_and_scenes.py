@@ -1,0 +1,370 @@
+"""Complaints and their remedies (`complaints.yaml`): "it is too dark in here".
+
+Invariants: a complaint is true in the home; every remedy in the room of the complaint counts; the plain answer to a
+clarifying question asks for one of them.
+
+Scenes: what people are about to do, and what they want of the home then (`scenes.yaml`): "i am going to bed".
+
+Invariants: a scene asks for all that its wishes say about the devices of the place; what is already so must stay so; if
+the agent asks, the user spells out everything.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field
+
+from homerl.envs.core.documents import read_yaml, validate_document
+from homerl.envs.core.model import Model
+from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
+from homerl.envs.homeenv.language.noun_phrases import devices_of_kind, parts_of_kind
+from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.plan.conditions import Condition
+from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do
+from homerl.envs.homeenv.tasks.blueprint import Factors
+from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled, resolve_target
+from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, user_room
+from homerl.envs.homeenv.tasks.intents.operations import (
+    Operation,
+    ServiceStep,
+    bind_steps,
+    bind_to_part,
+    bind_to_room,
+    carry_out_on_part,
+    carry_out_steps,
+)
+
+HERE = 0.6  # probability that people leave out the room in which they speak
+
+
+class ComplaintSign(Model):
+    """A condition that makes a complaint true: on the air of the room, or on a part of a kind of device in it."""
+
+    kind: str | None = None
+    if_: str = Field(alias="if")
+
+
+class Remedy(Model):
+    """What helps, for a kind of device: applicable while `if` holds, and effective once `better` holds."""
+
+    kind: str
+    if_: str = Field(alias="if")
+    better: str
+    do: tuple[ServiceStep, ...] = ()
+
+
+class Complaint(Model):
+    """The signs of a complaint, any of which makes it true, and its remedies."""
+
+    when: tuple[ComplaintSign, ...]
+    remedies: tuple[Remedy, ...]
+
+
+@lru_cache
+def load_complaints() -> dict[str, Complaint]:
+    """All complaints by name."""
+    return validate_document(dict[str, Complaint], read_yaml(Path(__file__).parent / "complaints.yaml"))
+
+
+@dataclass(frozen=True)
+class ComplaintMeaning:
+    """A complaint about a room; without a room, about the room in which the user is."""
+
+    name: str
+    room: Room | None
+
+    def words(self, speaker: Speaker) -> str:
+        """The complaint as a sentence."""
+        if self.room is None:
+            return speaker.say(f"ambiguous.{self.name}.here")
+        return speaker.say(f"ambiguous.{self.name}.in", room=speaker.room(self.room))
+
+
+@dataclass(frozen=True)
+class AppliedRemedy:
+    """A remedy for one part of a device in a home.
+
+    `better` holds when it has helped. `how` are its action and operations, or None if people would not ask for it.
+    """
+
+    device: Device
+    prefix: str
+    better: Condition
+    how: tuple[DeviceAction, tuple[Operation, ...]] | None
+
+    @property
+    def plain_request(self) -> SpokenCommand:
+        """The explicit request for the remedy."""
+        assert self.how is not None
+        first, *others = self.how[1]
+        it = Target((self.device,), pronoun=True)
+        return SpokenCommand(
+            (first.to_act(Target.of_device(self.device, self.prefix[:-1])), *(one.to_act(it) for one in others))
+        )
+
+
+def propose_state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A complaint that is true in some room, with a remedy there."""
+    rooms = sorted({device.room.id for device in home.plan.devices})
+    pairs = [(name, home.plan.rooms_by_id[room]) for name in load_complaints() for room in rooms]
+    by_name = {name: rng.random() for name in load_complaints()}  # all are equally likely, however many rooms they have
+    near = user_room(home, ask) if rng.random() < HERE else None
+    order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != near, by_name[pair[0]]))
+    for name, room in order:
+        applied = (
+            find_remedies(home, room, load_complaints()[name])
+            if is_complaint_true(home, room, load_complaints()[name])
+            else []
+        )
+        feasible = [remedy for remedy in applied if remedy.how is not None]
+        if feasible and not any(remedy.device.did in ask.taken for remedy in applied):
+            return _draft_complaint(
+                home, ComplaintMeaning(name, _named(home, room, ask, rng)), applied, rng.choice(feasible), ask
+            )
+    return None
+
+
+def is_complaint_true(home: Home, room: Room, complaint: Complaint) -> bool:
+    """Whether a sign of the complaint holds in the room."""
+    for sign in complaint.when:
+        if sign.kind is None and bind_to_room(sign.if_, home, room).holds_in(home):
+            return True
+        parts = _parts(home, room, sign.kind) if sign.kind else ()
+        if any((condition := bind_to_part(sign.if_, home, *part)) and condition.holds_in(home) for part in parts):
+            return True
+    return False
+
+
+def find_remedies(home: Home, room: Room, complaint: Complaint) -> list[AppliedRemedy]:
+    """All remedies in the room that are applicable and not yet effective."""
+    applied = []
+    for remedy in complaint.remedies:
+        for device, prefix in _parts(home, room, remedy.kind):
+            fits, better = (bind_to_part(text, home, device, prefix) for text in (remedy.if_, remedy.better))
+            if fits and better and fits.holds_in(home) and not better.holds_in(home):
+                how = carry_out_steps(remedy.do, home, device, prefix) if remedy.do else None
+                applied.append(AppliedRemedy(device, prefix, better, how if how and _helps(home, how[0], better) else None))
+    return applied
+
+
+def _parts(home: Home, room: Room, kind: str) -> list[tuple[Device, str]]:
+    return [(device, prefix) for device in home.find_devices(room.id) for prefix in parts_of_kind(device, kind)]
+
+
+def _helps(home: Home, action: DeviceAction, better: Condition) -> bool:
+    after = home.fork()
+    for call in action.plan:
+        after.call(call.did, call.service, call.args)
+    return better.holds_in(after)
+
+
+def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
+    """The room to name; None if the agent knows that the user is there and the sentence leaves it out."""
+    return None if room == user_room(home, ask) and rng.random() < HERE else room
+
+
+def _draft_complaint(
+    home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask
+) -> Draft:
+    assert chosen.how is not None
+    slots = sorted({slot for remedy in applied for slot in remedy.better.slots})
+    return Draft(
+        "state_level",
+        meaning,
+        Factors(clarity="ambiguous"),
+        conditions=(" or ".join(f"({text})" for text in dict.fromkeys(remedy.better.text for remedy in applied)),),
+        devices=tuple(dict.fromkeys(remedy.device.did for remedy in applied)),
+        plan=chosen.how[0].plan,
+        plainly=chosen.plain_request,
+        reads=tuple((home.plan.slots[slot].owner, home.plan.slots[slot].path) for slot in slots),
+    )
+
+
+MOST_ACTS = 6  # nobody would spell out more
+MOST_DEVICES = 24
+
+
+class SceneWish(Model):
+    """What is wanted of a kind of device: the first step in `do` that a part can carry out."""
+
+    kind: str
+    do: tuple[ServiceStep, ...]
+    if_: str | None = Field(None, alias="if")
+    want: str | None = None
+    plain: str | None = None
+
+
+class SceneSpec(Model):
+    """A scene: the types of rooms in which it occurs (none: the whole home), and its wishes.
+
+    `needs` are kinds of devices that the place must have. `if` is a condition on the weather.
+    """
+
+    rooms: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    if_: str | None = Field(None, alias="if")
+    wishes: tuple[SceneWish, ...]
+
+
+@lru_cache
+def load_scenes() -> dict[str, SceneSpec]:
+    """All scenes by name."""
+    return validate_document(dict[str, SceneSpec], read_yaml(Path(__file__).parent / "scenes.yaml"))
+
+
+@dataclass(frozen=True)
+class SceneMeaning:
+    """The announcement of what the user is about to do.
+
+    `room` is None if the whole home is meant (`at_home`), if the user is in the room, or if it is the only room for it.
+    """
+
+    name: str
+    room: Room | None
+    at_home: bool = False
+
+    def words(self, speaker: Speaker) -> str:
+        """The announcement as a sentence."""
+        key = f"ambiguous.scene.{self.name}"
+        if self.room is not None:
+            return speaker.say(f"{key}.in", room=speaker.room(self.room))
+        return speaker.say(f"{key}.home" if self.at_home else f"{key}.here")
+
+
+@dataclass(frozen=True)
+class GrantedWish:
+    """A wish for one part: its operation and action, the condition that then holds, and whether it holds already."""
+
+    device: Device
+    prefix: str
+    operation: Operation
+    action: DeviceAction
+    condition: str
+    already: bool
+
+
+def propose_scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    """A scene for which a room, or the home, has suitable devices."""
+    for name in rng.sample(list(load_scenes()), len(load_scenes())):
+        scene = load_scenes()[name]
+        rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
+        for room in rng.sample(rooms, len(rooms)):
+            if _fits(home, room, scene) and (draft := _draft_scene(home, name, scene, room, rng, ask)):
+                return draft
+    return None
+
+
+def _fits(home: Home, room: Room | None, scene: SceneSpec) -> bool:
+    weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds_in(home)
+    return weather and all(_devices(home, room, kind) for kind in scene.needs)
+
+
+def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
+    return [device for device in devices_of_kind(home, kind) if room in (None, device.room)]
+
+
+def _draft_scene(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
+    found = [granted_parts for wish in scene.wishes if (granted_parts := _grant(home, room, wish))]
+    groups = [[one for one in group if one is not None] for group in found]
+    granted = [one for group in groups for one in group]
+    todo = [one for one in granted if not one.already]
+    refused = len(granted) < sum(map(len, found))
+    if refused or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
+        return None
+    acts = [act for wish, group in zip(_wishes(home, room, scene), groups) for act in _acts(home, room, wish, group)]
+    if not 0 < len(acts) <= MOST_ACTS or (len(acts) == 1 and len(home.plan.devices) > 9):
+        return None
+    bare = room is not None and _goes_without_saying(home, room, scene, ask) and rng.random() < 0.6
+    kept = dict.fromkeys(one.condition for one in granted if one.already)
+    devices = tuple(dict.fromkeys(one.device.did for one in todo))
+    return Draft(
+        "scene_level",
+        SceneMeaning(name, None if bare else room, at_home=room is None),
+        Factors(clarity="ambiguous", scope=_scope(devices)),
+        conditions=tuple(one.condition for one in todo),
+        devices=devices,
+        plan=tuple(call for one in todo for call in one.action.plan),
+        plainly=SpokenCommand(tuple(acts)),
+        keeps=tuple(kept),
+        reads=tuple(dict.fromkeys((one.device.did, _main(one)) for one in granted)),
+    )
+
+
+def _main(one: GrantedWish) -> str:
+    """The attribute that shows whether the wish is fulfilled."""
+    return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
+
+
+def _scope(devices: Sequence[str]) -> str:
+    return "single_device" if len(devices) == 1 else "multi_device"
+
+
+def _wishes(home: Home, room: Room | None, scene: SceneSpec) -> list[SceneWish]:
+    """The wishes for which there are devices."""
+    return [wish for wish in scene.wishes if _grant(home, room, wish)]
+
+
+def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[GrantedWish | None]:
+    """The wish for each part that it concerns; an item is None if no step can be carried out."""
+    parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of_kind(device, wish.kind)]
+    return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
+
+
+def _concerned(home: Home, wish: SceneWish, device: Device, prefix: str) -> bool:
+    if not any(can_device_do(device, prefix + step.service) for step in wish.do):
+        return False
+    if wish.if_ is None:
+        return True
+    condition = bind_to_part(wish.if_, home, device, prefix)
+    return condition is not None and condition.holds_in(home)
+
+
+def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> GrantedWish | None:
+    for step in wish.do:
+        wanted = bind_steps((step,), home, device, prefix)
+        carried = carry_out_on_part(home, device, prefix, wanted) if wanted else None
+        if wanted is None or carried is None:
+            continue
+        action, changes = carried
+        conditions = (bind_to_part(text, home, device, prefix) for text in (wish.want, wish.plain) if text)
+        condition = next((bound for bound in conditions if bound is not None), None)
+        text = condition.text if condition is not None else action.condition
+        already = condition.holds_in(home) if condition is not None else not changes
+        return GrantedWish(device, prefix, wanted[0], action, text, already)
+    return None
+
+
+def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[GrantedWish]) -> list[Act]:
+    """The wish as acts.
+
+    If it concerns all devices of a kind, one act names the kind. Otherwise an act names each device that must still
+    change.
+    """
+    target = resolve_target(Target((), wish.kind, rooms=(room,) if room else ()), home)
+    alike = {(one.operation.service, one.operation.value) for one in group}
+    whole = {device.did for device in target.devices} == {one.device.did for one in group}
+    if len(target.devices) > 1 and len(alike) == 1 and whole and not is_muddled(home, target):
+        return [group[0].operation.to_act(target)]
+    return [act for device in target.devices for act in _acts_on(device, wish.kind, group)]
+
+
+def _acts_on(device: Device, kind: str, group: Sequence[GrantedWish]) -> list[Act]:
+    """The wish for one device: one act for the whole device if its parts agree, otherwise one for each part."""
+    todo = [one for one in group if one.device == device and not one.already]
+    if len(todo) > 1 and len(todo) == len(parts_of_kind(device, kind)) and len({one.operation for one in todo}) == 1:
+        return [todo[0].operation.to_act(Target.of_device(device))]
+    return [one.operation.to_act(Target.of_device(device, one.prefix[:-1])) for one in todo]
+
+
+def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
+    """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
+    rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
+    return len(rooms) == 1 or room == user_room(home, ask)

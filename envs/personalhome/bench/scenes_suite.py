@@ -1,0 +1,263 @@
+"""Real clips of the households of a suite, in a folder (`homerl bench run --videos`).
+
+Invariants: each clip that was found has a first frame, and a folder's images are images; an agent is shown the clip of its
+own household, and what a tool showed of it.
+
+PersonalHomeBench with videos, in words: 742 grounding tasks and choices, 100 feature and plan tasks, in 100 households.
+
+The households are 30 of safety, 38 of health and 32 of daily life (Table 6), each with a transcript of a situation of its
+domain. Questions are about the scene. A grounding task asks its two counterfactuals too, which makes 1,484 of these.
+
+Invariants: those of `suite.py`; an instance keeps the domain of its household too; a household asks no question twice in one
+kind of task, and of each difficulty as often as the others, up to one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, find_task_flaws, household_digest
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
+from homerl.envs.personalhome.sim.generate.household_maker import household_id_of_seed
+from homerl.envs.personalhome.sim.household import Household
+from homerl.envs.personalhome.sim.scene.scene_scripts import domain_counts
+from homerl.envs.personalhome.sim.scene.transcript import Domain
+from homerl.envs.personalhome.sim.scene.video_clips import ClipFolder, frame_handles_in
+from homerl.envs.personalhome.tasks.author import (
+    film_household,
+    make_features_task,
+    make_plans_task,
+    make_question_task,
+    question_in_words,
+)
+from homerl.envs.personalhome.tasks.blueprint import (
+    CATEGORIES,
+    Difficulty,
+    PersonalHomeBlueprint,
+    PersonalHomeRecipe,
+    Setting,
+    Task,
+)
+from homerl.envs.personalhome.tasks.questions.question_maker import draw_questions
+from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
+from homerl.worlds import contract
+
+Film = Mapping[str, str]  # its `video_path`, which is a name in the folder, and `video`, a hash of it
+
+
+@dataclass(frozen=True)
+class TaskClips:
+    """The clips of a folder, and the seed of the household of each task, by the task's id."""
+
+    videos: ClipFolder
+    households: Mapping[str, int]
+    found: str  # as `2 of 100 households`
+
+    def frames_in(self, task: str, result: str) -> list[str]:
+        """The handles of the frames that a tool's result shows of the task's own clip."""
+        return frame_handles_in(result, household_id_of_seed(self.households[task]))
+
+    def image_parts(self, handle: str) -> list[dict[str, Any]]:
+        """The images of a handle as content parts of a message in OpenAI's form."""
+        return self.videos.content_parts(handle)
+
+
+def find_household_clips(households: Mapping[str, int], folder: Path) -> tuple[dict[int, Film], TaskClips]:
+    """The film of each household that has a clip in the folder, by its seed, and the clips of the tasks.
+
+    `households` are the seeds of the tasks' households. Raises `InputError` if none of them has a clip, or if a clip cannot
+    be read.
+    """
+    videos, seeds = ClipFolder(folder), dict.fromkeys(households.values())
+    paths = {seed: path for seed in seeds if (path := videos.clip_path(household_id_of_seed(seed)))}
+    if seeds and not paths:
+        remedy = f"name clips by their households, such as {household_id_of_seed(next(iter(seeds)))}.mp4"
+        raise InputError("no clip is of a household that is played", str(folder), remedy)
+    for seed in paths:
+        videos.check_clip(household_id_of_seed(seed))
+    films: dict[int, Mapping[str, str]] = {
+        seed: {"video_path": path.name, "video": _digest(path)} for seed, path in paths.items()
+    }
+    return films, TaskClips(videos, households, f"{len(paths)} of {len(seeds)} households")
+
+
+def _digest(clip: Path) -> str:
+    """A hash of a clip's content, in hex."""
+    files = sorted(filter(Path.is_file, clip.iterdir())) if clip.is_dir() else [clip]
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as data:
+            digest.update(file.name.encode() + hashlib.file_digest(data, "sha256").digest())
+    return digest.hexdigest()
+
+
+NAME = "personalhome-scenes"
+HOUSEHOLDS = 100
+QUESTIONS = 742  # of grounding tasks, and of choices
+FAMILIES = tuple(load_phrases("en")["scenes"]["questions"])
+RECIPE = PersonalHomeRecipe(world="personalhome", families=FAMILIES)
+
+
+class SceneInstance(PersonalHomeInstance):
+    """One task of the suite. `domain` is what the video of its household is about."""
+
+    domain: Domain
+
+    suite: ClassVar[str] = NAME
+
+    def remake_household(self) -> Household:
+        """The household with its transcript, made again."""
+        household = make_filmed_household(self.household, self.language, self.domain)
+        if household is None:
+            raise self.outdated_error()
+        return household
+
+
+class FilmedInstance(SceneInstance):
+    """A task of a household with a real clip: its name in the folder of clips, and a hash of it.
+
+    With the hash, a run with a clip that was changed is another run.
+    """
+
+    video_path: str
+    video: str
+
+    def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
+        """The blueprint, whose tools name frames of the clip."""
+        blueprint = super().blueprint_for(setting)
+        scene = blueprint.household.transcript
+        transcript = scene and scene.model_copy(update={"video_path": self.video_path})
+        household = blueprint.household.model_copy(update={"transcript": transcript})
+        return blueprint.model_copy(update={"household": household})
+
+
+class ScenesSuite(contract.Suite):
+    """1,684 episodes in 100 households with transcripts."""
+
+    name = NAME
+    settings = ("agentic", "sole")
+    instance = SceneInstance
+    labels = ("category", "difficulty", "domain")
+
+    def build(
+        self, seed: int, language: str, dropped: Counter[str], progress: contract.Progress
+    ) -> tuple[int, Iterator[SceneInstance]]:
+        """The number of instances, and the instances household by household."""
+        return 2 * QUESTIONS + 2 * HOUSEHOLDS, build_scene_instances(seed, language, dropped, progress)
+
+    def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], TaskClips]:
+        """The instances, those whose household has a clip in the folder as `FilmedInstance`, and the clips."""
+        if setting != "agentic":
+            what = f"in the setting '{setting}' there are no tools that show frames"
+            raise InputError(what, "--videos", "leave it out, or add --setting agentic")
+        films, clips = find_household_clips({one.id: one.household for one in instances}, folder)
+        return [
+            FilmedInstance(**one.model_dump(), **films[one.household]) if one.household in films else one
+            for one in instances
+        ], clips
+
+
+@lru_cache(maxsize=8)
+def make_filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
+    """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
+    household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
+    return film_household(household, seed, domain)
+
+
+def build_scene_instances(
+    seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
+) -> Iterator[SceneInstance]:
+    """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
+    wanted = [domain for domain, count in domain_counts(households).items() for _ in range(count)]
+    candidate, done = seed * 1_000_000, 0
+    for number, domain in enumerate(wanted):
+        made: list[SceneInstance] = []
+        while not made:
+            made = household_scene_instances(candidate, language, domain, number, dropped)
+            candidate += 1
+        yield from made
+        done += len(made)
+        progress(done, 2 * QUESTIONS + 2 * HOUSEHOLDS)
+
+
+def household_scene_instances(
+    seed: int, language: str, domain: Domain, number: int, dropped: Counter[str]
+) -> list[SceneInstance]:
+    """All tasks of a household as instances; none if the household lacks one. `number` is that of the household."""
+    household = make_filmed_household(seed, language, domain)
+    if household is None:
+        dropped["validity: nothing to film"] += 1
+        return []
+    digest = household_digest(household)
+    return [
+        SceneInstance(
+            id=f"{NAME}-{task.kind}-{seed}-{at}",
+            category=CATEGORIES[task.kind],
+            domain=domain,
+            language=language,
+            difficulty=getattr(task, "difficulty", "unrated"),
+            household=seed,
+            digest=digest,
+            task=task,
+        )
+        for at, task in enumerate(household_scene_tasks(household, number, dropped))
+    ]
+
+
+def question_difficulties(number: int) -> list[Difficulty]:
+    """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
+    count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
+    return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
+
+
+def household_scene_tasks(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
+    """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
+    rng = random.Random(f"{NAME} {household.language} {household.household_id}")
+    proactive: list[Task] = []
+    for name, task in (("features", make_features_task(household, rng)), ("plans", make_plans_task(household))):
+        flaw = f"no task '{name}'" if task is None else next(find_task_flaws(household, task, RECIPE), None)
+        if task is None or flaw is not None:
+            dropped[f"validity: {flaw}"] += 1
+            return []
+        proactive.append(task)
+    tasks: list[Task] = []
+    for kind in ("grounding", "choice"):
+        found = draw_question_tasks(kind, question_difficulties(number), household, rng)
+        if found is None:
+            dropped[f"validity: too few tasks '{kind}'"] += 1
+            return []
+        tasks += found
+    return tasks + proactive
+
+
+def draw_question_tasks(
+    kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random
+) -> list[Task] | None:
+    """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
+    left = Counter(levels)
+    texts: set[str] = set()
+    tasks: list[Task] = []
+    for question in draw_questions(household, rng, FAMILIES):
+        if not left[question.difficulty]:
+            continue
+        wording = QuestionWording(household, rng.random() < RECIPE.personal)
+        text = question_in_words(question, wording, "heldout", rng)
+        if text is None or text in texts:
+            continue
+        task = make_question_task(kind, question, text, wording, RECIPE, rng)
+        if task is None or next(find_task_flaws(household, task, RECIPE), None) is not None:
+            continue
+        tasks.append(task)
+        texts.add(text)
+        left[question.difficulty] -= 1
+        if not left.total():
+            return tasks
+    return None

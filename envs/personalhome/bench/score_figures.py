@@ -1,0 +1,278 @@
+"""The figures of PersonalHomeBench (Appendix F.2) from the results of a run: number of cases, mean and 95 % interval.
+
+Invariants:
+- A figure is a pure function of results.
+- Only episodes that say something about the agent count.
+- A figure of no cases is left out, never 0. Shares have Wilson's intervals, differences Newcombe's, and all other means a
+  seeded bootstrap over episodes, so that equal results give equal digits. Every interval has a width, also where all
+  episodes ended alike.
+
+Tables of figures as plain data, for the terminal and for a page.
+
+Invariant: a missing figure is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from homerl.envs.personalhome.tasks.benchmark_metrics import (
+    CALL_CLASSES,
+    CUTS,
+    ERRORS,
+    HIGHEST_SCORE,
+    WORST_RANK_SUM,
+    counterfactual_accuracy,
+)
+from homerl.host.confidence_intervals import SHARES, difference_interval, mean_interval, share_interval
+from homerl.play.trajectory import Outcome
+
+Row = Mapping[str, Any]
+TASKS = ("IG", "MC", "FR", "PG")
+LEVELS = ("simple", "medium", "hard")
+QUESTIONS = ("IG ACC", "CF ACC", "MC ACC")  # figures that difficulty and naming divide
+RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `plan_rules.Verdict` names them
+
+
+@dataclass(frozen=True)
+class ScoreFigure:
+    """The mean of `n` cases, and its 95 % interval."""
+
+    n: int
+    mean: float
+    low: float
+    high: float
+
+
+Figures = dict[str, ScoreFigure]
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """All figures of a run.
+
+    `tasks` has the figures of each task by name, `levels` those of questions by difficulty, and `naming` those of questions
+    with names (`personal`), with ids (`generic`), and their `difference`. `errors` and `calls` have numbers of errors and
+    of episodes by task.
+    """
+
+    episodes: Mapping[str, int]
+    left_out: int
+    tasks: Figures
+    levels: Mapping[str, Figures]
+    naming: Mapping[str, Figures]
+    errors: Mapping[str, Mapping[str, int]]
+    calls: Mapping[str, Mapping[str, int]]
+
+
+def compute_run_scores(rows: Iterable[Row]) -> RunScores:
+    """The scores of a run's results (`results.jsonl`)."""
+    rows = list(rows)
+    counted = [row for row in rows if Outcome(row["outcome"]).is_counted]
+    return RunScores(
+        episodes={task: len(part) for task in TASKS if (part := select_task_rows(counted, task))},
+        left_out=len(rows) - len(counted),
+        tasks={
+            **question_figures(counted),
+            **ranking_figures(select_task_rows(counted, "FR")),
+            **plan_figures(select_task_rows(counted, "PG")),
+        },
+        levels={
+            level: of for level in LEVELS if (of := question_figures([row for row in counted if row["difficulty"] == level]))
+        },
+        naming=_naming(counted),
+        errors={task: _errors(part) for task in TASKS if (part := select_task_rows(counted, task))},
+        calls={task: _calls(part) for task in TASKS if (part := select_task_rows(counted, task))},
+    )
+
+
+def select_task_rows(rows: Sequence[Row], task: str) -> list[Row]:
+    """The results of a task: IG, MC, FR or PG."""
+    return [row for row in rows if row["category"] == task]
+
+
+def drop_missing_figures(**named: ScoreFigure | None) -> Figures:
+    """The figures that there are."""
+    return {name: figure for name, figure in named.items() if figure is not None}
+
+
+def share_figure(cases: Iterable[float]) -> ScoreFigure | None:
+    """The share of cases that hold (1, otherwise 0); None for no cases."""
+    return _figure(list(map(float, cases)), share_interval)
+
+
+def mean_figure(values: Iterable[float], ends: tuple[float, float] = SHARES) -> ScoreFigure | None:
+    """The mean of values between `ends`; None for no values."""
+    return _figure(list(values), partial(mean_interval, ends=ends))
+
+
+def _figure(values: list[float], interval: Callable[[np.ndarray], tuple[float, float]]) -> ScoreFigure | None:
+    if not values:
+        return None
+    array = np.array(values, dtype=float)
+    mean, (low, high) = float(array.mean()), interval(array)
+    return ScoreFigure(len(values), mean, min(low, mean), max(high, mean))  # a mean of equal values may round past its end
+
+
+def difference_figure(ours: ScoreFigure | None, theirs: ScoreFigure | None) -> ScoreFigure | None:
+    """A mean less another one, of other episodes; None without either."""
+    if ours is None or theirs is None:
+        return None
+    low, high = difference_interval((ours.mean, ours.low, ours.high), (theirs.mean, theirs.low, theirs.high))
+    return ScoreFigure(ours.n + theirs.n, ours.mean - theirs.mean, low, high)
+
+
+# Questions
+
+
+def question_figures(rows: Sequence[Row]) -> Figures:
+    """The accuracies of IG (its original question), CF (macro, and where the answer changes or not) and MC (eq. 3-6)."""
+    asked = accuracy_cases(rows)
+    sides = {True: "CF ACC changed", False: "CF ACC unchanged"}
+    parts: dict[str, list[bool]] = {name: [] for name in sides.values()}
+    for row in select_task_rows(rows, "IG"):
+        for key, moved in row["changed"].items():
+            parts[sides[moved]].append(row["right"][key])
+    return drop_missing_figures(
+        **{
+            "IG ACC": share_figure(asked["IG ACC"]),
+            "CF ACC": mean_figure(asked["CF ACC"]),
+            **{name: share_figure(right) for name, right in parts.items()},
+            "MC ACC": share_figure(asked["MC ACC"]),
+        }
+    )
+
+
+def accuracy_cases(rows: Sequence[Row]) -> dict[str, list[float]]:
+    """For each accuracy its cases, one for each episode: 0 or 1, and for CF the macro accuracy of its counterfactuals.
+
+    An episode has one counterfactual that changes the answer and one that does not, so the mean is that of eq. 4.
+    """
+    grounding = select_task_rows(rows, "IG")
+    both = [
+        counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
+        for row in grounding
+    ]
+    return {
+        "IG ACC": [float(row["right"]["original"]) for row in grounding],
+        "CF ACC": [accuracy["macro"] for accuracy in both if "macro" in accuracy],
+        "MC ACC": [float(row["right"]["original"]) for row in select_task_rows(rows, "MC")],
+    }
+
+
+def _naming(rows: Sequence[Row]) -> dict[str, Figures]:
+    """The accuracies with names and with ids, and what names gain; only of what was asked in both ways."""
+    named, generic = ([row for row in rows if row["personal"] is way] for way in (True, False))
+    found, theirs = {}, accuracy_cases(generic)
+    for name, ours in accuracy_cases(named).items():
+        of = mean_figure if name == "CF ACC" else share_figure
+        one, other = of(ours), of(theirs[name])
+        if (gain := difference_figure(one, other)) is not None:
+            found[name] = drop_missing_figures(personal=one, generic=other, difference=gain)
+    return found
+
+
+# Proactive tasks
+
+
+def ranking_figures(rows: Sequence[Row]) -> Figures:
+    """MAP@k (eq. 9) and RRS (eq. 13)."""
+    found = {f"MAP@{k}": mean_figure(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
+    sums = mean_figure((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
+    return drop_missing_figures(**found, RRS=sums)
+
+
+def plan_figures(rows: Sequence[Row]) -> Figures:
+    """Validity (eq. 11) static and executed, the share of situations that are settled, and of plans that keep each rule.
+
+    A plan that settles nothing keeps no rule, as in `plan_rules.Verdict.goals`.
+    """
+    settled = [sum(row["settled"].values()) / len(row["settled"]) for row in rows]
+    return drop_missing_figures(
+        **{
+            "validity": mean_figure(row["validity"] for row in rows),
+            "executed": mean_figure(row["executed"] for row in rows),
+            "settled": mean_figure(settled),
+            **{rule: share_figure(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES},
+        }
+    )
+
+
+# Faults and calls
+
+
+def _errors(rows: Sequence[Row]) -> dict[str, int]:
+    return {name: sum(row["errors"][name] for row in rows) for name in ERRORS}
+
+
+def _calls(rows: Sequence[Row]) -> dict[str, int]:
+    found = Counter(row["calls"] for row in rows)
+    return {name: found[name] for name in CALL_CLASSES}
+
+
+@dataclass(frozen=True)
+class FigureUnit:
+    """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
+
+    factor: float = 100.0
+    digits: int = 1
+    signed: bool = False
+    top: float | None = 1.0
+
+    def format_value(self, value: float) -> str:
+        """A value in this unit, with a minus that is as wide as a plus."""
+        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
+
+
+PERCENT, POINTS = FigureUnit(), FigureUnit(signed=True, top=None)
+SHARE, RANKS, SCORE = FigureUnit(1.0, 3), FigureUnit(1.0, 2, top=WORST_RANK_SUM), FigureUnit(1.0, 2, top=HIGHEST_SCORE)
+UNITS = {"RRS": RANKS, "validity": SHARE, "executed": SHARE, "RPJ abs": SCORE, "RPJ members": SCORE, "RPJ home": SCORE}
+UNITS |= dict.fromkeys((f"MAP@{k}" for k in CUTS), SHARE)
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure as text. `bar` has its low, mean and high end as shares of the unit's range, if it has one."""
+
+    text: str
+    interval: str = ""
+    n: int | None = None
+    bar: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class FigureLine:
+    """A line of a table. A missing figure is None."""
+
+    label: str
+    cells: tuple[FigureCell | None, ...]
+
+    @property
+    def case_counts(self) -> tuple[str, ...]:
+        """The number of cases of each cell, once if it is the same in all."""
+        return tuple(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table: the heads of its columns, and lines. `notes` stand below it."""
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[FigureLine, ...]
+    notes: tuple[str, ...] = ()
+
+
+def figure_to_cell(figure: ScoreFigure | None, unit: FigureUnit) -> FigureCell | None:
+    """A figure as a cell."""
+    if figure is None:
+        return None
+    between = f"{unit.format_value(figure.low)} to {unit.format_value(figure.high)}"
+    bar = None if unit.top is None else tuple(value / unit.top for value in (figure.low, figure.mean, figure.high))
+    return FigureCell(unit.format_value(figure.mean), between, figure.n, bar)  # type: ignore[arg-type]

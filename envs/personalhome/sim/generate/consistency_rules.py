@@ -1,0 +1,245 @@
+"""Rules that find what contradicts itself. Generators drop and count what breaks one; a household breaks none.
+
+Invariants: a rule has a name, by which it is counted; rules look at data alone, and know nothing of how it was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
+from homerl.envs.personalhome.sim.generate.life_facts import Life, household_life
+from homerl.envs.personalhome.sim.household import Fact, Household, LifeEvent, Member
+from homerl.envs.personalhome.sim.situations import condition_verdicts, load_situations
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
+
+REACH = timedelta(days=731)  # how far memories reach back
+DAY = timedelta(days=1)
+MEAL = timedelta(hours=4)  # between two times that somebody cooks
+OUT_OF_ORDER = timedelta(days=3)  # for which an appliance that nobody repaired is not used
+AT_HOME = (
+    "used",
+    "cooked",
+    "adjusted",
+    "complained",
+    "cared",
+    "repaired",
+    "celebrated",
+    "visited",
+    "travelled",
+    "ill",
+    "entered",
+)
+USES = ("used", "cooked", "adjusted")
+YOUNGEST = {"travelled": 16, "visited": 18, "repaired": 18, "cared": 8, "complained": 5, "celebrated": 0, "ill": 0}
+GAP = 18  # years between generations
+OPTIONAL = ("who", "others", "sensor", "value", "unit", "appliance")  # fields that events may lack
+
+
+@dataclass(frozen=True)
+class DatedFact:
+    """A fact and the time at which it happened or began."""
+
+    fact: Fact
+    time: datetime
+
+    @property
+    def members_involved(self) -> set[str]:
+        """The members who took part."""
+        return {*self.fact.others, *((self.fact.who,) if self.fact.who else ())}
+
+    @property
+    def end_time(self) -> datetime:
+        """When it was over."""
+        units = {"day": DAY, "minute": timedelta(minutes=1)}
+        length = units.get(self.fact.unit or "")
+        return self.time + length * (self.fact.value or 0) if length else self.time
+
+
+def fact_problem(told: DatedFact, life: Life) -> str | None:
+    """The rule that a fact breaks by itself, or None."""
+    fact, day = told.fact, told.time.date()
+    if not _exists(fact, life):
+        return "unknown_name"
+    if not _whole(fact):
+        return "wrong_fields"
+    if fact.appliance and fact.room != life.by_did[fact.appliance].room.id:
+        return "wrong_room"
+    if fact.who and life.members_by_id[fact.who].age(day) < _youngest(fact):
+        return "too_young"
+    if any(life.members_by_id[who].birthday > day for who in told.members_involved):
+        return "not_born"
+    if fact.pet and not _is_there(fact.pet, told.time, life):
+        return "pet_not_there"
+    dish = load_household_priors().dishes.get(fact.what or "") if fact.kind == "cooked" else None
+    if dish and dish.meat and fact.who and "vegetarian" in life.members_by_id[fact.who].traits:
+        return "against_trait"
+    return _celebration_problem(told, life) if fact.kind == "celebrated" else None
+
+
+def _exists(fact: Fact, life: Life) -> bool:
+    people = {*fact.others, *((fact.who,) if fact.who else ())}
+    named = {*filter(None, (fact.appliance, fact.sensor))}
+    rooms = {room.id for room in life.rooms}
+    return (
+        people <= life.members_by_id.keys()
+        and named <= life.by_did.keys()
+        and (fact.room is None or fact.room in rooms)
+        and (fact.pet is None or fact.pet in life.pets_by_name)
+        and fact.who not in fact.others
+    )
+
+
+def _whole(fact: Fact) -> bool:
+    """Whether a fact has the fields of its kind, and a `what` of its group."""
+    shape = load_vocabulary().facts[fact.kind]
+    given = {name for name in Fact.model_fields if name != "kind" and getattr(fact, name) not in (None, ())}
+    needed = {field for field in shape.fields if field not in OPTIONAL}
+    known = shape.what is None or fact.what in load_vocabulary().group_keys(shape.what)
+    return needed <= given <= {*shape.fields} and known and (fact.value is None) == (fact.unit is None)
+
+
+def _youngest(fact: Fact) -> int:
+    """The age from which on somebody does this."""
+    if fact.kind == "used":
+        return load_household_priors().activities[fact.what or ""].ages[0]
+    if fact.kind == "learned":
+        return load_household_priors().skills[fact.what or ""]
+    ages = {
+        "cooked": load_household_priors().cooking_age,
+        "adjusted": load_household_priors().adjusting_age,
+        "bought": load_household_priors().buying_age,
+    }
+    return {**YOUNGEST, **ages}.get(fact.kind, 0)
+
+
+def _is_there(name: str, time: datetime, life: Life) -> bool:
+    """Whether a pet was born, and adopted if it is the only one of which that is told."""
+    if (life.now - time).days > max(life.pets_by_name[name].age, 0.1) * 365:
+        return False
+    adopted = [event.date for member in life.members for event in member.major_events if event.kind == "adopted_pet"]
+    return len(life.pets) > 1 or all(time.date() >= day for day in adopted)
+
+
+def _celebration_problem(told: DatedFact, life: Life) -> str | None:
+    """Birthdays and anniversaries are celebrated on their day."""
+    who, day = life.members_by_id[told.fact.who or ""], told.time.date()
+    days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
+    fixed = days.get(told.fact.what or "")
+    if fixed is None or any((day.month, day.day) == (on.month, min(on.day, 28 if on.month == 2 else 31)) for on in fixed):
+        return None
+    return "wrong_day"
+
+
+def find_fact_clash(one: DatedFact, other: DatedFact) -> str | None:
+    """The rule that two facts break together, or None. The order of the two does not matter."""
+    first, second = sorted((one, other), key=lambda told: (told.time, told.fact.kind, told.fact.who or ""))
+    if first.time == second.time:
+        return "same_time"
+    if first.members_involved & second.members_involved and second.time <= first.end_time:
+        return _overlap(first.fact, second.fact)
+    if first.fact.kind == second.fact.kind:
+        return _repetition(first, second)
+    if first.fact.kind == "broke" and second.fact.kind in USES and first.fact.appliance == second.fact.appliance:
+        return "out_of_order" if second.time - first.time < OUT_OF_ORDER else None
+    return None
+
+
+def _overlap(first: Fact, second: Fact) -> str | None:
+    """What one person cannot do while something else of that person goes on."""
+    if first.kind == "travelled" and second.kind in AT_HOME:
+        return "away"
+    if first.kind == "used" and first.who == second.who and second.kind in USES:
+        return "busy"
+    return "ill_already" if first.kind == "ill" and second.kind in ("ill", "travelled") else None
+
+
+def _repetition(first: DatedFact, second: DatedFact) -> str | None:
+    """What does not happen twice, or not so soon."""
+    one, other, apart = first.fact, second.fact, second.time - first.time
+    match one.kind:
+        case "learned" if (one.who, one.what) == (other.who, other.what):
+            return "learned_twice"
+        case "cooked" if one.who == other.who and apart < MEAL:
+            return "cooked_twice"
+        case "celebrated" if one.what == other.what and (one.what == "new_year" or one.who == other.who) and apart < DAY:
+            return "celebrated_twice"
+        case "broke" if one.appliance == other.appliance and apart < OUT_OF_ORDER:
+            return "broken_already"
+    return None
+
+
+# A whole household
+
+
+def household_problems(household: Household, home: Home) -> Iterator[str]:
+    """The rules that a household breaks. `home` is its home, as `home_from_json` loads it."""
+    life = household_life(household, home)
+    yield from _people_problems(life)
+    for member in household.members:
+        yield from (rule for event in member.major_events if (rule := _life_problem(event, member, life)))
+    memories = [DatedFact(memory.fact, memory.time) for memory in household.memories]
+    events = [DatedFact(event.fact, event.time) for event in household.context.events]
+    yield from (rule for told in (*memories, *events) if (rule := fact_problem(told, life)))
+    yield from (rule for i, one in enumerate(memories) for other in memories[:i] if (rule := find_fact_clash(one, other)))
+    times = [told.time for told in events]
+    if times != sorted(times) or len({*times}) < len(times):
+        yield "events_out_of_order"
+    if not all(life.now - REACH <= told.end_time < life.now - DAY for told in memories):
+        yield "memory_out_of_reach"
+    if not all(life.now - DAY <= time <= life.now for time in times):
+        yield "event_out_of_reach"
+    yield from _absences(events)
+    yield from _start_problems(household, home)
+
+
+def _people_problems(life: Life) -> Iterator[str]:
+    """Ages against roles and occupations, and names that are not unique."""
+    ages = {role: [m.age(life.now.date()) for m in life.members if m.role == role] for role in load_vocabulary().roles}
+    if ages["child"] and ages["parent"] and min(ages["parent"]) - max(ages["child"]) < GAP:
+        yield "parent_too_young"
+    if ages["parent"] and ages["grandparent"] and min(ages["grandparent"]) - min(ages["parent"]) < GAP:
+        yield "grandparent_too_young"
+    if any(age < GAP for role in ("single", "roommate", "partner") for age in ages[role]):
+        yield "alone_too_young"
+    names = [*(member.name for member in life.members), *(pet.name for pet in life.pets)]
+    if len({*names}) < len(names):
+        yield "name_twice"
+    for member in life.members:
+        job = load_household_priors().occupations.get(member.occupation)
+        if job and not job.ages[0] <= member.age(life.now.date()) <= job.ages[1]:
+            yield "occupation_against_age"
+        if len({taste.kind for taste in member.tastes}) < len(member.tastes):
+            yield "taste_twice"
+
+
+def _life_problem(event: LifeEvent, member: Member, life: Life) -> str | None:
+    if not member.birthday < event.date <= life.now.date():
+        return "life_event_out_of_life"
+    return (
+        None
+        if member.age(event.date) >= load_household_priors().life_events[event.kind].ages[0] - 2
+        else "life_event_too_young"
+    )
+
+
+def _absences(events: list[DatedFact]) -> Iterator[str]:
+    """Who has left home does nothing there before coming back."""
+    gone: set[str] = set()
+    for told in events:
+        if told.fact.kind == "entered":
+            gone -= told.members_involved
+        elif told.members_involved & gone:
+            yield "away"
+        if told.fact.kind == "left_home":
+            gone |= told.members_involved
+
+
+def _start_problems(household: Household, home: Home) -> Iterator[str]:
+    """Situations that are settled, in whole or in part, before anybody acts."""
+    for key in household.context.situations:
+        if any(condition_verdicts(load_situations()[key], home)):
+            yield "settled_at_start"

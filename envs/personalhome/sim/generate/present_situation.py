@@ -1,0 +1,293 @@
+"""What goes on now: the situations of a household, the events of its last day, and the weather (PersonalHomeBench 3.1).
+
+Invariants:
+- Events are in the order of time, no two at one time; who has left home does nothing there before coming back.
+- The devices have the values with which each situation starts; no situation is settled, in whole or in part, at the start.
+- The events of the last hour tell every sign of each situation, and no other situation's.
+
+The time and the weather of a household, from the typical years of HomeMaker.
+
+Invariant: rain and snow fall only from humid skies, and snow only in frost; the sun shines only by day.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from statistics import fmean
+
+from homerl.envs.homeenv.maker.initial_state import Values
+from homerl.envs.homeenv.maker.weather import CELLS, HOURS, TypicalWeather, TypicalYear
+from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact
+from homerl.envs.personalhome.sim.generate.household_priors import SituationPrior, load_household_priors
+from homerl.envs.personalhome.sim.generate.life_facts import Life
+from homerl.envs.personalhome.sim.generate.memories_and_events import draw_background_events, sign_fact
+from homerl.envs.personalhome.sim.generate.scaffold import PlannedPerson
+from homerl.envs.personalhome.sim.household import Animal, Indoor, Member, Outdoor
+from homerl.envs.personalhome.sim.situations import HouseholdSituation, load_situations
+
+EVENTS = (2, 8)  # of the last day
+MOST = 3  # situations at once
+EXTRA = (0.5, 0.35, 0.15)  # weights of how many there are besides the first
+CONSIDERED = 20  # situations that may be added, so that those which always fit are not always there
+RECENT = (3, 55)  # minutes before now in which a situation shows
+GONE = (60, 180)  # minutes before now at which people left home, if everybody is away
+
+
+@dataclass(frozen=True)
+class SituationScene:
+    """A situation at a place: the room where it happens, and whom it concerns."""
+
+    situation: HouseholdSituation
+    plausible: SituationPrior
+    room: str
+    who: Member
+
+    @property
+    def is_by_sensor(self) -> bool:
+        """Whether only sensors can tell of it."""
+        return self.plausible.away or self.plausible.by_sensor
+
+
+def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
+    """The keys of the situations that a recipe allows. It is empty if nothing has such a name."""
+    return tuple(key for key, known in load_situations().items() if wanted in (None, key, known.category, known.domain))
+
+
+def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
+    """Whether a situation can concern these people and animals."""
+    usual = load_household_priors().situations[key]
+    old_enough = any(usual.ages[0] <= person.age <= usual.ages[1] for person in people)
+    return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
+
+
+def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds of devices that show a situation: those that belong into one room, and the others."""
+    known = load_situations()[key]
+    here = [part.kind for part in known.parts() if part.which == "here" and part.kind]
+    together = (*here, *sorted(_sensors(known, by_sensor=False))) if here else ()
+    return tuple(dict.fromkeys(together)), tuple(dict.fromkeys((*known.needs, *sorted(_sensors(known, by_sensor=True)))))
+
+
+# Scenes
+
+
+def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> list[SituationScene]:
+    """The scene of the first situation, and of others that fit beside it, the most urgent first. Empty if it cannot be."""
+    scene = _scene(first, life, rng)
+    if scene is None:
+        return []
+    scenes = [scene]
+    extra = rng.choices(range(MOST), EXTRA)[0]
+    for key in rng.sample([key for key in load_situations() if key != first], CONSIDERED):
+        if len(scenes) > extra:
+            break
+        usual = load_household_priors().situations[key]
+        if (
+            rng.random() < usual.weight
+            and _fits_now(usual, life, outdoors)
+            and all(_beside(key, other, life) for other in scenes)
+        ):
+            found = _scene(key, life, rng)
+            if found is not None and _event_count([*scenes, found], life) <= EVENTS[1]:
+                scenes.append(found)
+    return sorted(scenes, key=lambda scene: -scene.situation.urgency)
+
+
+def _event_count(scenes: Iterable[SituationScene], life: Life) -> int:
+    scenes = list(scenes)
+    leaving = len(life.members) if any(scene.plausible.away for scene in scenes) else 0
+    return leaving + sum(sign.kind != "left_home" for scene in scenes for sign in scene.situation.events)
+
+
+def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
+    animals = [pet.animal for pet in life.pets]
+    first, last = usual.hours or (0, 24)
+    hour = life.now.hour
+    in_hours = first <= hour < last if first < last else hour >= first or hour < last
+    return (
+        in_hours
+        and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
+        and len(life.members) >= usual.people
+        and (not usual.animals or bool({*usual.animals} & {*animals}))
+    )
+
+
+def _beside(key: str, other: SituationScene, life: Life) -> bool:
+    """Whether a situation can go on beside another: both agree on who is at home and on every value at the start."""
+    starts, others = load_situations()[key].start_values, other.situation.start_values
+    agree = all(
+        others.get(kind, {}).get(name, value) == value for kind, values in starts.items() for name, value in values.items()
+    )
+    signs = {(sign.kind, sign.what) for sign in load_situations()[key].events}
+    apart = not signs & {(sign.kind, sign.what) for sign in other.situation.events} - {("left_home", None)}
+    return agree and apart and load_household_priors().situations[key].away == other.plausible.away
+
+
+def _scene(key: str, life: Life, rng: random.Random) -> SituationScene | None:
+    """Where and whom a situation concerns, or None if the home or the people do not allow it."""
+    known, usual = load_situations()[key], load_household_priors().situations[key]
+    today = life.now.date()
+    concerned = [
+        member
+        for member in life.members_of_age(usual.ages[0], today, usual.ages[1])
+        if usual.trait is None or usual.trait in member.traits
+    ]
+    rooms = _rooms(known, usual, life)
+    if not concerned or not rooms or not {*known.needs} <= {device.spec.category for device in life.devices}:
+        return None
+    scene = SituationScene(known, usual, rng.choice(rooms), rng.choice(concerned))
+    return scene if _sensors(known, scene.is_by_sensor) <= {device.spec.category for device in life.devices} else None
+
+
+def _sensors(known: HouseholdSituation, by_sensor: bool) -> set[str]:
+    """The kinds of sensors without which a situation cannot be told."""
+    gauges = {load_household_priors().gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
+    noticed = {
+        load_household_priors().signs[sign.what]
+        for sign in known.events
+        if sign.kind == "noticed" and sign.what in load_household_priors().signs
+    }
+    return gauges | (noticed if by_sensor else set())
+
+
+def _rooms(known: HouseholdSituation, usual: SituationPrior, life: Life) -> list[str]:
+    """The rooms where it can happen: with all kinds of devices that belong together there.
+
+    Of these, the rooms that have most of the devices that it needs or that measure it.
+    """
+    together, needed = needed_device_kinds(known.key)
+    standing = {(device.room.id, device.spec.category) for device in life.devices}
+    possible = {
+        room.id: sum((room.id, kind) in standing for kind in needed)
+        for room in life.rooms
+        if (not usual.rooms or room.type in usual.rooms) and all((room.id, kind) in standing for kind in together)
+    }
+    return [room for room, devices in possible.items() if devices == max(possible.values())]
+
+
+# Values and events
+
+
+def scene_start_values(scenes: Iterable[SituationScene], devices: Iterable[Device]) -> dict[str, Values]:
+    """The values at the start of all scenes, by did and attribute."""
+    by_kind: dict[str, Values] = {}
+    for scene in scenes:
+        for kind, values in scene.situation.start_values.items():
+            by_kind.setdefault(kind, {}).update(values)
+    return {device.did: by_kind[device.spec.category] for device in devices if device.spec.category in by_kind}
+
+
+def draw_events(
+    scenes: Sequence[SituationScene], life: Life, states: Mapping[str, Values], rng: random.Random
+) -> tuple[DatedFact, ...]:
+    """The events of the last day in the order of time: ordinary ones, then those of the scenes."""
+    away = any(scene.plausible.away for scene in scenes)
+    busy: set[datetime] = set()
+    left = _minutes_before(life.now, GONE, busy, rng) if away else life.now
+    events = []
+    if away:
+        for member in life.members:
+            leaving = sign_fact("left_home", None, None, member, life, states, by_sensor=False, rng=rng)
+            events.append(DatedFact(leaving, _after(left, busy)))
+    for scene in scenes:
+        events += _showing(scene, life, states, busy, rng)
+    count = rng.randint(max(EVENTS[0], len(events)), EVENTS[1])
+    ordinary = draw_background_events(count - len(events), life, min(told.time for told in events), states, rng)
+    return tuple(sorted((*events, *ordinary), key=lambda told: told.time))
+
+
+def _showing(
+    scene: SituationScene, life: Life, states: Mapping[str, Values], busy: set[datetime], rng: random.Random
+) -> list[DatedFact]:
+    """The events that tell of a scene, in the order of its signs. Who has left is told of once for all scenes."""
+    shown = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
+    times = sorted(_minutes_before(life.now, RECENT, busy, rng) for _ in shown)
+    return [
+        DatedFact(
+            sign_fact(sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.is_by_sensor, rng=rng),
+            time,
+        )
+        for sign, time in zip(shown, times)
+    ]
+
+
+def _minutes_before(now: datetime, minutes: tuple[int, int], busy: set[datetime], rng: random.Random) -> datetime:
+    """A time that many minutes before now at which nothing else happens."""
+    free = [time for m in range(minutes[0], minutes[1] + 1) if (time := now - timedelta(minutes=m)) not in busy]
+    time = rng.choice(free)
+    busy.add(time)
+    return time
+
+
+def _after(time: datetime, busy: set[datetime]) -> datetime:
+    """The first free minute after a time."""
+    while time in busy:
+        time += timedelta(minutes=1)
+    busy.add(time)
+    return time
+
+
+DAY = 24 * 60  # minutes
+LEVELS = 144  # values of daylight a day
+NEAR = 10  # days around one in which the brightest moment counts as a clear sky
+HUMID = 85.0  # percent from which it may rain
+FROST = 0.5  # celsius up to which precipitation is snow
+# How much a situation smells, from 0 to 5.
+ODOR = {"smoke": 4.5, "stove_left_on": 3.0, "oven_left_on": 3.0, "full_bin": 3.5, "poor_air": 2.5, "fridge_ajar": 1.5}
+
+
+def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[TypicalYear, int]:
+    """A year and a minute of it, in local hours [from, to), over midnight if the first is larger; None is any hour."""
+    year, minute = _years().draw_minute(rng)
+    if hours is None:
+        return year, minute
+    first, last = hours
+    hour = (first + rng.randrange((last - first) % 24 or 24)) % 24
+    return year, minute - minute % DAY + hour * 60 + minute % 60
+
+
+@lru_cache(maxsize=1)
+def _years() -> TypicalWeather:
+    return TypicalWeather.load_years(hemisphere="north")
+
+
+def draw_outdoor_weather(year: TypicalYear, minute: int, rng: random.Random) -> Outdoor:
+    """The weather outside. Precipitation is drawn; the typical years have none."""
+    sky = year.sky_at(minute)
+    falls = round(rng.lognormvariate(0, 0.8), 1) if sky.humidity >= HUMID and rng.random() < 0.5 else 0.0
+    snows = sky.temperature <= FROST
+    return Outdoor(
+        rain=0.0 if snows else falls,
+        snow=falls if snows else 0.0,
+        sunny=0.0 if falls else _sunny(year, minute),
+        temperature=sky.temperature,
+        wind=sky.wind,
+    )
+
+
+def _sunny(year: TypicalYear, minute: int) -> float:
+    """The share of a clear sky's daylight that there is: 0 at night."""
+    cell = minute * CELLS // 60
+    clear = max(float(year.daylight[(cell + day * LEVELS) % (HOURS * CELLS)]) for day in range(-NEAR, NEAR + 1))
+    return round(float(year.daylight[cell]) / clear, 2) if clear > 0 else 0.0
+
+
+def draw_indoor_air(states: Mapping[str, Values], situations: Collection[str], rng: random.Random) -> Indoor:
+    """The air inside, as the devices measure it: the mean of all readings of a quantity."""
+    odor = max([rng.choice((0.0, 0.5, 1.0)), *(ODOR.get(key, 0.0) for key in situations)])
+    dust = _readings(states, "dust", "pm25") or [rng.randint(4, 22)]
+    return Indoor(
+        dust=round(fmean(dust), 1),
+        humidity=round(fmean(_readings(states, "humidity")), 1),
+        odor=odor,
+        temperature=round(fmean(_readings(states, "current_temperature")), 1),
+    )
+
+
+def _readings(states: Mapping[str, Values], *paths: str) -> list[float]:
+    return [values[path] for values in states.values() for path in paths if path in values]

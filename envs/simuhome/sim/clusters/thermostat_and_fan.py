@@ -1,0 +1,117 @@
+"""The cluster Thermostat: setpoints and modes of air conditioners and heat pumps. Temperatures are in 0.01 °C.
+
+The cluster FanControl: speed in percent, modes and steps of a fan.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from homerl.envs.simuhome.sim.cluster_registry import register_command, register_write, store_attribute
+from homerl.envs.simuhome.sim.home import ClusterView
+from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, refuse_unless
+
+DEADBAND = 25  # the least distance of the two setpoints, in 0.01 °C
+HEATING, COOLING = "OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint"
+MODES = (0, 1, 3, 4)
+
+
+@register_write("Thermostat", HEATING, COOLING)
+def write_setpoint(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set a setpoint, in 0.01 °C. The cooling setpoint must be at least `DEADBAND` above the heating setpoint."""
+    refuse_unless(is_integer(value), "VALIDATION_ERROR", f"{attribute} takes an integer")
+    refuse_unless(700 <= value <= 3200, "VALIDATION_ERROR", f"{attribute} is not in 700..3200")
+    heating = value if attribute == HEATING else view[HEATING]
+    cooling = value if attribute == COOLING else view[COOLING]
+    refuse_unless(cooling - heating >= DEADBAND, "VALIDATION_ERROR", "the setpoints come too close", "Deadband violation")
+    return store_attribute(view, attribute, value)
+
+
+@register_write("Thermostat", "SystemMode")
+def write_system_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the system mode. In mended mode it must be one of `MODES`."""
+    refuse_unless(not isinstance(value, (list, dict)), "VALIDATION_ERROR", "SystemMode takes a number")
+    refuse_unless(view.is_strict or value in MODES, "VALIDATION_ERROR", f"SystemMode is one of {MODES}")
+    return store_attribute(view, "SystemMode", value)
+
+
+@register_command("Thermostat", "SetpointRaiseLower")
+def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
+    """Change the heating (`Mode` 0) or cooling (1) setpoint by `Amount` tenths of a degree, within its bounds.
+
+    In mended mode the setpoints must stay `DEADBAND` apart. In strict mode this command does not check it.
+    """
+    refuse_unless(is_integer(Mode) and is_integer(Amount), "VALIDATION_ERROR", "Mode and Amount are integers")
+    refuse_unless(Mode in (0, 1), "VALIDATION_ERROR", "Mode is 0 (heating) or 1 (cooling)")
+    refuse_unless(-500 <= Amount <= 500, "VALIDATION_ERROR", "Amount is not in -500..500")
+    attribute, low, high = (HEATING, 700, 3000) if Mode == 0 else (COOLING, 1600, 3200)
+    value = max(low, min(view[attribute] + 10 * Amount, high))
+    if not view.is_strict:
+        other = view[COOLING] - value if Mode == 0 else value - view[HEATING]
+        refuse_unless(other >= DEADBAND, "VALIDATION_ERROR", "the setpoints come too close", "Deadband violation")
+    view[attribute] = value
+
+
+PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # speed of each mode; On (4) and Smart (6) run as High
+STEPS = [0, 33, 66, 100]
+
+
+def _set(view: ClusterView, percent: int) -> dict[str, Any]:
+    refuse_unless(0 <= percent <= 100, "VALIDATION_ERROR", f"{percent} is not in 0..100")
+    view["PercentSetting"] = view["PercentCurrent"] = percent
+    view.set_enum("FanMode", 0 if percent == 0 else 1 if percent <= 33 else 2 if percent <= 66 else 3)
+    return {"cluster": "FanControl", "attribute": "PercentSetting", "new_value": percent}
+
+
+@register_write("FanControl", "PercentSetting")
+def write_fan_percent(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed in percent. None changes nothing."""
+    if value is None:
+        return {"cluster": "FanControl", "attribute": "PercentSetting", "unchanged": True}
+    try:
+        percent = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise OperationError("VALIDATION_ERROR", f"PercentSetting takes an integer, not {value!r}") from None
+    return _set(view, percent)
+
+
+@register_write("FanControl", "FanMode")
+def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
+    """Set the speed by its mode, as listed in `PERCENT`."""
+    known = isinstance(value, (int, float)) and value in PERCENT
+    refuse_unless(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
+    data = _set(view, PERCENT[value])
+    if value == 0:
+        return data | {"attribute": "FanMode", "new_value": 0}
+    return data if view.is_strict else data | {"attribute": "FanMode", "new_value": view["FanMode"]}
+
+
+@register_command("FanControl", "Step")
+def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> dict[str, Any]:
+    """Go to the next speed step up (`Direction` 0) or down (1).
+
+    `Wrap` continues at the other end of the steps. `LowestOff` says that off is the lowest step. Both are true if None.
+    """
+    flags = all(flag is None or isinstance(flag, bool) for flag in (Wrap, LowestOff))
+    refuse_unless(
+        is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans"
+    )
+    refuse_unless(Direction in (0, 1), "VALIDATION_ERROR", "Direction is neither 0 (increase) nor 1 (decrease)")
+    wrap, lowest_off = Wrap is not False, LowestOff is not False
+    percent = view["PercentSetting"] or 0
+    steps = STEPS
+    if not lowest_off and view.is_strict:
+        steps = [0, 1, 66, 100]  # a fault of the released program: 33 is left out in place of 0
+    elif not lowest_off and percent:
+        steps = STEPS[1:]
+    return _set(view, _next_step(steps, percent, Direction == 0, wrap))
+
+
+def _next_step(steps: list[int], percent: int, up: bool, wrap: bool) -> int:
+    if percent == 0:
+        return steps[1] if up else steps[-1] if wrap else steps[0]
+    nearest = min(range(len(steps)), key=lambda i: abs(steps[i] - percent))
+    target = nearest + (1 if up else -1)
+    if 0 <= target < len(steps) or wrap:
+        return steps[target % len(steps)]
+    return percent

@@ -1,0 +1,255 @@
+"""The rules that decide feasible QT2 to QT4 episodes from their end state (SimuHome, section 5.1).
+
+Invariants: the given home never changes, because time goes on in a fork; the result says for each goal whether it
+holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from homerl.envs.simuhome.sim import air
+from homerl.envs.simuhome.sim import home_loading as load
+from homerl.envs.simuhome.sim import virtual_time as passage
+from homerl.envs.simuhome.sim import virtual_time as workflows
+from homerl.envs.simuhome.sim.episode_file import (
+    AttributeAssert,
+    EpisodeFile,
+    GoalSpec,
+    RequiredAction,
+    TargetDevice,
+    due_time_of,
+)
+from homerl.envs.simuhome.sim.home import MatterHome
+from homerl.envs.simuhome.sim.operation_results import OperationError, is_number
+
+MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
+SETTLE_TICKS = 5  # ticks between the agent's end and the final state
+LEAD_TICKS = 300  # by which what is wanted at a time may be done before it
+NEVER = 1 << 62  # ticks
+PASS, FAIL, NOT_EVALUATED = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class AgentCall:
+    """A tool call that the agent made, and whether it was refused."""
+
+    tool: str
+    params: Mapping[str, Any]
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The result of an evaluation, and for each goal and each required action whether it holds.
+
+    `score` is 1 (pass), 0 (fail) or -1 (not evaluated). It is -1 if time could not go on, or if a judge must decide; in
+    the latter case `needs_judge` is true.
+    """
+
+    score: int
+    goals: tuple[bool, ...] = ()
+    required: tuple[bool, ...] = ()
+    needs_judge: bool = False
+
+
+def evaluate_episode(episode: EpisodeFile, final: MatterHome, calls: Iterable[AgentCall]) -> EvaluationResult:
+    """Evaluate an end state.
+
+    An episode that a judge decides fails here if a required action is missing. Otherwise it is not evaluated.
+    """
+    calls = list(calls)
+    required = tuple(is_required_action_met(action, calls, final.plan.strict) for action in episode.eval.required_actions)
+    if not episode.is_decided_by_rule:
+        return EvaluationResult(NOT_EVALUATED if all(required) else FAIL, (), required, needs_judge=True)
+    try:
+        goals = goals_hold(episode, final)
+    except OperationError:
+        return EvaluationResult(NOT_EVALUATED, (), required)
+    return EvaluationResult(PASS if all(goals) and all(required) else FAIL, goals, required)
+
+
+def final_state(home: MatterHome) -> MatterHome:
+    """The state that is evaluated: a fork of the home, 5 ticks (0.5 s) after the agent's end."""
+    final = home.fork()
+    passage.advance_home(final, home.tick + SETTLE_TICKS)
+    return final
+
+
+def goals_hold(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
+    """For each goal of an episode that a rule decides, whether it holds in the end state."""
+    goals = episode.eval.goals
+    if episode.meta.query_type == "qt2":
+        fresh = untouched_home(episode, final.plan.strict)
+        passage.advance_home(fresh, final.tick, [goal.room_id for goal in goals])
+        return tuple(has_variable_moved(goal, final, fresh) for goal in goals)
+    if episode.meta.query_type == "qt3":
+        return tuple(asserts_hold(final, goal.device_id, goal.asserts) for goal in goals)
+    held = timed_goals_hold(goals, final)
+    if final.plan.strict:
+        return held
+    return tuple(holds and not early for holds, early in zip(held, goals_done_early(episode, final)))
+
+
+# Required actions
+
+
+def is_required_action_met(action: RequiredAction, calls: Iterable[AgentCall], strict: bool = True) -> bool:
+    """Whether one of the calls has the action's tool and at least its parameters.
+
+    In strict mode refused calls count as well.
+    """
+    return any(
+        call.tool == action.tool and contains_params(call.params, action.params) and (strict or not call.refused)
+        for call in calls
+    )
+
+
+def contains_params(given: Any, wanted: Any) -> bool:
+    """Whether `given` contains `wanted`: objects recursively, lists by membership, anything else by equality."""
+    if isinstance(wanted, Mapping):
+        return isinstance(given, Mapping) and all(
+            key in given and contains_params(given[key], part) for key, part in wanted.items()
+        )
+    if isinstance(wanted, list):
+        return isinstance(given, list) and all(any(contains_params(one, part) for one in given) for part in wanted)
+    return bool(given == wanted)
+
+
+# Room variables (QT2)
+
+
+def untouched_home(episode: EpisodeFile, strict: bool) -> MatterHome:
+    """The home of an episode at its beginning, in which nobody acts."""
+    return load.build_home(episode.initial_home_config, strict)
+
+
+def has_variable_moved(goal: GoalSpec, final: MatterHome, fresh: MatterHome) -> bool:
+    """Whether a room's variable differs from that of the untouched home in the goal's direction, by at least 1e-8."""
+    if goal.room_id not in final.plan.rooms or goal.room_id not in fresh.plan.rooms:
+        return False
+    now, then = (home.room_state(goal.room_id).get(goal.room_state) for home in (final, fresh))
+    if now is None or then is None:
+        return False
+    return now - then >= MIN_DIFFERENCE if goal.direction == "increase" else then - now >= MIN_DIFFERENCE
+
+
+# Attributes (QT3)
+
+
+def asserts_hold(home: MatterHome, device_id: str, asserts: Iterable[AttributeAssert]) -> bool:
+    """Whether all attributes of a device have the asserted values now."""
+    return all(is_same_value(value_at(home, device_id, one.attribute), one.value) for one in asserts)
+
+
+def value_at(home: MatterHome, device_id: str, key: str) -> Any:
+    """The value of a flat key, or None if the device or the attribute does not exist.
+
+    In mended mode the key may lead into a structure: `1.Channel.CurrentChannel.MajorNumber`.
+    """
+    device = home.find_device(device_id)
+    if device is None:
+        return None
+    if key in device.offsets:
+        return home.values[device.base + device.offsets[key]]
+    if home.plan.strict or key.count(".") <= 2:
+        return None
+    parts = key.split(".")
+    value = value_at(home, device_id, ".".join(parts[:3]))
+    for part in parts[3:]:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def is_same_value(value: Any, wanted: Any) -> bool:
+    """Whether two values are equal. Numbers compare as numbers: true equals 1, and 1 equals 1.0."""
+    return value == wanted if is_number(value) == is_number(wanted) else False
+
+
+# Attributes at a time (QT4)
+
+
+def timed_goals_hold(goals: Iterable[GoalSpec], final: MatterHome) -> tuple[bool, ...]:
+    """For each QT4 goal, whether it holds at a tick of its window.
+
+    Goals are looked at in order of time. The search for each goal starts at the tick at which the previous search
+    ended.
+    """
+    goals = list(goals)
+    home, held = final.fork(), [False] * len(goals)
+    for index in _by_time(goals):
+        held[index] = _holds_in_window(goals[index], home, _rooms_of(goals))
+    return tuple(held)
+
+
+def goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
+    """For each QT4 goal, whether somebody did it before its window, so that "in ten minutes" was done at once.
+
+    Then a target has what is wanted before the window, more than `LEAD_TICKS` before the goal is due, and has it not in the
+    untouched home. It may have it from an earlier goal. A goal without tolerance looks at one tick, and says nothing of the
+    time before.
+    """
+    goals = episode.eval.goals
+    then, fresh = final.fork(), untouched_home(episode, final.plan.strict)
+    early, known = [False] * len(goals), set[str]()
+    for index in _by_time(goals):
+        due = due_time_of(goals[index])
+        before = due.at_tick - max(due.tolerance_ticks, LEAD_TICKS) - 1
+        if due.tolerance_ticks and then.tick <= before:
+            for home in (then, fresh):
+                passage.advance_home(home, before, _rooms_of(goals), live=False)
+            new = [target for target in goals[index].targets if target.device_id not in known]
+            early[index] = any(_holds(then, target) and not _holds(fresh, target) for target in new)
+        known |= {target.device_id for target in goals[index].targets}
+    return tuple(early)
+
+
+def _by_time(goals: Sequence[GoalSpec]) -> list[int]:
+    """The indices of goals in the order in which they are due."""
+    return sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick)
+
+
+def _rooms_of(goals: Iterable[GoalSpec]) -> list[str]:
+    return sorted(set[str]().union(*(goal.concerned_rooms for goal in goals)))
+
+
+def _holds(home: MatterHome, target: TargetDevice) -> bool:
+    return asserts_hold(home, target.device_id, target.asserts)
+
+
+def _holds_in_window(goal: GoalSpec, home: MatterHome, rooms: list[str]) -> bool:
+    """Whether a goal holds at a tick of its window. Only ticks at which something may have changed are looked at."""
+    window = due_time_of(goal).tick_window
+    tick = max(window.start, home.tick)
+    while tick in window:
+        passage.advance_home(home, tick, rooms, live=False)
+        if all(_holds(home, target) for target in goal.targets):
+            return True
+        tick = tick + 1 if _changes_by_itself(home, goal) else _next_event(home)
+    if home.tick in window:  # nothing more happens in this window; the search for the next goal starts at its end
+        passage.advance_home(home, window[-1], rooms, live=False)
+    return False
+
+
+def _next_event(home: MatterHome) -> int:
+    """The first tick at which the effects of the next workflow can be seen; `NEVER` if no workflow waits."""
+    due = workflows.next_due(home)
+    return NEVER if due is None else max(due, home.tick) + 1
+
+
+def _changes_by_itself(home: MatterHome, goal: GoalSpec) -> bool:
+    """Whether a target may change without a workflow.
+
+    It is enough to try one pass: if a pass changes nothing of a device, the next pass changes nothing either.
+    """
+    twin = home.fork()
+    for target in goal.targets:
+        device = twin.find_device(target.device_id)
+        if device is None:
+            continue
+        if any(one.attribute in air.SENSORS.values() for one in target.asserts):
+            return True
+        passage.advance_device(twin, device, 1)
+    return twin.values != home.values

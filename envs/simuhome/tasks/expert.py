@@ -1,0 +1,286 @@
+"""The scripted agents of SimuHome, all of them oracles: the expert, and three simple agents that no suite may reward.
+
+All of them are oracles: they see the episode itself, not only what a policy observes. The expert also knows the goals
+and the state of the home.
+
+Invariants:
+- Candidate messages are a pure function of seed and dialogue.
+- With `mistakes` 0 every call of the expert is accepted, and it succeeds.
+- The expert reads what an agent must know before it acts or answers, unless it is `minimal`.
+- The other agents do not look at the goals, except that `refuses-rightly` knows the reply of an infeasible episode.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Any
+
+from homerl.envs.core.messages import Message, call_message, tool_call
+from homerl.envs.core.world import action_arguments
+from homerl.envs.simuhome.sim import evaluation as evaluate
+from homerl.envs.simuhome.sim import tools
+from homerl.envs.simuhome.sim.air import WATCHED
+from homerl.envs.simuhome.sim.device_calls import Action, moving_calls
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, EpisodeFile, GoalSpec
+from homerl.envs.simuhome.sim.home import MatterHome
+from homerl.envs.simuhome.sim.react_format import MAX_POLLS, poll_seconds
+from homerl.envs.simuhome.sim.reference_solution import asserts_by_device, seconds_until, seconds_until_taken, solution_calls
+from homerl.envs.simuhome.tasks.situation import SimuHomeSituation, simuhome_situation
+from homerl.play.chat_messages import tool_calls_of
+from homerl.play.episode import Episode
+from homerl.play.loop import draw_candidates
+from homerl.play.situation import Reply
+
+READ_TOOLS = ("get_attribute", "get_all_attributes")
+ACTS = ("execute_command", "write_attribute")
+
+
+def expert_plan(
+    file: EpisodeFile, home: MatterHome, reply: str, minimal: bool = False, sweeping: bool = False
+) -> list[list[Action]]:
+    """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
+
+    A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
+    the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
+    leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
+    `sweeping` makes every call in a room that may help, where the fewest would do.
+    """
+    seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
+    reads = [] if minimal and file.is_decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
+    acts: list[Action] = []
+    if file.meta.query_type == "qt2" and file.is_decided_by_rule:
+        acts = [act for goal in file.eval.goals for act in (helping_calls if sweeping else fewest_calls)(goal, home)]
+    elif file.is_decided_by_rule:
+        acts = [act for act in solution_calls(file, home) if act["name"] != "finish" and act not in seen]
+    looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
+    return [*looked, *_at_once(acts), [{"name": "finish", "answer": reply}]]
+
+
+def _at_once(acts: list[Action]) -> list[list[Action]]:
+    """Calls in parts that can be made at once: a vacuum that was sent home is given no new task before it has come."""
+    parts: list[list[Action]] = [[]]
+    for act in acts:
+        if act.get("cluster_id") == "RVCRunMode" and any(one.get("command_id") == "GoHome" for one in parts[-1]):
+            parts.append([])
+        parts[-1].append(act)
+    return parts
+
+
+def helping_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
+    """Every call in the room that moves a goal's variable, or would if its device were in another state."""
+    return moving_calls(home, goal.room_id, goal.room_state, goal.direction)
+
+
+def fewest_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
+    """The fewest calls to one device that move a goal's variable.
+
+    If no single device is enough, the result is every call in the room that helps.
+    """
+    acts = helping_calls(goal, home)
+    alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
+    untouched = evaluate.final_state(home)
+    for group in sorted(alone, key=len):
+        twin = home.fork()
+        for act in group:
+            tools.call_tool(twin, act["name"], action_arguments(act))
+        if evaluate.has_variable_moved(goal, evaluate.final_state(twin), untouched):
+            return group
+    return acts
+
+
+def needed_reads(file: EpisodeFile, home: MatterHome) -> list[Action]:
+    """The reads that an agent needs in order to answer, or to know what to do, each once."""
+    reads: list[Action] = []
+    for goal in file.eval.goals:
+        if goal.device_id in home.plan.devices and goal.asked_attribute:
+            reads.append(_attribute_read(goal.device_id, *goal.asked_attribute.split(".")))
+        if goal.when:
+            reads.append({"name": "get_current_time"})
+            if goal.anchor:
+                reads.append(_attribute_read(goal.anchor["device_id"], "1", "OperationalState", "CountdownTime"))
+        elif goal.direction:
+            movers = (d for d in home.plan.devices_by_room.get(goal.room_id, ()) if d.type.name in WATCHED[goal.room_state])
+            reads += [{"name": "get_all_attributes", "device_id": device.id} for device in movers]
+    return [act for index, act in enumerate(reads) if act not in reads[:index]]
+
+
+def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str) -> Action:
+    place = {"device_id": device_id, "endpoint_id": int(endpoint), "cluster_id": cluster}
+    return {"name": "get_attribute", **place, "attribute_id": attribute}
+
+
+def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
+    """The call that lets time pass before `act`, where QT3 needs that something has ended; None if nothing is waited for.
+
+    Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end, and
+    would repeat the `last` call. Of several workflows, that is asked which makes the most of the time that is left.
+    """
+    file, home, polls = situation.file, situation.home, situation.polls
+    if not (file.is_decided_by_rule and file.meta.query_type == "qt3"):
+        return None
+    if not (left := _seconds_left(file.eval.goals, home, act)):
+        return None
+    waits = [(poll_seconds(polls[flow.id] + 1), flow.id) for flow in home.workflows if polls[flow.id] < MAX_POLLS]
+    if fitting := [wait for wait in waits if wait[0] <= left]:
+        return {"name": "get_workflow_status", "workflow_id": max(fitting, key=lambda wait: wait[0])[1]}
+    at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
+    steps = [{"tool": last["name"], "args": action_arguments(last)}]
+    return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
+
+
+def _seconds_left(goals: Sequence[GoalSpec], home: MatterHome, act: Action) -> int:
+    """The seconds after which `act` is taken, or after which `finish` meets the goals; 0 if that is now or never."""
+    if act["name"] in ACTS:
+        return seconds_until_taken(home, act) or 0
+    if act["name"] != "finish":
+        return 0
+    return seconds_until(home, asserts_by_device(goals)) or 0
+
+
+def acting_message(*acts: Action) -> Message:
+    """An agent's message that makes these calls, which are given as actions of the world."""
+    calls = [tool_call(act["name"], action_arguments(act), f"call_{i}") for i, act in enumerate(acts)]
+    return call_message(*calls)
+
+
+def actions_in_messages(messages: Sequence[Message]) -> list[Action]:
+    """The calls in a dialogue, in order. What cannot be read as arguments counts as none."""
+    return [{**call.arguments, "name": call.name} for message in messages for call in tool_calls_of(message)]
+
+
+class SimuHomeExpert:
+    """An oracle that follows `expert_plan`.
+
+    With style `snippet` it makes all calls of a part in one message. With style `stepwise` it makes one call per
+    message, but reads of attributes still come together. Style `sweeping` is drawn for a whole episode: it makes every
+    call that may help. `mistakes` is the probability that a candidate is wrong.
+    """
+
+    name = "expert"
+
+    def __init__(
+        self, seed: int = 0, mistakes: float = 0.0, styles: Mapping[Any, float] = {"stepwise": 1.0}, minimal: bool = False
+    ) -> None:
+        self.seed, self.mistakes, self.styles, self.minimal = seed, mistakes, styles, minimal
+        self._known: tuple[Any, ...] = ()
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """`n` candidates for the next message."""
+        messages = draw_candidates(self._candidate, episode, n, self.seed)
+        return [Reply(message, _malformed_reason(message)) for message in messages]
+
+    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+        situation = simuhome_situation(episode)
+        parts, made = self._plan(situation), actions_in_messages(episode.messages)
+        rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
+        acts = [act for part in parts for act in part if act["name"] in ACTS]
+        if acts and (asked := waiting_call(situation, rest[0], acts[-1])):
+            rest = [asked]
+        if rng.random() < self.mistakes:
+            return rng.choice(MISTAKES)(rest, situation.home, rng)
+        style = self._style(rng)
+        return acting_message(*(rest[:1] if style == "stepwise" and rest[0]["name"] not in READ_TOOLS else rest))
+
+    def _style(self, rng: random.Random) -> str:
+        return str(rng.choices(list(self.styles), list(self.styles.values()))[0])
+
+    def _plan(self, situation: SimuHomeSituation) -> list[list[Action]]:
+        if not self._known or self._known[0] is not situation.file:
+            reply = situation.blueprint.intents[0].reply
+            sweeping = self._style(random.Random(f"style {self.seed} {situation.blueprint.id}")) == "sweeping"
+            self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal, sweeping)
+        plan: list[list[Action]] = self._known[1]
+        return plan
+
+
+def _malformed_reason(message: Message) -> str | None:
+    return (
+        None
+        if message.get("tool_calls") or not message["content"].startswith("{")
+        else "the tool call is not the JSON asked for"
+    )
+
+
+def _other_device(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    act = rest[0]
+    others = [name for name in home.plan.devices if name != act.get("device_id")]
+    return acting_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
+
+
+def _other_value(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    act = rest[0]
+    if isinstance(act.get("value"), int):
+        return acting_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
+    numbers = {key: value + rng.choice((-5, 5, 500)) for key, value in act.get("args", {}).items() if type(value) is int}
+    return acting_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
+
+
+def _left_out(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    return acting_message(rest[1] if len(rest) > 1 else rest[0])
+
+
+def _too_soon(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    return acting_message({"name": "finish", "answer": "Done."})
+
+
+def _unparsable(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    return {"role": "assistant", "content": json.dumps(rest[0], ensure_ascii=False)[:-1]}
+
+
+MISTAKES: tuple[Callable[[list[Action], MatterHome, random.Random], Message], ...] = (
+    _other_device,
+    _other_value,
+    _left_out,
+    _too_soon,
+    _unparsable,
+)
+
+
+class FixedAnswerAgent:
+    """Makes the required actions, then finishes with the same answer in every episode.
+
+    With `looks_first=False` it finishes at once.
+    """
+
+    def __init__(self, name: str, words: str, looks_first: bool = True) -> None:
+        self.name, self.words, self.looks_first = name, words, looks_first
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The next required action, or `finish`."""
+        done = actions_in_messages(episode.messages)
+        wanted = (
+            [{"name": a.tool, **a.params} for a in simuhome_situation(episode).file.eval.required_actions]
+            if self.looks_first
+            else []
+        )
+        rest: list[Any] = [act for act in wanted if act not in done]
+        return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
+
+
+class RightlyRefusingAgent(FixedAnswerAgent):
+    """Refuses every request. In an infeasible episode it gives the correct reason."""
+
+    def __init__(self) -> None:
+        super().__init__("refuses-rightly", "")
+
+    async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
+        """The next required action, or `finish` with the refusal."""
+        (intent,) = episode.blueprint.intents
+        self.words = intent.reply if intent.subcategory == "infeasible" else REFUSAL
+        return await super().consult(episode, n)
+
+
+REFUSAL = (
+    "Sorry, I cannot do that: there is no such device, everything is already at its limit, or the times that you named "
+    "conflict with one another. I changed nothing."
+)
+BASELINES: dict[str, Callable[[], Any]] = {
+    "expert": SimuHomeExpert,
+    "nothing": lambda: FixedAnswerAgent("nothing", "Done."),
+    "refuses": lambda: FixedAnswerAgent("refuses", REFUSAL),
+    "refuses-rightly": RightlyRefusingAgent,
+}

@@ -1,0 +1,209 @@
+"""The face of a talk in the browser: a page, and what it asks for.
+
+Invariants:
+- One answer runs at a time; until it has ended, nothing else is said or taken back. It ends too when the browser is gone.
+- The page needs nothing from elsewhere, and its browser is told to load nothing from there.
+- All text of agents and homes is escaped: by the world's drawing, or by the script, which makes texts and no HTML of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from homerl.app.chat.session import AgentAct, ChatSession, ChatTurn, Event, SessionNote
+from homerl.host.html_pages import load_template
+from homerl.host.web_server import (
+    BadRequest,
+    ServerAddress,
+    admit_request,
+    read_json_body,
+    refusal_response,
+    serve_until_stopped,
+)
+from homerl.play.chat_messages import replace_surrogates
+from homerl.play.trajectory import rows_to_json_lines, trajectory_to_row
+
+LONGEST = 2000  # signs of a sentence
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def serve_chat_page(session: ChatSession, at: socket.socket) -> None:
+    """Serve the page of a session at a socket of the loopback, until SIGTERM or SIGINT."""
+    host, port = at.getsockname()[:2]
+    asyncio.run(serve_until_stopped(ChatPage(session, ServerAddress(host, port)).build_chat_app(), at))
+
+
+class ChatPage:
+    """The routes of the page of a session."""
+
+    def __init__(self, session: ChatSession, address: ServerAddress) -> None:
+        self.session, self.address = session, address
+        self._answering: asyncio.Task[None] | None = None
+
+    def build_chat_app(self) -> Starlette:
+        """The application."""
+        return Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/favicon.ico", _no_icon),
+                Route("/talk", self._talk),
+                Route("/talk.jsonl", self._save),
+                Route("/say", self._say, methods=["POST"]),
+                Route("/stop", self._stop, methods=["POST"]),
+                Route("/undo", self._undo, methods=["POST"]),
+                Route("/reset", self._reset, methods=["POST"]),
+            ],
+            exception_handlers={BadRequest: refusal_response},
+        )
+
+    async def _page(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        nonce, look = secrets.token_urlsafe(16), self.session.visits.look
+        page = _template().render(
+            name=self.session.partner.name,
+            look={"css": Markup(look.css), "symbols": Markup(look.symbols)},
+            nonce=nonce,
+            longest=LONGEST,
+        )
+        return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
+
+    async def _talk(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        return JSONResponse(self._all())
+
+    async def _save(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        self._refuse_busy()
+        if not self.session.turns:
+            raise BadRequest(409, "nothing was said yet")
+        text = "".join(rows_to_json_lines([trajectory_to_row(self.session.to_trajectory())]))
+        return Response(text, headers={"Content-Disposition": 'attachment; filename="talk.jsonl"'})
+
+    async def _say(self, request: Request) -> Response:
+        await self._told(request)
+        self._refuse_busy()
+        sentence = request.state.body.get("sentence")
+        if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > LONGEST:
+            raise BadRequest(400, f"`sentence` is a text of 1 to {LONGEST} signs")
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._answering = asyncio.create_task(self._fill(replace_surrogates(sentence.strip()), lines))
+        return StreamingResponse(self._answer(self._answering, lines), media_type="application/x-ndjson")
+
+    async def _stop(self, request: Request) -> Response:
+        await self._told(request)
+        if self._answering is not None:
+            await _ended(self._answering)
+        return JSONResponse(self._all())
+
+    async def _undo(self, request: Request) -> Response:
+        await self._told(request)
+        self._refuse_busy()
+        before = self.session.current_situation
+        sentence = self.session.undo_turn()
+        changed = [change.owner for change in self.session.visits.changes(before, self.session.current_situation)]
+        return JSONResponse(self._all() | {"undone": sentence, "changed": changed})
+
+    async def _reset(self, request: Request) -> Response:
+        await self._told(request)
+        self._refuse_busy()
+        self.session.undo_all_turns()
+        return JSONResponse(self._all())
+
+    async def _told(self, request: Request) -> None:
+        """Admit a request that does something, and read its body."""
+        admit_request(request, self.address)
+        request.state.body = await read_json_body(request)
+
+    @property
+    def _busy(self) -> bool:
+        return self._answering is not None and not self._answering.done()
+
+    def _refuse_busy(self) -> None:
+        if self._busy:
+            raise BadRequest(409, "the answer to the last sentence has not ended")
+
+    async def _answer(self, task: asyncio.Task[None], lines: asyncio.Queue[str | None]) -> AsyncIterator[str]:
+        """What comes of a sentence, one JSON object a line, and at the end the whole talk."""
+        try:
+            while (line := await lines.get()) is not None:
+                yield line
+        finally:
+            await _ended(task)
+        yield _line(self._all())
+
+    async def _fill(self, sentence: str, lines: asyncio.Queue[str | None]) -> None:
+        try:
+            async with aclosing(self.session.say_sentence(sentence)) as events:
+                async for event in events:
+                    home = {"home": self._home()} if isinstance(event, AgentAct) and event.changes else {}
+                    lines.put_nowait(_line({"event": chat_event_to_json(event)} | home))
+        except Exception as error:  # of the model's program: the talk goes on
+            logging.getLogger(__name__).exception("an answer broke off")
+            lines.put_nowait(_line({"event": chat_event_to_json(SessionNote(f"no answer: {error}"))}))
+        finally:
+            lines.put_nowait(None)
+
+    def _home(self) -> str:
+        return self.session.visits.drawn(self.session.current_situation)
+
+    def _all(self) -> dict[str, Any]:
+        """The home and the talk so far."""
+        return {"home": self._home(), "turns": [*map(_turn, self.session.turns)], "busy": self._busy}
+
+
+async def _no_icon(request: Request) -> Response:
+    """Browsers ask for an icon of whatever they show; there is none."""
+    return Response(status_code=204)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Stop an answer, if it still runs."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _turn(turn: ChatTurn) -> dict[str, Any]:
+    return {"sentence": turn.sentence, "events": [*map(chat_event_to_json, turn.events)]}
+
+
+def chat_event_to_json(event: Event) -> dict[str, Any]:
+    """An event as the page's script reads it."""
+    if not isinstance(event, AgentAct):
+        return {"note": event.text}
+    changes = [{"owner": change.owner, "thing": change.thing, "words": change.describe_change} for change in event.changes]
+    seen = list(event.step.observations)
+    return {
+        "words": event.words,
+        "calls": list(event.step.calls),
+        "results": seen,
+        "refused": bool(event.step.blocked),
+        "changes": changes,
+    }
+
+
+def _line(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False) + "\n"
+
+
+@cache
+def _template() -> Any:
+    return load_template(Path(__file__).with_name("page.html.jinja"))

@@ -1,0 +1,333 @@
+"""The reference of recipes: one page with every key, made from the models that check recipes.
+
+Invariants: every key of every kind of recipe is listed once, in the section of its model, or in a section of keys that
+several models have alike; the page says nothing that the schema of the models does not say, except what each credit mode,
+loss and engine does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from homerl.app.manual.recipe_schema import EXTENDS, REF, RUN, Schema, definition_name, referenced_models, schema_definitions
+from homerl.app.runs.recipe import KINDS
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.train.credit.contract import CreditMode
+from homerl.train.credit.registry import list_credit_modes
+from homerl.train.engines.contract import EngineKind
+from homerl.train.engines.registry import list_engines
+from homerl.train.losses.contract import Loss
+from homerl.train.losses.registry import list_losses
+from homerl.worlds.registry import known_worlds
+from homerl.worlds.sources import BlueprintFile, Mixture
+
+HEAD = """# Reference of recipes
+
+Every key of [recipes](recipes.md), to look up, with its default. `scripts/regenerate` writes this page (`homerl reference`)
+and a [JSON Schema](schemas/recipe.v1.json) for editors. Words: [glossary](glossary.md).
+
+A file writes a key within its sections, the command line by its whole path: `--rlve.kl 0.01`. `[]` in a path is any item of
+a list; the command line replaces lists whole, but `--every.intents` sets a key in their items too. `NAME` is a name of your
+own. A key is followed by its default, which is null where none is shown, and by its type where the default does not show it.
+A share is from 0 to 1.
+"""
+ITEM = {"array": "[]", "object": ".NAME"}  # what stands in a path for an item of a list, or of a mapping by names
+LEAST = {"minimum": "≥", "exclusiveMinimum": ">"}
+MOST = {"maximum": "≤", "exclusiveMaximum": "<"}
+SHARE = " (0 to 1)"
+SOURCES = "Recipes of blueprints"
+FEWEST = 3  # keys that are alike before they get a section of their own
+Place = tuple[str | None, str]  # the model that has the key (None: a recipe), and the key
+
+
+@dataclass(frozen=True)
+class RecipeSection:
+    """A model below the recipes' own, and the keys at which it stands."""
+
+    model: str
+    places: dict[Place, None] = field(default_factory=dict)
+
+    @property
+    def key_path(self) -> str:
+        """The path under which its keys are listed; empty for a source of blueprints."""
+        return "" if self.model in blueprint_source_titles() else min(self.key_paths, key=lambda path: path.count("."))
+
+    @property
+    def key_paths(self) -> list[str]:
+        """All paths at which it stands, each by the path of the section above."""
+        return [f"{key_prefix(model)}{key}" for model, key in self.places]
+
+    @property
+    def heading_text(self) -> str:
+        """Its path, or which source of blueprints it is."""
+        return blueprint_source_titles().get(self.model) or f"`{self.key_path}`"
+
+
+def render_reference() -> str:
+    """The page in Markdown."""
+    sections = find_sections().values()
+    alternatives = [
+        _choices("Credit modes", "rlve.credit", list_credit_modes()),
+        _choices("Losses", "rlve.loss", list_losses()),
+        _choices("Engines", "rlve.engine.kind", list_engines()),
+    ]
+    alike = [_alike(models, keys) for models, keys in find_shared_keys().items()]
+    parts = [HEAD, "## Every recipe\n", _every(), "## Kinds of run\n", _kinds(), *alternatives, _sources(), "## Sections\n"]
+    return "\n".join([*parts, *map(_section, sections), "## Keys of several sections\n", *alike])
+
+
+def _sources() -> str:
+    """What a `recipe:` of blueprints may be, and where each stands."""
+    places: dict[str, list[str]] = {}
+    for model, title in blueprint_source_titles().items():
+        places.setdefault(_and(f"`{path}`" for path in find_sections()[model].key_paths), []).append(_link(title))
+    rows = "".join(f"- {_and(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
+    return f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
+
+
+@cache
+def blueprint_source_titles() -> Mapping[str, str]:
+    """What a `recipe:` of blueprints may be: the model's name -> the title of its section."""
+    found = {definition_name(world.recipe): f"World {world.name}" for world in known_worlds().values()}
+    return found | {definition_name(Mixture): "A mixture of worlds", definition_name(BlueprintFile): "A file of blueprints"}
+
+
+@cache
+def find_sections() -> Mapping[str, RecipeSection]:
+    """Every model below the recipes' own by name, in the order of the recipes' keys."""
+    sections: dict[str, RecipeSection] = {}
+
+    def visit(model: str, parent: str | None) -> None:
+        for key, schema in schema_definitions()[model]["properties"].items():
+            item = ITEM.get(schema.get("type", ""), "") if referenced_models(schema) else ""
+            for inner in models_at_key(schema):
+                known = inner in sections
+                sections.setdefault(inner, RecipeSection(inner)).places[parent, f"{key}{item}"] = None
+                if not known:
+                    visit(inner, inner)
+
+    for model in KINDS.values():
+        visit(definition_name(model), None)
+    return sections
+
+
+def key_prefix(model: str | None) -> str:
+    """What stands before a key of a section."""
+    path = find_sections()[model].key_path if model else ""
+    return f"{path}." if path else ""
+
+
+@cache
+def find_shared_keys() -> Mapping[tuple[str, ...], tuple[str, ...]]:
+    """Sections -> the keys that they have alike, except for defaults."""
+    having: dict[str, list[str]] = {}
+    for model in find_sections():
+        for key, schema in schema_definitions()[model]["properties"].items():
+            same = {name: part for name, part in schema.items() if name not in ("default", "title")}
+            having.setdefault(f"{key} {json.dumps(same, sort_keys=True)}", []).append(model)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for key, models in having.items():
+        if len(models) > 1:
+            groups.setdefault(tuple(models), []).append(key.partition(" ")[0])
+    return {models: tuple(keys) for models, keys in groups.items() if len(keys) >= FEWEST}
+
+
+def models_at_key(schema: Schema) -> list[str]:
+    """The models that may stand at a key, in the order of its schema."""
+    text = json.dumps(schema)
+    return sorted(referenced_models(schema), key=lambda name: text.index(f'"{REF}{name}"'))
+
+
+# Parts of the page
+
+
+def _every() -> str:
+    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
+    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
+    return _lines("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
+
+
+def _kinds() -> str:
+    """Each kind with its sections, then the keys of kinds that are no sections."""
+    texts: list[str] = []
+    keys: dict[str, Schema] = {}
+    needed: set[str] = set()
+    for kind, model in KINDS.items():
+        schema = schema_definitions()[definition_name(model)]
+        own = {key: part for key, part in schema["properties"].items() if key not in (*BaseRecipe.model_fields, "run")}
+        keys |= own
+        needed |= set(schema.get("required", ()))
+        texts.append(f"- `{kind}`: {describe_schema(schema)} Its keys: {', '.join(f'`{key}`' for key in own)}.\n")
+    others = {key: part for key, part in keys.items() if key in needed or not _is_section(part)}
+    return f"{''.join(texts)}\n{_lines('', others, needed)}"
+
+
+def _section(section: RecipeSection) -> str:
+    schema = schema_definitions()[section.model]
+    groups = {models: keys for models, keys in find_shared_keys().items() if section.model in models}
+    listed = {key for keys in groups.values() for key in keys}
+    own = {key: part for key, part in schema["properties"].items() if key not in listed}
+    several = len(section.key_paths) > 1 and section.model not in blueprint_source_titles()
+    places = f"At {_and(f'`{path}`' for path in section.key_paths)}." if several else ""
+    more = [_more(section.model, models, keys) for models, keys in groups.items()]
+    text = "\n".join(filter(None, (describe_schema(schema), places, *more)))
+    return f"### {section.heading_text}\n\n{text}\n\n{_lines(key_prefix(section.model), own, schema.get('required', ()))}"
+
+
+def _more(model: str, models: tuple[str, ...], keys: tuple[str, ...]) -> str:
+    """The sentence that leads from a section to keys that it shares, with defaults of its own."""
+    title = _title(models)
+    first, mine = (schema_definitions()[name]["properties"] for name in (models[0], model))
+    other = [f"`{key}: {_yaml(mine[key].get('default'))}`" for key in keys if mine[key] != first[key]]
+    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){f', with {_and(other)}' if other else ''}."
+
+
+def _alike(models: tuple[str, ...], keys: tuple[str, ...]) -> str:
+    properties = schema_definitions()[models[0]]["properties"]
+    return f"### {_title(models)}\n\n{_lines('', {key: properties[key] for key in keys}, ())}"
+
+
+def _title(models: tuple[str, ...]) -> str:
+    return f"Keys of {_and(find_sections()[model].heading_text for model in models)}"
+
+
+Plugin = CreditMode[Any] | EngineKind | Loss[Any]
+
+
+def _choices(title: str, key: str, plugins: Mapping[str, Plugin]) -> str:
+    """The values of a key, each with the sentence of its plug-in."""
+    rows = "".join(f"- `{name}`: {plugin.sentence}\n" for name, plugin in plugins.items())
+    return f"## {title}\n\nThe values of `{key}`.\n\n{rows}"
+
+
+def describe_schema(schema: Schema) -> str:
+    """The description of a model or key on one line. A section without one has that of its model."""
+    models = models_at_key(schema) if "properties" not in schema else []
+    text = schema.get("description") or (schema_definitions()[models[0]].get("description", "") if len(models) == 1 else "")
+    return " ".join(text.split())
+
+
+def _lines(above: str, keys: Mapping[str, Schema], needed: Iterable[str]) -> str:
+    return "".join(f"- {_line(f'{above}{key}', schema, key in needed)}\n" for key, schema in keys.items())
+
+
+def _line(path: str, schema: Schema, needed: bool) -> str:
+    """A key with its default, its type as far as the default does not show it, and its description."""
+    if _is_section(schema) and not needed:
+        return f"`{path}`: {describe_type(schema)}"  # its section has the rest
+    default = _default(schema)
+    head = f"`{path}`" if needed or default in ("", "null") else f"`{path}: {default}`"
+    values = ", ".join(filter(None, ("needed" if needed else "", _values(schema, default))))
+    return f"{head}{f' ({values})' if values else ''}: {describe_schema(schema).replace(SHARE, '')}"
+
+
+def _is_section(schema: Schema) -> bool:
+    """Whether a key holds one section, by default that with the defaults of its keys."""
+    return len(referenced_models(schema)) == 1 and _default(schema) in ("", "{}")
+
+
+def _values(schema: Schema, default: str) -> str:
+    """What a value may be, unless the default and the description show it."""
+    options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
+    if len(options) > 1 or referenced_models(schema) or default in ("", "null", "[]", "{}"):
+        return describe_type({"anyOf": [option for option in options if not _told(option, schema)]})
+    (only,) = options
+    return "" if _told(only, schema) else describe_type(only) if "enum" in only else _bounds(only)
+
+
+def _told(option: Schema, schema: Schema) -> bool:
+    """Whether a description names all choices."""
+    choices = option.get("enum", ())
+    return bool(choices) and all(f"`{_yaml(choice)}`" in describe_schema(schema) for choice in choices)
+
+
+# Types and defaults in words
+
+
+def describe_type(schema: Schema) -> str:
+    """The type of a value in words."""
+    if "$ref" in schema:
+        return _link(find_sections()[schema["$ref"].removeprefix(REF)].heading_text)
+    if "const" in schema or "enum" in schema:
+        return _either(f"`{_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
+    for union in ("anyOf", "oneOf"):
+        if union in schema and len(referenced_models(schema)) > 1:
+            return f"[one of these](#{heading_anchor(SOURCES)})"
+        if union in schema:
+            return _either(dict.fromkeys(describe_type(option) for option in schema[union]))
+    if schema.get("type") == "array":
+        return _list(schema)
+    if schema.get("type") == "object":
+        return _mapping(schema)
+    name = {"null": "`null`", "boolean": "`true` or `false`", None: "anything"}.get(schema.get("type"), schema.get("type"))
+    return " ".join(filter(None, (schema.get("format", name), _bounds(schema))))
+
+
+def _bounds(schema: Schema) -> str:
+    """The bounds of a number but for the usual ones: from 0 or 1 up, or from 0 to 1."""
+    least, most = (next((schema[bound] for bound in pair if bound in schema), None) for pair in (LEAST, MOST))
+    if least in (None, 0, 1) and most in (None, 1):
+        return ""
+    return " and ".join(f"{sign}{schema[bound]:g}" for bound, sign in (*LEAST.items(), *MOST.items()) if bound in schema)
+
+
+def _list(schema: Schema) -> str:
+    if "prefixItems" in schema:
+        return f"[{', '.join(map(describe_type, schema['prefixItems']))}]"
+    least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
+    return f"list of {describe_type(schema['items'])}{least}"
+
+
+def _mapping(schema: Schema) -> str:
+    inner = schema.get("additionalProperties", True)
+    keys = f" from {describe_type(schema['propertyNames'])}" if "propertyNames" in schema else ""
+    return f"mapping{keys} to {describe_type({} if inner is True else inner)}"
+
+
+def _link(title: str) -> str:
+    return f"[{title}](#{heading_anchor(title)})"
+
+
+def _either(options: Iterable[str]) -> str:
+    return _and(options, "or")
+
+
+def _and(parts: Iterable[str], word: str = "and") -> str:
+    *most, last = [*parts] or [""]
+    return f"{', '.join(most)} {word} {last}" if most else last
+
+
+def _default(schema: Schema) -> str:
+    """The default as YAML, empty if there is none; of a section, the values that differ from its keys' own defaults."""
+    models = models_at_key(schema)
+    if "default" not in schema:
+        return ""
+    own = schema_definitions()[models[0]]["properties"] if len(models) == 1 else {}
+    return _yaml(_beyond(schema["default"], own))
+
+
+def _beyond(default: Any, own: Mapping[str, Schema]) -> Any:
+    if isinstance(default, list):
+        return [_beyond(item, own) for item in default]
+    if isinstance(default, dict) and own:
+        return {key: value for key, value in default.items() if "default" in own[key] and value != own[key]["default"]}
+    return default
+
+
+def _yaml(value: Any) -> str:
+    """A value on one line, as YAML."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_yaml, value))}]"
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def heading_anchor(title: str) -> str:
+    """The link to a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

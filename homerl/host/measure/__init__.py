@@ -1,1 +1,0 @@
-"""Statistics of samples: confidence intervals, agreement, diversity of texts, costs of a search."""

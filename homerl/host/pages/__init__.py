@@ -1,1 +1,0 @@
-"""What every HTML page of homerl has: one file without network, one palette."""

@@ -1,1 +1,0 @@
-"""Child processes that end when their parent ends."""

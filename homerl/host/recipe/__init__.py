@@ -1,1 +1,0 @@
-"""Recipes: the keys of every recipe, and how a file is read."""

@@ -1,0 +1,112 @@
+"""Diversity of texts: distinct texts, distinct n-grams, self-BLEU.
+
+Invariant: it keeps hashes, not texts, except for a uniform sample.
+
+The cost and the yield of a search for verified trajectories, in the words of HomeFlow 4.3.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SAMPLE = 200  # number of texts that self-BLEU compares
+TOKENS = re.compile(r"[\u4e00-\u9fff]|[^\W_\u4e00-\u9fff]+(?:'[a-z]+)?")
+
+
+class TextDiversity:
+    """Measures the diversity of a stream of texts; keeps hashes, and a uniform sample of texts for self-BLEU."""
+
+    def __init__(self, rng: random.Random, sample: int = SAMPLE) -> None:
+        self.rng, self.sample = rng, sample
+        self.texts, self.seen, self.lengths = 0, set[int](), 0
+        self.grams: tuple[set[int], ...] = (set(), set(), set())
+        self.totals = [0, 0, 0]
+        self.kept: list[str] = []
+
+    def add_text(self, text: str) -> None:
+        """Count one text."""
+        tokens = TOKENS.findall(text)
+        self.texts += 1
+        self.seen.add(hash(text))
+        self.lengths += len(tokens)
+        for n, known in enumerate(self.grams, 1):
+            known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
+            self.totals[n - 1] += max(0, len(tokens) - n + 1)
+        _keep(self.kept, self.sample, text, self.texts, self.rng)
+
+    def diversity_figures(self) -> dict[str, Any]:
+        """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
+        shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
+        return {
+            "utterances": self.texts,
+            "distinct": len(self.seen),
+            "words": len(self.grams[0]),
+            "distinct_1": shares[0],
+            "distinct_2": shares[1],
+            "distinct_3": shares[2],
+            "mean_length": self.lengths / max(1, self.texts),
+            "self_bleu": self_bleu(self.kept),
+        }
+
+
+def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
+    """Add a text to a uniform sample of a stream (Vitter's algorithm R); `seen` counts the texts so far."""
+    if len(kept) < most:
+        kept.append(text)
+    elif (at := rng.randrange(seen)) < most:
+        kept[at] = text
+
+
+def self_bleu(texts: Sequence[str]) -> float:
+    """The mean BLEU of each text against all others, in [0, 1]; 1 if all are alike (Zhu et al. 2018, Texygen).
+
+    It is 0 for fewer than two texts. The time grows with the square of the number of texts.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    if len(texts) < 2:
+        return 0.0
+    bleu = BLEU(tokenize="none", effective_order=True, smooth_method="exp")
+    split = [" ".join(TOKENS.findall(text)) for text in texts]
+    scores = [bleu.sentence_score(text, [*split[:i], *split[i + 1 :]]).score for i, text in enumerate(split)]
+    return sum(scores) / len(scores) / 100
+
+
+@dataclass
+class TreeStats:
+    """What a search cost and what it verified.
+
+    A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
+    cost one by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a
+    home confirms. `first` counts successes of the first rollout of a search (0 or 1). `recovered` counts dialogues that met
+    all goals after a refused call.
+    """
+
+    rollouts: int = 0
+    successes: int = 0
+    first: int = 0
+    recovered: int = 0
+    nodes: int = 0
+    steps_run: int = 0
+    steps_linear: int = 0
+    calls: int = 0
+    calls_linear: int = 0
+    sampled: int = 0
+    tokens: int = 0
+    tokens_linear: int = 0
+    merged: int = 0
+    grounded: int = 0
+    user_errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def estimated_difficulty(self) -> float:
+        """1 minus the verified success rate, in [0, 1]."""
+        return 1.0 - self.successes / max(1, self.rollouts)
+
+    def to_row(self) -> dict[str, float]:
+        """All figures as plain data."""
+        return asdict(self) | {"difficulty": self.estimated_difficulty}

@@ -1,1 +1,0 @@
-"""Output on the terminal: messages and progress bars."""

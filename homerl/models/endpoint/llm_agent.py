@@ -1,0 +1,137 @@
+"""Any OpenAI-compatible endpoint as an agent.
+
+Invariants:
+- It is sent the dialogue, the tools and the images that tools name, and nothing else, none of its thoughts.
+- Its answer is not corrected, so malformed calls reach the world, which says what is wrong with them.
+- Errors of servers are `InfraError`s, never faults of the model.
+- As many candidates come as were asked for, also from a server that gives one a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from homerl.envs.core.messages import Message
+from homerl.models.endpoint.clip_images import Clips, add_frame_images
+from homerl.models.endpoint.endpoint import Endpoint, Told, request_seed
+from homerl.play.chat_messages import THOUGHT, Observation, parse_observed_reply, spoken_words_of
+from homerl.play.situation import Reply
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+
+
+THOUGHTS = (THOUGHT, "reasoning")  # the fields in which servers tell what a model thought
+
+
+class LLMAgent:
+    """Asks an endpoint for the next message. `n` candidates come from one request."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        temperature: float = 0.0,
+        max_tokens: int = 2048,
+        seed: int | None = None,
+        clips: Clips | None = None,
+        **options: Any,
+    ) -> None:
+        """With a `seed`, every request has a seed derived from it (`seed_for`).
+
+        With `clips`, the model is shown the frames that results of tools name, the latest of them.
+        """
+        self.name, self.endpoint, self.seed, self.clips = endpoint.speaker_name, endpoint, seed, clips
+        self.options = {"temperature": temperature, "max_tokens": max_tokens} | options
+        self.told: Told | None = None  # who hears a message as it is written
+
+    async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
+        """The endpoint's candidate messages. Raises `InfraError` if the server fails."""
+        # servers refuse an empty list
+        tools = {"tools": list(observation.tools)} if observation.tools and not observation.one_answer else {}
+        sent = messages_to_send(observation.messages)
+        if self.clips is not None:
+            # in a thread, since to read a film takes long
+            sent = await asyncio.to_thread(add_frame_images, sent, self.clips, observation.blueprint_id)
+        told = {"told": self.told} if self.told else {}
+        said = await request_candidates(self.endpoint, observation, sent, n, self.seed, **told, **tools, **self.options)
+        return [reply_from_completion(one.message, observation, one.tokens, one.prompt_tokens) for one in said]
+
+
+@dataclass(frozen=True)
+class EndpointCandidate:
+    """One of a model's candidate messages, its tokens (the mean of its request's), and those of its prompt."""
+
+    message: ChatCompletionMessage
+    tokens: int
+    prompt_tokens: int
+
+
+async def request_candidates(
+    endpoint: Endpoint, observation: Observation, sent: Sequence[Message], n: int, seed: int | None, **options: Any
+) -> list[EndpointCandidate]:
+    """`n` candidates for the next message of an observed dialogue, which is sent as `sent`. Raises `InfraError`.
+
+    A server may give fewer than it is asked for. It is then asked for the rest, with another seed. Words are `told` as they
+    are written, if `options` have that.
+    """
+    found: list[EndpointCandidate] = []
+    while len(found) < n:
+        seeded = request_seed(observation, seed, len(found))
+        fields = {"n": n - len(found), **seeded, **options}
+        told = fields.pop("told", None)
+        answer = await (endpoint.stream_chat(sent, told, **fields) if told else endpoint.chat(sent, **fields))
+        prompt, completion = (answer.usage.prompt_tokens, answer.usage.completion_tokens) if answer.usage else (0, 0)
+        tokens = completion // len(answer.choices)
+        found += [EndpointCandidate(choice.message, tokens, prompt) for choice in answer.choices]
+    return found[:n]
+
+
+def messages_to_send(messages: Iterable[Message]) -> list[Message]:
+    """Messages as the chat API expects them: without thoughts and empty fields, except for the content.
+
+    Some servers refuse a result without a call, as of a call that could not be read: it is sent as the user's. Some refuse
+    arguments that are no JSON object: they are sent as an empty one, and the result says what was wrong with them.
+    """
+    sent: list[Message] = []
+    called = False  # whether the agent's last message has calls
+    for message in messages:
+        kept = {key: value for key, value in message.items() if value not in ([], None) and key != THOUGHT}
+        if kept["role"] == "assistant":
+            called = "tool_calls" in kept
+        if called and kept["role"] == "assistant":
+            kept["tool_calls"] = [*map(_with_object, kept["tool_calls"])]
+        sent.append(kept if called or kept["role"] != "tool" else kept | {"role": "user"})
+    return sent
+
+
+def _with_object(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call["function"]
+    try:
+        whole = isinstance(json.loads(function["arguments"]), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    return call if whole else {**call, "function": {**function, "arguments": "{}"}}
+
+
+def reply_from_completion(
+    message: ChatCompletionMessage, observation: Observation, tokens: int = 0, prompt_tokens: int = 0
+) -> Reply:
+    """An endpoint's message as a reply. Calls that the model wrote as text are read from there, unless the server did."""
+    calls = [call for call in message.tool_calls or () if call.type == "function"]
+    reply, malformed = parse_observed_reply(message.content or "", observation)
+    if calls:
+        said = spoken_words_of(reply).text if malformed else reply["content"]
+        reply, malformed = {**reply, "content": said, "tool_calls": [*map(_as_made, calls)]}, None
+    for i, call in enumerate(() if calls else reply.get("tool_calls", ())):
+        call["id"] = f"call_{i}"  # a tool's result refers to its call by id
+    thought = next((said for key in THOUGHTS if isinstance(said := getattr(message, key, None), str) and said), None)
+    return Reply(reply | ({THOUGHT: thought} if thought else {}), malformed, tokens, prompt_tokens=prompt_tokens)
+
+
+def _as_made(call: ChatCompletionMessageFunctionToolCall) -> dict[str, Any]:
+    function = {"name": call.function.name, "arguments": call.function.arguments}
+    return {"id": call.id, "type": "function", "function": function}

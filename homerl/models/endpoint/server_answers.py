@@ -1,0 +1,224 @@
+"""Checks a server's answers before other code reads them, and classifies the errors of servers.
+
+Invariants:
+- An answer that passes `checked` has the shape of its type in all choices.
+- No text that passes contains half of a surrogate pair, which no file could hold.
+- An error that a server sends as an answer counts like one with a status.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from openai import APIConnectionError, APIResponseValidationError, APIStatusError, APITimeoutError
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletionMessage
+from openai.types.chat.chat_completion_message_function_tool_call import Function
+
+from homerl.models.endpoint.error_reasons import read_error_names, read_error_reason, read_error_status
+from homerl.play.chat_messages import replace_surrogates
+
+Kind = TypeVar("Kind")
+PASSING = (408, 409, 425, 429)
+BUSY = (429, 503)
+SPENT = re.compile(r"insufficient.?(quota|balance|credit|fund)|billing|payment|hard.?limit", re.I)  # codes of 429: no money
+REFUSING = (400, 413, 422)  # refuse this request; others refuse all requests: key, path, model name
+TOO_LONG = re.compile(  # the words or codes of servers for a dialogue that is longer than the model takes
+    r"""context.{0,3}(length|size|window|limit) | maximum\ (model|prompt)\ length | max_(seq|model)_len | model\ max\ length
+    | (prompt|input)\ (is\ )?too\ long | the\ model\ takes | (prompt|too\ many)\ tokens.{0,60}(exceed|limit)
+    | input\ (tokens?|token\ count|length).{0,40}exceed | range\ of\ input\ length | too\ large\ for\ model
+    | inputs`?\ (tokens\ \+|must\ have\ less) | reduce\ (the\ length\ of\ |the\ |your\ )(message|prompt|input)""",
+    re.I | re.X,
+)
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+SPOKEN = ("text", "output_text", "refusal")  # types of the parts of a content that are speech; thoughts are not
+
+
+class ErrorAnswer(ValueError):
+    """An error that a server `said` as an answer, with the status 200. `status_code` is the one that fits it."""
+
+    def __init__(self, said: Any) -> None:
+        super().__init__("the answer is an error")
+        self.said, self.status_code = said, read_error_status(said)
+
+
+FAILED = (APIStatusError, ErrorAnswer)  # the errors that have a status
+
+
+def check_completion(answer: Any, kind: type[Kind]) -> Kind:
+    """Return the answer with its texts made plain, and its usage and calls filled up.
+
+    Raises `ErrorAnswer` for an error, and `ValueError` if the answer's shape or its usage is not that of `kind`.
+    """
+    choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
+    found = [*choices] if isinstance(choices, list) else []
+    for said in filter(read_error_reason, _errors(answer, found)):
+        raise ErrorAnswer(said)
+    for choice in found:
+        _fill_message(getattr(choice, "message", None))
+    if not isinstance(answer, kind) or not found or not all(map(_whole, found)):
+        raise ValueError("the answer is no completion")
+    if not _counts(usage):
+        raise ValueError("the answer's usage is no count")
+    if usage is not None:
+        _fill(usage)
+    for message in (choice.message for choice in found if getattr(choice, "message", None)):
+        message.content = message.content and replace_surrogates(message.content)
+        for call in message.tool_calls or ():
+            if call.type == "function":
+                call.function.name = replace_surrogates(call.function.name)
+                call.function.arguments = replace_surrogates(call.function.arguments)
+    return answer
+
+
+def _errors(answer: Any, choices: Sequence[Any]) -> Iterator[Any]:
+    """What may be an error in an answer: beside the choices, in one of them, or in place of them."""
+    for part in (answer, *choices):
+        yield (getattr(part, "model_extra", None) or {}).get("error")
+    if not choices:
+        yield getattr(answer, "model_extra", answer)
+
+
+def _fill_message(message: Any) -> None:
+    """Join a content of parts to one text, take a refusal as the words that it is, and fill up the calls."""
+    _fill_calls(getattr(message, "tool_calls", None))
+    if isinstance(message, ChatCompletionMessage):
+        message.content = _joined(message.content)
+        if not message.content and isinstance(message.refusal, str):
+            message.content = message.refusal
+
+
+def _joined(content: Any) -> Any:
+    """The text of a content of parts; any other content as it is."""
+    parts = [content] if isinstance(content, dict) else content
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        return content
+    texts = [part.get("refusal", part.get("text")) for part in parts if part.get("type", "text") in SPOKEN]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else content
+
+
+def _counts(usage: Any) -> bool:
+    """Whether the usage can be summed; a server may leave it out, or parts of it."""
+    if usage is None:
+        return True
+    parts = (getattr(usage, name, None) for name in COUNTS)
+    return isinstance(usage, CompletionUsage) and all(isinstance(part, (int, type(None))) for part in parts)
+
+
+def _fill(usage: CompletionUsage) -> None:
+    usage.prompt_tokens, usage.completion_tokens, total = (getattr(usage, name, None) or 0 for name in COUNTS)
+    usage.total_tokens = total or usage.prompt_tokens + usage.completion_tokens
+
+
+def _fill_calls(calls: Any) -> None:
+    """Number calls without an id, name their type, and write arguments as JSON where a server gave an object or nothing."""
+    for number, call in enumerate(calls if isinstance(calls, list) else ()):
+        function = getattr(call, "function", None)
+        if not isinstance(function, Function):
+            continue
+        given = getattr(function, "arguments", None)
+        if given is None or isinstance(given, dict):
+            function.arguments = json.dumps(given or {})
+        call.type = getattr(call, "type", None) or "function"
+        call.id = getattr(call, "id", None) or f"call_{number}"
+
+
+def _whole(choice: Any) -> bool:
+    """Whether a choice has a message that can be read, or text."""
+    message = getattr(choice, "message", None)
+    if message is None:
+        return isinstance(getattr(choice, "text", None), str)
+    calls = getattr(message, "tool_calls", None) or ()
+    return (
+        isinstance(message, ChatCompletionMessage)
+        and isinstance(message.content, (str, type(None)))
+        and isinstance(calls, Sequence)
+        and all(map(_called, calls))
+    )
+
+
+def _called(call: Any) -> bool:
+    """Whether a tool call can be read; calls of a type other than `function` are ignored, so they pass."""
+    function = getattr(call, "function", None)
+    parts = (getattr(call, "id", None), getattr(function, "name", None), getattr(function, "arguments", None))
+    return hasattr(call, "type") and (call.type != "function" or all(isinstance(part, str) for part in parts))
+
+
+def is_too_long(error: BaseException) -> bool:
+    """Whether a server says that a dialogue is longer than its model takes. Servers share no code or status for this, so its
+    words and codes decide; but with a status of `BUSY` they are of a rate limit, and time helps."""
+    if getattr(error, "status_code", None) in BUSY:
+        return False
+    said = _said(error)
+    return said is not None and TOO_LONG.search(f"{read_error_reason(said)} {read_error_names(said)}") is not None
+
+
+def is_transient_error(error: BaseException) -> bool:
+    """Whether a retry may help: no connection, timeout, garbled answer, status 408, 409, 425, 429 or 5xx. Time gives no
+    quota back that has been spent.
+    """
+    if is_too_long(error) or _is_spent(error):
+        return False
+    if isinstance(error, FAILED):
+        return error.status_code in PASSING or error.status_code >= 500
+    return isinstance(error, (APIConnectionError, APIResponseValidationError, TimeoutError, ValueError))
+
+
+def is_unavailable_error(error: BaseException) -> bool:
+    """Whether the error says nothing about the request, and only time helps: no connection, status 429 or 503."""
+    if isinstance(error, FAILED):
+        return error.status_code in BUSY and not _is_spent(error)
+    return isinstance(error, APIConnectionError) and not isinstance(error, APITimeoutError)
+
+
+def _is_spent(error: BaseException) -> bool:
+    """Whether a server says, by what it calls the error, that nobody pays any more. A limit of a minute is not meant."""
+    return (
+        isinstance(error, FAILED) and error.status_code == 429 and SPENT.search(read_error_names(_said(error))) is not None
+    )
+
+
+def _said(error: BaseException) -> Any:
+    """What a server sent as an error; None if it sent none."""
+    if isinstance(error, ErrorAnswer):
+        return error.said
+    return error.body or error.message if isinstance(error, APIStatusError) else None
+
+
+def retry_after(error: Exception) -> float | None:
+    """The seconds of the header `Retry-After`, given as seconds or as a date; None if it is missing or not readable."""
+    if not isinstance(error, APIStatusError):
+        return None
+    said = error.response.headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    except ValueError:
+        pass  # it may be a date
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except (ValueError, OverflowError):  # a year beyond all dates
+        return None
+
+
+def describe_error(error: BaseException, key: str = "") -> str:
+    """The error as text for people, with the server's reason. The `key` with which it was asked is left out."""
+    reason = read_error_reason(_said(error), key)
+    if isinstance(error, ErrorAnswer):
+        return f"the server says: {reason}"
+    return f"{error_kind(error)}: {reason}" if reason else error_kind(error)
+
+
+def error_kind(error: BaseException) -> str:
+    """The error as text without the server's reason, for counting."""
+    if isinstance(error, FAILED):
+        return f"status {error.status_code}"
+    if isinstance(error, (APITimeoutError, TimeoutError)):
+        return "no answer in time"
+    return f"{type(error).__name__}: {read_error_reason(str(error))}"

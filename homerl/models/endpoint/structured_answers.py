@@ -1,0 +1,99 @@
+"""Structured answers: requested as JSON with a schema, parsed into a pydantic model, requested once more with the error.
+
+Invariants:
+- What the model thinks is no part of its answer.
+- An answer that cannot be parsed twice is `Unreadable`, a fault of the model.
+- Errors of servers are an `InfraError`.
+- A schema that a server refuses is left out of later requests.
+- The requests for one seed and text are the same in every process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from homerl.envs.core.messages import Message
+from homerl.envs.core.model import Model
+from homerl.models.endpoint.endpoint import Endpoint, derive_seed
+from homerl.models.endpoint.endpoint_settings import EndpointSettings
+from homerl.play.chat_messages import parse_model_json, replace_surrogates
+from homerl.play.faults import Boundary, Fault, InfraError, RequestRefused, fault_from_error
+from homerl.play.tool_call_parser import strip_code_fence, strip_thoughts_and_controls
+
+Shape = TypeVar("Shape", bound=Model)
+AGAIN = "That could not be read ({error}). Answer again, with JSON of the form that was asked for and nothing else."
+
+
+class UnreadableAnswer(Exception):
+    """The model's answer could not be parsed, and its second answer could not either."""
+
+
+@dataclass
+class RequestsSpent:
+    """The number of answered requests, and their tokens."""
+
+    requests: int = 0
+    tokens: int = 0
+
+
+@dataclass
+class StructuredClient:
+    """Sends structured requests to one model in one role."""
+
+    endpoint: Endpoint
+    settings: EndpointSettings
+    tally: RequestsSpent = field(default_factory=RequestsSpent)
+
+    async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
+        """The model's answer, parsed as `shape`.
+
+        Raises `Unreadable` if neither of two answers can be parsed, and `InfraError` if the server fails.
+        """
+        messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+        for attempt in range(2):
+            said = await self._said(messages, shape, derive_seed(seed, shape.__name__, attempt), temperature)
+            try:
+                return shape.model_validate(parse_model_json(strip_code_fence(strip_thoughts_and_controls(said))))
+            except (ValidationError, ValueError, RecursionError) as error:
+                fault = _in_words(error)
+                again = AGAIN.format(error=fault)
+                messages = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
+        raise UnreadableAnswer(fault)
+
+    async def _said(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
+        options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
+        options["temperature"] = self.settings.temperature if temperature is None else temperature
+        form = {} if shape.__name__ in self.endpoint.plain else {"response_format": response_format(shape)}
+        try:
+            answer = await self.endpoint.chat(messages, **options, **form)
+        except RequestRefused:
+            if not form:
+                raise
+            answer = await self.endpoint.chat(messages, **options)
+            self.endpoint.plain.add(shape.__name__)  # it answers without the schema, so it refused the schema
+        self.tally.requests += 1
+        self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
+        return answer.choices[0].message.content or ""
+
+
+def response_format(shape: type[Model]) -> dict[str, Any]:
+    """The field `response_format` of a request whose answer must have this shape."""
+    schema = {"name": shape.__name__, "strict": True, "schema": shape.model_json_schema()}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return "it is no JSON"
+
+
+def judge_fault(error: InfraError | UnreadableAnswer) -> Fault:
+    """The judge's fault, whether its server failed or its answer cannot be read."""
+    if isinstance(error, UnreadableAnswer):
+        return Fault(Boundary.JUDGE, replace_surrogates(f"unreadable: {error}"))
+    return Fault(Boundary.JUDGE, f"server: {fault_from_error(error).reason}")

@@ -1,0 +1,578 @@
+"""The forms in which models write a call between its marks: JSON, a name before JSON, tags of parameters, Python.
+
+Invariants: a reader gives whole calls or raises one of `UNREADABLE`; nothing that a model wrote is evaluated; the time grows
+with the length of a text.
+
+What a model writes that is no speech: its thoughts, and calls in the marks of any family of models.
+
+A family is one line of `CALLS`: how it marks a call. What stands between the marks is read by `call_forms`, whichever family
+it is, since models mix the forms. A thought is one line of `THOUGHTS`.
+
+Invariants:
+- `read` never raises.
+- It takes time that grows with the length of the text.
+- No mark of a table, and nothing between such marks, is in the words that it gives.
+- It gives all calls of a text or, where one cannot be read, none.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from homerl.envs.core.messages import tool_call
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, is_too_deep
+
+Call = dict[str, Any]  # in OpenAI's form
+Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
+UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
+FENCE = "```"
+NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
+ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
+INNER = ("function", "function_call", "tool_call")  # keys whose object is the call
+ACTS = {*NAMES, *INNER, "tool_calls", "service", "intent", "entity_id"}  # keys of what was meant as a call, or is one
+SPACE = "(?:[\\w-]{1,20}[:_]|[|｜]DSML[|｜])?"  # of the names of tags
+
+DECODER = json.JSONDecoder()
+NEXT = re.compile(r"\s*;\s*")  # between calls in JSON
+SINGLE = re.compile(r"\[?\s*\{\s*'|[^']*:\s*'\s*\{")  # Python's quotes in place of JSON's
+HEAD = re.compile(  # a name before JSON: `NAME[ARGS]`, `functions.NAME:0<|...|>`, `function<｜...｜>NAME`, `call:NAME`
+    r"(?:function\s*<[|｜][^<>]+[|｜]>)?\s*(?:call:|functions[.:])?(?P<name>[\w.-]+)(?::\d+)?"
+    r"(?:\s|<[|｜][^<>]+[|｜]>|\[CALL_ID\]\w+|\[ARGS\]|```(?:json)?)*"
+)
+MOST_HEAD = 300  # characters
+ESCAPES = re.compile(r"<escape>|<\|\"\|>")  # Gemma's quotation marks
+KEY = re.compile(r"([{,]\s*)([A-Za-z_]\w*)\s*:")
+PARAMETER = re.compile(
+    rf"<{SPACE}param(?:eter)?(?:=|\s+name=)\"?([^\"<>]{{1,100}})\"?[^<>]{{0,60}}>"
+    r"|<arg_key>([^<>]{1,100})</arg_key>\s*<arg_value>"
+)
+PARAMETER_END = re.compile(rf"</{SPACE}(?:param(?:eter)?|arg_value)>")
+PYTHON = re.compile(r"[\[\s]*(?:print\()?[A-Za-z_][\w.]*\(.*\)[\]\s]*", re.S)
+MOST_PYTHON = 10_000  # characters
+KINDS = {bool: ("boolean",), int: ("integer", "number"), float: ("number",), list: ("array",), dict: ("object",)}
+CONSTANTS = {"true": True, "false": False, "null": None}
+
+
+def parse_bounded_json(text: str) -> Any:
+    """The JSON of a text that is not longer than a call may be."""
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"it is longer than {MOST_TEXT} characters")
+    return json.loads(text)
+
+
+def strip_code_fence(text: str) -> str:
+    """The text without the code fence that a model may put around JSON, and without white space around it."""
+    text = text.strip()
+    if len(text) >= 2 * len(FENCE) and text.startswith(FENCE) and text.endswith(FENCE):
+        return text[len(FENCE) : -len(FENCE)].removeprefix("json").strip()
+    return text
+
+
+def parse_marked_calls(body: str, tools: Tools, closed: bool = True) -> list[Call]:
+    """The calls between two marks. A body is not `closed` if its end may have been cut."""
+    body = strip_code_fence(body)
+    found = parse_python_calls(body) or _named(body, tools, closed)
+    return found or [call for value in _values(body) for call in calls_from_json(value)]
+
+
+def _named(body: str, tools: Tools, closed: bool) -> list[Call]:
+    """The call whose name stands before its arguments; none if there is no such call."""
+    at = body.find("<arg_key>") if body[:1].isalpha() and "<arg_key>" in body else body.find("{")
+    named = HEAD.fullmatch(body, 0, at) if 0 < at <= MOST_HEAD else None
+    try:
+        arguments = parse_named_arguments(body[at:], named["name"], tools, closed) if named else {}
+        return (
+            [make_openai_call(named["name"], arguments)] if named and not has_call_shape(arguments) else []
+        )  # a word before a whole call
+    except UNREADABLE:
+        return []
+
+
+def parse_named_arguments(body: str, name: str, tools: Tools, closed: bool) -> Any:
+    """The arguments of a call whose name stands before them: in JSON, in Gemma's form of it, or in tags."""
+    body = strip_code_fence(body).removesuffix(FENCE)
+    if body.startswith("{"):
+        return parse_bounded_json(_as_json(body)) if KEY.match(body) or ESCAPES.search(body) else parse_bounded_json(body)
+    if not closed:
+        raise ValueError("the call has no end")
+    return dict(_parameters(body, _types(name, tools)))
+
+
+def has_call_shape(value: Any) -> bool:
+    """Whether JSON has a place for a call's name and one for its arguments."""
+    if not isinstance(value, dict):
+        return False
+    inner = any(isinstance(value.get(key), dict) for key in INNER) or isinstance(value.get("tool_calls"), list)
+    return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))
+
+
+def calls_from_json(value: Any) -> list[Call]:
+    """The calls that JSON tells: one, a list of them, or a message with `tool_calls`."""
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        value = value["tool_calls"]
+    if isinstance(value, list) and value:
+        if is_too_deep(value, 2 * MOST_LEVELS):
+            raise RecursionError
+        return [call for item in value for call in calls_from_json(item)]
+    inner = [value[key] for key in INNER if isinstance(value, dict) and isinstance(value.get(key), dict)]
+    data = inner[0] if inner else value
+    keys = data if isinstance(data, dict) else ()
+    name = data[next((key for key in NAMES if key in keys), "name")]
+    if not isinstance(name, str):
+        raise TypeError("the name must be a string")
+    return [make_openai_call(name, data[next((key for key in ARGUMENTS if key in keys), "arguments")])]
+
+
+def make_openai_call(name: str, arguments: Any) -> Call:
+    """A call in OpenAI's form, which any file can hold."""
+    if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
+        arguments = parse_bounded_json(arguments)
+    if not isinstance(arguments, dict):
+        raise TypeError("arguments must be an object")
+    if is_too_deep(arguments):  # what was read here might not be read again where the stack is deeper
+        raise RecursionError
+    call = tool_call(name, arguments)
+    json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
+    return call
+
+
+def _values(text: str) -> list[Any]:
+    """The JSON in a text: one value, or several with semicolons between them. Python's quotes are read too."""
+    try:
+        return [parse_bounded_json(text)]
+    except ValueError:
+        if several := _literal(text) or list(_several(text)):
+            return several
+        raise
+
+
+def _several(text: str) -> Iterator[Any]:
+    """The values of JSON with semicolons between them; none, or not all, where the text is something else."""
+    parts, at = [], 0
+    while len(text) <= MOST_TEXT and text.startswith(("{", "["), at):
+        try:
+            value, at = DECODER.raw_decode(text, at)
+        except ValueError:
+            return
+        parts.append(value)
+        if at == len(text):
+            yield from parts
+        following = NEXT.match(text, at)
+        at = following.end() if following else len(text)
+
+
+def _as_json(text: str) -> str:
+    """Gemma's form of an object as JSON: its keys have no quotation marks, and its texts have others."""
+    parts = ESCAPES.split(text)
+    return "".join(json.dumps(part) if at % 2 else KEY.sub(r'\1"\2":', part) for at, part in enumerate(parts))
+
+
+def _parameters(body: str, types: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    head, *found = PARAMETER.split(body)
+    if head.strip():
+        raise ValueError("it is neither JSON nor parameters in tags")
+    for named, keyed, text in zip(found[::3], found[1::3], found[2::3]):
+        value, *after = PARAMETER_END.split(text, maxsplit=1)
+        if not after or after[0].strip():
+            raise ValueError("a parameter has no end")
+        key = (named or keyed).strip()
+        yield key, _typed(value.strip("\n"), types.get(key))
+
+
+def _types(name: str, tools: Tools) -> Mapping[str, Any]:
+    """The schemas of a tool's parameters."""
+    for tool in tools:
+        function = tool.get("function") or {}
+        if function.get("name") == name:
+            return (function.get("parameters") or {}).get("properties") or {}
+    return {}
+
+
+def _typed(text: str, schema: Any) -> Any:
+    """The value of a parameter that stands in a tag as text: JSON, unless it is no JSON or the schema asks for a text."""
+    kinds = _kinds(schema) if isinstance(schema, Mapping) else ()
+    try:
+        value = parse_bounded_json(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if "string" not in kinds or any(kind in kinds for kind in KINDS.get(type(value), ())) else text
+
+
+def _kinds(schema: Mapping[str, Any]) -> Sequence[Any]:
+    """The types that a schema allows."""
+    kind = schema.get("type")
+    several = kind if isinstance(kind, list) else [kind]
+    return [*several, *(one.get("type") for one in schema.get("anyOf") or () if isinstance(one, Mapping))]
+
+
+def parse_python_calls(body: str) -> list[Call]:
+    """The calls in Python's form with literals as named arguments, alone or in a list; none if it is something else."""
+    if len(body) > MOST_PYTHON or not PYTHON.fullmatch(body):
+        return []
+    try:
+        return [call for node in _parsed(body).body for call in _python(node)]
+    except (ValueError, TypeError, AttributeError):
+        return []
+
+
+def _parsed(text: str) -> ast.Module:
+    """Python's tree of a text. Raises `ValueError`, also for what is nested too deeply for the parser."""
+    deepest = depth = 0
+    for sign in re.findall(r"[(\[{]|[)\]}]", text):
+        depth += 1 if sign in "([{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MOST_LEVELS:
+        raise ValueError("nested too deeply")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            return ast.parse(text.strip())
+    except (SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(f"it is no Python ({type(error).__name__})") from None
+
+
+def _literal(text: str) -> list[Any]:
+    """The data in a text with Python's quotes; none if it is something else."""
+    if len(text) > MOST_PYTHON or not SINGLE.match(text):
+        return []
+    try:
+        return [ast.literal_eval(statement.value) for statement in _parsed(text).body if isinstance(statement, ast.Expr)]
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return []
+
+
+def _python(node: Any) -> Iterator[Call]:
+    """The calls of a statement. Raises `ValueError` or `AttributeError` if it is none."""
+    called: Any = node.value if isinstance(node, ast.Expr) else node
+    if isinstance(called, (ast.List, ast.Tuple)):
+        for item in called.elts:
+            yield from _python(item)
+        return
+    name = ast.unparse(called.func)
+    if name == "print" and len(called.args) == 1:
+        yield from _python(called.args[0])
+        return
+    if called.args or any(given.arg is None for given in called.keywords):
+        raise ValueError("an argument has no name")
+    arguments = {given.arg: ast.literal_eval(_Constants().visit(given.value)) for given in called.keywords}
+    yield make_openai_call(name.removeprefix("default_api.").removesuffix(".call"), arguments)
+
+
+class _Constants(ast.NodeTransformer):
+    """Reads JSON's constants in Python's form."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        """A constant in place of a name, if it is one of JSON's."""
+        return ast.Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else node
+
+
+TOOL = rf"(?i:{SPACE}(?:tool_?calls?|function_?calls?|tool_use|tools?))"
+THINK = rf"(?i:{SPACE}(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad))"
+RESULT = r"(?:tool_(?:response|result|output)s?|function_(?:response|result)s?|observation)"
+CALL_END = r"<\|(?:call|end)\|>|(?=<\|start\|>)"
+BAR = "[|｜]"
+TO = r"to=(?:functions\.)?(?P<name>[\w.-]{1,100})"
+MESSAGE = r"(?:[^<>{]{0,80}(?:<\|(?:constrain|channel)\|>\w*[^<>{]{0,80}){0,2}<\|message\|>)?"
+
+
+@dataclass(frozen=True, eq=False)  # so that it is looked up by what it is, and not by its five texts
+class FamilyMark:
+    """How a family marks something: patterns of what opens and closes it. The end of the text closes it, too.
+
+    `{tag}` is what the pattern `tag` found at the opening. A group `name` of `opens` is the name of the called tool. A mark
+    that is `lone` tells what it closes even where nothing has opened it.
+    """
+
+    family: str
+    opens: str
+    closes: str
+    tag: str = ""
+    lone: bool = False
+
+    @property
+    def opening_pattern(self) -> str:
+        """The pattern of what opens it."""
+        return self.opens.replace("{tag}", f"(?P<tag>{self.tag})")
+
+
+CALLS = (
+    FamilyMark("FunctionGemma", r"<start_function_call>", r"<end_function_call>"),
+    FamilyMark("Hermes, Qwen, GLM, Jamba, Granite, Nemotron, MiniMax, Seed", r"<{tag}\s*>", r"</{tag}\s*>", TOOL),
+    FamilyMark("Glaive", r"<{tag}\s+(?=\{)", r"(?<=\})\s*/?>|</{tag}\s*>", TOOL),
+    FamilyMark("Qwen-Coder, Llama", rf"<{SPACE}{{tag}}=\"?(?P<name>[^\"<>\s]{{1,100}})\"?\s*>", r"</{tag}\s*>", "function"),
+    FamilyMark(
+        "MiniMax, Claude",
+        r"<{tag}\s+name=\"?(?P<name>[^\"<>\s]{1,100})\"?\s*>",
+        r"</{tag}\s*>",
+        rf"(?i:{SPACE}(?:invoke|function(?:_?calls?)?|tool(?:_?calls?|_use)?))",
+    ),
+    FamilyMark("Mistral", r"\[TOOL_CALLS\]", r"(?=\[TOOL_CALLS\])|</s>"),
+    FamilyMark("Llama", r"<\|python_tag\|>", r"<\|eo[mt]_id\|>"),
+    FamilyMark(
+        "DeepSeek, Kimi, LFM, Llama 4, InternLM",
+        rf"<{BAR}{{tag}}[_▁](?:begin|start){BAR}>(?:<\|plugin\|>)?",
+        rf"<{BAR}{{tag}}[_▁]end{BAR}>",
+        "tool[_▁]calls?(?:_section)?|python|action",
+    ),
+    FamilyMark("Granite, Phi, Gemma", r"<\|tool_call\|?>", r"<\|?/tool_call\|?>|<tool_call\|>"),
+    FamilyMark("Command", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
+    FamilyMark("gpt-oss", rf"<\|channel\|>\w+\s+{TO}{MESSAGE}", CALL_END),
+    FamilyMark("gpt-oss", rf"(?:<\|start\|>|\A)(?:assistant)?\s*{TO}\s*<\|channel\|>{MESSAGE}", CALL_END),
+    FamilyMark("Firefunction", r"\bfunctools(?=\[)", r"</s>"),
+    FamilyMark("Gemma, Home-LLM", r"```{tag}\b", r"```", "tool_(?:code|calls?|use)|function_calls?|homeassistant"),
+    FamilyMark("a mark that was cut", r"<tool_call", r"\Z"),
+)
+THOUGHTS = (
+    FamilyMark("Qwen, DeepSeek, GLM and others", r"<{tag}\s*>", r"</{tag}\s*>", THINK, lone=True),
+    FamilyMark("Mistral", r"\[THINK\]", r"\[/THINK\]", lone=True),
+    FamilyMark("Kimi", r"◁think▷", r"◁/think▷", lone=True),
+    FamilyMark("Command", r"<\|START_THINKING\|>", r"<\|END_THINKING\|>", lone=True),
+    FamilyMark("OpenThinker", r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>", lone=True),
+    FamilyMark("gpt-oss", rf"<\|channel\|>analysis{MESSAGE}", r"<\|(?:end|return)\|>|(?=<\|start\|>|<\|channel\|>)"),
+    FamilyMark("gpt-oss without its marks", r"\Aanalysis(?=.*assistantfinal)", "assistantfinal"),
+    FamilyMark("Gemma", r"<\|channel>\s*thought\b", r"<channel\|>", lone=True),
+    FamilyMark("Granite", r"\AHere(?:'s| is) my thought process:", r"Here(?:'s| is) my response:"),
+    FamilyMark("results that no tool gave", rf"<{BAR}?{{tag}}{BAR}?>", rf"<{BAR}?/{{tag}}{BAR}?>", RESULT),
+)
+OTHERS = (  # where the model goes on as somebody else
+    r"<\|im_start\|>(?!assistant)|<\|start_header_id\|>(?!\s*assistant)|<start_of_turn>(?!model)|\[INST\]"
+    rf"|<{BAR}(?:user|User|system|observation){BAR}>"
+)
+CONTROL = (
+    r"<\|im_start\|>assistant\s*|<\|start_header_id\|>\s*assistant\s*(?:<\|end_header_id\|>)?\s*|<start_of_turn>model\s*"
+    rf"|<\|start\|>(?:assistant)?|<\|channel\|>(?:final|commentary){MESSAGE}|<{BAR}[^<>|｜\s]{{1,40}}{BAR}>"
+    rf"|</?(?:s|bos|eos|pad|response|answer)>|<(?:end_of_turn|end_of_utterance)>|\[/INST\]|</{TOOL}\s*>"
+    rf"|</{SPACE}(?:function|invoke|param(?:eter)?)>"
+)
+LIES = f"t{len(THOUGHTS) - 1}"  # the group of results that no tool gave
+LONE = "|".join(mark.closes.replace("{tag}", mark.tag) for mark in THOUGHTS if mark.lone)
+LONE_END = re.compile(rf"(?=[<\[◁])(?:{LONE})")
+SIGNS = re.compile(r"[<\[`◁]")  # one of them is in every mark
+UNSIGNED = ("analysis", "Here")  # but for those that begin a text
+BRACKETS = re.compile(r"[{(\[]")  # one of them is in every call without a mark
+STARTS = r"(?=[<\[`◁]|functools|\A)"  # of every mark
+ENDS = re.compile(  # of the message: they end what nothing else closes
+    r"<\|(?:im_end|eo[mt]_id|endoftext|end_of_text|return)\|>|</s>|<eos>|<end_of_turn>|<｜end▁of▁sentence｜>"
+)
+JSON = re.compile(r"(?P<fence>```\w*\s*)?(?P<json>\{|\[\s*\{)")
+JSON_END = re.compile(r"(?:\s*[]},;])*(?:\s*```)?")  # brackets too many, and what separates calls
+MEANT = re.compile(r"\A(?:```\w*\s*)?(?:\[\s*)*\{\s*(?:[\"'}]|\Z)|\A(?:```\w*\s*)?\[\s*(?:\]\s*(?:```)?)?\Z")
+CALLED = re.compile(  # the beginning of a call that was cut, or that is no JSON
+    rf"(?:\[\s*)?\{{\s*(?:\"(?:{'|'.join(sorted({*ACTS, *ARGUMENTS}))})\"\s*:|(?:\"\w*)?\Z)"
+)
+MOST_STARTS = 32  # places at which JSON may begin in a text
+NO_END = "the tool call has no end"
+
+
+@dataclass(frozen=True)
+class ParsedSpeech:
+    """A text apart: what it says, what it calls, and why a call could not be read, or None."""
+
+    words: str
+    calls: tuple[Call, ...] = ()
+    thought: str = ""
+    malformed: str | None = None
+
+
+def parse_speech(text: str, tools: Tools = (), bare: bool = True) -> ParsedSpeech:
+    """Take a text apart. `bare` reads calls without marks too; it is off where an answer may be JSON.
+
+    The `tools` tell which parameters are texts, in forms that do not tell numbers from texts.
+    """
+    found = _apart(text, tools) if _has_signs(text) else ParsedSpeech(text)
+    return _with_bare(found, tools) if bare and BRACKETS.search(found.words) else found
+
+
+def strip_thoughts_and_controls(text: str) -> str:
+    """A text without thoughts and control tokens, whatever calls are in it."""
+    return _apart(text, (), calls=()).words if _has_signs(text) else text
+
+
+def find_thoughts(text: str) -> list[tuple[int, int]]:
+    """Where a text has thoughts: the place of each with its marks. What says nothing is none, nor is a made-up result."""
+    if not _has_signs(text):
+        return []
+    begun, at = _first_thought(text)
+    found = [(0, at)] if begun.strip() else []
+    for piece in _pieces(text, CALLS):
+        if piece.group == "lone":
+            found = [(0, piece.after)]
+        elif piece.group[:1] == "t" and piece.group != LIES and piece.body.strip():
+            found.append((at + len(piece.before), piece.after))
+        at = piece.after
+    return found
+
+
+def strip_thoughts(text: str) -> str:
+    """A text without its thoughts, as it stands otherwise."""
+    for start, end in reversed(find_thoughts(text)):
+        text = text[:start] + text[end:]
+    return text.strip()
+
+
+def _has_signs(text: str) -> bool:
+    return SIGNS.search(text) is not None or text.startswith(UNSIGNED)
+
+
+@cache
+def _marks(calls: Sequence[FamilyMark]) -> tuple[re.Pattern[str], dict[str, FamilyMark]]:
+    """A pattern of all that is no word, and the marks by its groups."""
+    by_group = {f"{kind}{at}": mark for kind, marks in (("c", calls), ("t", THOUGHTS)) for at, mark in enumerate(marks)}
+    opens = (f"(?P<{group}>{re.sub('P<(?:name|tag)>', ':', mark.opening_pattern)})" for group, mark in by_group.items())
+    every = rf"{STARTS}(?:(?P<other>{OTHERS})|{'|'.join(opens)}|(?P<lone>{LONE})|(?P<control>{CONTROL}))"
+    return re.compile(every, re.S), by_group
+
+
+@cache
+def _opening(mark: FamilyMark) -> re.Pattern[str]:
+    return re.compile(mark.opening_pattern, re.S)
+
+
+@cache
+def _closing(mark: FamilyMark, tag: str) -> re.Pattern[str]:
+    return re.compile(mark.closes.replace("{tag}", re.escape(tag)))
+
+
+@dataclass(frozen=True)
+class MarkedPiece:
+    """What a mark of a text opens: its group, the name and tag at the opening, what is between, and whether it is closed."""
+
+    group: str
+    before: str
+    after: int
+    body: str = ""
+    name: str | None = None
+    closed: bool = False
+
+
+def _pieces(text: str, calls: Sequence[FamilyMark]) -> Iterator[MarkedPiece]:
+    """The marks of a text in order, and the words before each; at last the words after them."""
+    pattern, by_group = _marks(calls)
+    (_, at), open_for_ever = _first_thought(text), set[re.Pattern[str]]()
+    while found := pattern.search(text, at):
+        before, group, at = text[at : found.start()], found.lastgroup or "", found.end()
+        if mark := by_group.get(group):
+            named = opening.groupdict() if (opening := _opening(mark).match(text, found.start())) else {}
+            closing = _closing(mark, named.get("tag") or "")
+            end = None if closing in open_for_ever else closing.search(text, at)
+            if end is None:
+                open_for_ever.add(closing)  # or many openings would take quadratic time
+                end = ENDS.search(text, at)
+            body, at = text[at : end.start() if end else len(text)], end.end() if end else len(text)
+            yield MarkedPiece(group, before, at, body, named.get("name"), end is not None)
+        else:
+            yield MarkedPiece(group, before, at)
+            if group == "other":
+                return
+    yield MarkedPiece("", text[at:], len(text))
+
+
+def _apart(text: str, tools: Tools, calls: Sequence[FamilyMark] = CALLS, levels: int = 2) -> ParsedSpeech:
+    """The text by its marks. Calls may stand within marks of a list of calls, `levels` deep."""
+    words, thoughts, found, wrong = list[str](), [_first_thought(text)[0]], list[Call](), None
+    for piece in _pieces(text, calls):
+        words.append(piece.before)
+        if piece.group == "lone":  # whatever came before was a thought
+            thoughts += words
+            words, found, wrong = [], [], None
+        elif piece.group[:1] == "t":
+            thoughts.append(piece.body)
+        elif piece.group in _marks(calls)[1]:
+            try:
+                found += _called(piece, tools, levels)
+            except UNREADABLE as error:
+                cut = _marks(calls)[1][piece.group] is CALLS[-1]
+                wrong = wrong or (NO_END if cut else describe_unreadable_call(error))
+    said = "".join(words)
+    thought = "\n".join(filter(None, map(str.strip, thoughts)))
+    return ParsedSpeech(said if said == text else said.strip(), () if wrong else tuple(found), thought, wrong)
+
+
+def _first_thought(text: str) -> tuple[str, int]:
+    """(a thought that a template has opened before the text, where the text goes on after it)."""
+    pattern, by_group = _marks(())
+    start = at = 0
+    for found in pattern.finditer(text) if LONE_END.search(text) else ():
+        if found.lastgroup == "lone":
+            start, at = found.span()
+        elif found.lastgroup in by_group:
+            break
+    return text[:start], at
+
+
+def _called(piece: MarkedPiece, tools: Tools, levels: int) -> list[Call]:
+    """The calls between marks: of the named tool, in any form, or in marks of their own. Raises one of `UNREADABLE`."""
+    if piece.name is not None:
+        return [make_openai_call(piece.name, parse_named_arguments(piece.body, piece.name, tools, piece.closed))]
+    try:
+        return parse_marked_calls(piece.body, tools, piece.closed)
+    except UNREADABLE:
+        inner = _apart(piece.body, tools, CALLS, levels - 1) if levels else ParsedSpeech("")
+        if not inner.calls or inner.words.strip() not in ("", "function"):
+            raise
+        return list(inner.calls)
+
+
+def describe_unreadable_call(error: Exception) -> str:
+    """What the model is told of a call that could not be read."""
+    return f"the tool call is not the JSON asked for ({describe_parse_error(error)})"
+
+
+def describe_parse_error(error: Exception) -> str:
+    """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
+    replay.
+    """
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _with_bare(said: ParsedSpeech, tools: Tools) -> ParsedSpeech:
+    """The speech without calls that stand in it without a mark. What begins as JSON and is no call was meant to be one."""
+    words, calls, wrong = _json_calls(said.words)
+    rest = words.strip()
+    if wrong is None and MEANT.match(rest):
+        try:
+            words, calls = "", [*calls, *parse_marked_calls(rest, tools)]
+        except UNREADABLE as error:
+            words, wrong = "", describe_unreadable_call(error)
+    elif wrong is None and not calls and (found := parse_python_calls(rest)):
+        words, calls = "", found
+    words = words if words == said.words else words.strip()
+    wrong = said.malformed or wrong
+    return ParsedSpeech(words, () if wrong else (*said.calls, *calls), said.thought, wrong)
+
+
+def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
+    """(words without the calls in JSON among them, these calls, why one cannot be read or None)."""
+    kept, calls, at, start = list[str](), list[Call](), 0, 0
+    for _ in range(MOST_STARTS if len(words) <= MOST_TEXT else 0):
+        if not (found := JSON.search(words, start)):
+            break
+        start = found.start("json")
+        value, called = None, None
+        try:
+            value, end = DECODER.raw_decode(words, start)
+            called = calls_from_json(value) if any(map(_acts, value if isinstance(value, list) else [value])) else None
+        except UNREADABLE as error:
+            if value is not None or CALLED.match(words, start):
+                return "".join([*kept, words[at : found.start()]]), [], describe_unreadable_call(error)
+            start += 1
+            continue
+        start = end
+        if called is not None:
+            kept.append(words[at : found.start()])
+            calls += called
+            follows = JSON_END.match(words, end)
+            at = start = follows.end() if follows else end
+    return "".join([*kept, words[at:]]), calls, None
+
+
+def _acts(value: Any) -> bool:
+    """Whether JSON among words was meant as a call. What else it holds is told: "It says {"light": "on"}"."""
+    return isinstance(value, dict) and not value.keys().isdisjoint(ACTS)

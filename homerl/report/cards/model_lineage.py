@@ -1,0 +1,136 @@
+"""What led to a stage's model: the stages before it, and what they were trained on.
+
+Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
+
+What a run's folder says about talking with its model, as plain data, which an export can hold.
+
+Invariant: a person meets the homes in which the model was measured, if the run says which, else those in which it was
+trained; the same goes for sampling and limits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from homerl.host.run_folders import (
+    OF_TASKS,
+    RECIPE,
+    find_moved_folder,
+    read_own_recipe,
+    read_stage_recipe,
+    refuse_unloaded_run_plugins,
+    stage_files,
+    starting_model,
+    was_beside_stage,
+)
+from homerl.play.trajectory import locate_row_errors
+from homerl.train.model_sources import read_export_facts, resolve_model_source
+from homerl.worlds.sources import read_first_row
+
+
+def stage_lineage(stage: Path) -> list[Path]:
+    """The stages that led to a stage's model, oldest first; each started from the model of the one before."""
+    chain = [stage]
+    while (model := find_moved_folder(chain[0], starting_model(read_stage_recipe(chain[0])))) and model.name == "model":
+        if model.parent in chain:
+            break
+        chain.insert(0, model.parent)
+    return chain
+
+
+def last_blueprint_recipe(stage: Path) -> dict[str, Any]:
+    """The recipe of the blueprints that a stage's model was last trained on, or one of them; empty if there is no trace."""
+    return next(filter(None, (_played(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))), {})
+
+
+def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
+    """The folder of the data by which a recipe trained a stage, even if both were moved together. None if it is gone or on
+    the hub. A stage without data of its own has those of its flywheel.
+    """
+    if source := recipe.get("data"):
+        moved = stage.parent / Path(source).name
+        return moved if was_beside_stage(stage, Path(source)) and moved.is_dir() else find_moved_folder(stage, source)
+    flywheel = any(read_own_recipe(path).get("run") == "flywheel" for path in stage_files(stage, RECIPE))
+    return stage.parent / "synth" if flywheel else None
+
+
+def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
+    told: dict[str, Any] = next(
+        (found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {}
+    )
+    if told and "file" not in told:
+        return told
+    if told and (first := read_first_row(Path(told["file"]))):
+        return first
+    source = recipe.get("data")
+    data = training_data_folder(stage, recipe) or (Path(source) if source else None)
+    if data and (made := (read_stage_recipe(data).get("synth") or {}).get("recipe")):
+        return dict(made)
+    stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
+    return next(filter(None, map(_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
+
+
+def _blueprint(file: Path) -> dict[str, Any]:
+    """The blueprint of the first row of a file; empty if it has none. Raises `InputError` with its place if it is none."""
+    if not isinstance(text := read_first_row(file).get("blueprint"), str):
+        return {}
+    with locate_row_errors(f"{file}:1"):
+        if not isinstance(found := json.loads(text), dict):
+            raise TypeError("its blueprint is no object")
+    return found
+
+
+def read_talk_terms(folder: Path) -> dict[str, Any]:
+    """The terms of a talk with the model of a folder: those of its stage, see `talk_terms`, or those that its export holds.
+
+    Exports of earlier versions hold only the recipe of their homes, or nothing. Raises `InputError` if plug-ins of the
+    stage's run are not loaded.
+    """
+    if folder.name == "model" and stage_files(folder.parent, RECIPE):
+        refuse_unloaded_run_plugins(folder.parent, OF_TASKS)
+        return talk_terms_of_stage(folder.parent)
+    card = read_export_facts(folder)
+    return card.get("talk") or {"recipe": card.get("played")}
+
+
+def mixture_parts(recipe: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The parts of a mixture of blueprints by name, or the recipe alone."""
+    if "worlds" in recipe:
+        return {name: part.get("recipe") or {} for name, part in recipe["worlds"].items()}
+    return {"": recipe}
+
+
+def trained_blueprint_recipes(model: str) -> list[Mapping[str, Any]]:
+    """The recipes of the blueprints of a model, a folder or a name, the one for a talk first; empty if nothing is known."""
+    recipe = read_talk_terms(Path(resolve_model_source(model))).get("recipe")
+    return [*mixture_parts(recipe).values()] if recipe else []
+
+
+def talk_terms_of_stage(stage: Path) -> dict[str, Any]:
+    """The `recipe` of the homes, `temperature`, `max_tokens`, `steps` (most messages for a sentence) and `turns` of a talk.
+
+    A key is left out if neither the recipes beside the stage's model nor those of its flywheel say it.
+    """
+    data = [*_recipes(stage)]
+    bench: Mapping[str, Any] = next((found for one in data if (found := one.get("bench"))), {})
+    suites = [suite for suite in bench.get("suites") or () if not suite.get("benchmark")]
+    recipe = suites[0].get("recipe") if suites else None
+    limits: Mapping[str, Any] = bench.get("limits") or next((found for one in data if (found := one.get("limits"))), {})
+    told = {
+        "recipe": recipe or last_blueprint_recipe(stage) or None,
+        "temperature": bench.get("temperature"),
+        "max_tokens": bench.get("max_tokens"),
+        "steps": limits.get("steps_per_turn"),
+        "turns": limits.get("turns"),
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
+    """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
+    for path in (*stage_files(stage, "bench.yaml"), *stage_files(stage, RECIPE)):
+        yield read_own_recipe(path)

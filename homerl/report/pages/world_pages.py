@@ -1,0 +1,100 @@
+"""The glossary of a world, and the page of all of them.
+
+Invariant: the page has every term of every glossary, and the error classes of each world's taxonomy, as the world says them.
+
+The page of one played episode, as its world draws it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from homerl.envs.core.documents import InputError, write_atomic
+from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary
+from homerl.play.metrics.registry import METRICS
+from homerl.play.trajectory import Trajectory, locate_row_errors, read_rows, read_trajectory_row
+from homerl.worlds.contract import WorldAdapter
+from homerl.worlds.registry import known_worlds, world_of
+
+HEAD = """# Glossary
+
+The words of these pages and of the HTML reports, to look up. `scripts/regenerate` writes this page (`homerl glossary`) from
+the metrics, and from `glossary.yaml` in `homerl/host/pages` and in the folder of each world. Begin with
+[your first hour](first_hour.md).
+"""
+
+
+def glossary_of_world(world: WorldAdapter) -> Glossary:
+    """The terms that all share, those of a world, and its error classes."""
+    found = load_glossary(folder_of_world(world)).terms
+    return Glossary({**{key: GlossaryTerm("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
+
+
+def folder_of_world(world: WorldAdapter) -> Path:
+    """The folder that holds everything about a world."""
+    return Path(inspect.getfile(type(world))).parent
+
+
+def render_glossary_page(known: Iterable[WorldAdapter] | None = None) -> str:
+    """The page in Markdown."""
+    known = known_worlds().values() if known is None else known
+    return HEAD + "".join(f"\n## {title}\n\n{''.join(_lines(terms))}" for title, terms in _sections(known))
+
+
+def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
+    yield from glossary_sections(HERE)
+    yield "Metrics of reports", {metric.heading: GlossaryTerm(metric.words) for metric in METRICS.values()}
+    for world in known:
+        yield from glossary_sections(folder_of_world(world))
+        if world.taxonomy != WorldAdapter.taxonomy:
+            yield (
+                f"Errors in {world.taxonomy}'s taxonomy",
+                {key: GlossaryTerm("", name) for key, name in world.dimensions.items()},
+            )
+
+
+def _lines(terms: Mapping[str, GlossaryTerm]) -> Iterator[str]:
+    for term, said in terms.items():
+        yield f"- **{term}**{f' ({said.name})' if said.name and said.means else ''}: {said.means or said.name}\n"
+
+
+FILE = "trajectories.jsonl"
+NEAR = 5  # ids that an error lists
+
+
+def write_episode_page(source: Path, wanted: str, out: Path | None = None) -> tuple[Path, Trajectory]:
+    """Write the page of an episode, given by id or number, to `out` or beside its file. The result is (page, trajectory).
+
+    Raises `InputError` if there is no such episode, or if its world draws none.
+    """
+    where, trajectory = find_episode(source, wanted)
+    with locate_row_errors(where):
+        world = world_of(trajectory.blueprint)
+        page = world.episode_page(trajectory, where)
+    if page is None:
+        remedy = "the report of any run shows its dialogues (report.html)"
+        raise InputError(f"the world '{world.name}' draws no episodes", where, remedy)
+    path = out or (source / "episode.html" if source.is_dir() else source.with_suffix(".html"))
+    write_atomic(path, page.encode("utf-8", "replace"))
+    return path, trajectory
+
+
+def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
+    """(where it stands, the trajectory) of the episode with a number (from 1) or an id, in a file or a run's folder.
+
+    Raises `InputError` if there is none.
+    """
+    path = source / FILE if source.is_dir() else source
+    number = int(wanted) if wanted.isdecimal() else None
+    ids: list[str] = []
+    for at, row in enumerate(read_rows(path), 1):
+        ids.append(str(row.get("id")))
+        if at == number or ids[-1] == wanted:
+            return f"{path}:{at}", read_trajectory_row(row, f"{path}:{at}")
+    if number is not None:
+        raise InputError(f"there is no episode {number}", str(path), f"there are {len(ids)}, counted from 1")
+    near = get_close_matches(wanted, ids, NEAR, cutoff=0)
+    raise InputError(f"there is no episode '{wanted}'", str(path), f"most like it: {', '.join(near)}; there are {len(ids)}")

@@ -1,0 +1,432 @@
+"""Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
+
+Invariants:
+- What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
+- A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
+  order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
+- A group of zero variance (the returns of those that count are equal) is replaced as soon as its last episode ends, by the
+  next of the blueprints that it was drawn with, unless there is a teacher. A group that still has zero variance has
+  advantage 0, so only a KL term or an entropy bonus trains on it.
+- Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
+
+The groups of one rank that are drawn and not yet trained on, by the age of their oldest weights (`async_rollouts`).
+
+Let `share` be the number of groups that the rank trains on in an update, and k the bound of `async_rollouts`. A group is as
+old as the weights with which it began; later samples may be newer. Update u takes `share` groups.
+
+Invariants:
+- A group that began with weights v is trained on in update v + k at the latest. Nothing is dropped, so long episodes are
+  as frequent in training as in play.
+- An update takes the oldest of the groups that have ended. It waits for a running group only if fewer than `share` have
+  ended, or if the groups left could otherwise not all be trained on in time.
+- All of this can be kept whenever at most k * `share` groups are left after an update: each of the next k updates takes
+  `share` of them.
+- With k = 1 nothing is left to choose: all groups that begin in an update are due in the next one.
+
+Plays the groups of updates: in their own update, or ahead of them beside the trainer.
+
+Invariants:
+- With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
+- With k > 0 groups are played in one thread beside the trainer. `queue.py` says which of them an update takes, so that no
+  token is sampled by weights older than k updates. The update then begins as many others, with its own weights.
+- While an update is trained on, (k + 1) / 2 batches are played. k batches could be; fewer are younger on average, and
+  leave the queue a choice (tests/benchmarks/stragglers.py has the figures).
+- Groups that are running when the sampler receives new weights continue with the new weights.
+- Collective operations stay in the trainer's thread: each rank plays, and takes, as many groups in every update.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from math import fsum
+from statistics import fmean, stdev
+from typing import Any
+
+from homerl.play.ordered_async_work import begin_task_group
+from homerl.play.situation import BlueprintProtocol
+from homerl.rewards.composite import PARTS
+from homerl.train.credit.contract import CreditInput
+from homerl.train.credit.registry import (
+    assign_advantages,
+    chosen_credit_mode,
+    has_return_variance,
+    make_advantage_rule,
+    split_into_groups,
+)
+from homerl.train.data.curriculum import Curriculum, GroupDraw
+from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
+from homerl.train.data.rollout import Rollout, RolloutPlayer
+from homerl.train.recipe import RLVESettings
+
+
+@dataclass(frozen=True)
+class RankContext:
+    """The number of this rank, the number of ranks, and how they exchange data.
+
+    `gather` takes this rank's list and returns the lists of all ranks as one list, in the order of ranks.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    gather: Callable[[list[Any]], list[Any]] = list
+
+    def rank_share(self, count: int) -> range:
+        """The part of this rank, out of `count` slots or groups in all. Where it does not divide, parts differ by one."""
+        return range(self.rank * count // self.world_size, (self.rank + 1) * count // self.world_size)
+
+
+@dataclass(frozen=True)
+class PlayedGroup:
+    """The rollouts of a group that has ended. `replaced` tells how often it was replaced, and `results` has the blueprint
+    seed and the success of every rollout that counts, those of the replaced groups included.
+    """
+
+    draw: GroupDraw
+    rollouts: list[Rollout]
+    replaced: int = 0
+    results: tuple[tuple[int, bool], ...] = ()
+
+    @property
+    def blueprint_seed(self) -> int:
+        """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
+        return self.draw.blueprint_seeds[self.replaced]
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """What other ranks need of a played group: summaries of its rollouts, and the rollouts, by slot, that they train on."""
+
+    number: int
+    replaced: int
+    results: tuple[tuple[int, bool], ...]
+    rows: list[dict[str, Any]]
+    moved: dict[int, Rollout]
+
+
+@dataclass
+class RolloutBatch:
+    """The rollouts of an update: `rollouts` are this rank's, by slot; `rows` (summaries) and `advantages` are of all."""
+
+    rollouts: dict[int, Rollout]
+    rows: list[dict[str, Any]]
+    advantages: list[list[float]] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def own_rollouts(self) -> list[tuple[Rollout, Sequence[float]]]:
+        """This rank's rollouts with their credit."""
+        return [(rollout, self.advantages[slot]) for slot, rollout in sorted(self.rollouts.items())]
+
+
+class RolloutSupply:
+    """Plays the groups of a run, and makes batches of them."""
+
+    def __init__(
+        self,
+        settings: RLVESettings,
+        seed: int,
+        player: RolloutPlayer,
+        blueprint: Callable[[int], BlueprintProtocol],
+        curriculum: Curriculum,
+        ranks: RankContext,
+        verified: VerifiedTrajectories | None = None,
+    ) -> None:
+        self.settings, self.seed, self.player, self.blueprint = settings, seed, player, blueprint
+        self.curriculum, self.ranks, self.verified = curriculum, ranks, verified
+        self.groups = settings.blueprints_per_update
+        self.slots = self.groups * settings.group
+
+    def draw_groups(self, count: Callable[[int], int] = int) -> list[GroupDraw]:
+        """Draw groups for all ranks; return those that this rank plays.
+
+        `count` tells how many a rank gets that trains on so many groups in an update. All ranks call it together.
+        """
+        shares = [
+            len(RankContext(rank, self.ranks.world_size).rank_share(self.groups)) for rank in range(self.ranks.world_size)
+        ]
+        counts = [count(share) for share in shares]
+        begin = sum(counts[: self.ranks.rank])
+        return self.curriculum.draw_groups(sum(counts))[begin : begin + counts[self.ranks.rank]]
+
+    async def play_groups(self, draws: Iterable[GroupDraw]) -> list[PlayedGroup]:
+        """Play groups, all concurrently."""
+        return list(await asyncio.gather(*map(self.play_group, draws)))
+
+    async def play_group(self, draw: GroupDraw, begins: Callable[[], None] = lambda: None) -> PlayedGroup:
+        """Play a group, and replace it while it has zero variance. `begins` is called before each."""
+        results: list[tuple[int, bool]] = []
+        begin_task_group()
+        for replaced, seed in enumerate(draw.blueprint_seeds):
+            begins()
+            rollouts = await self._play(draw.number, seed, replaced)
+            from_start = [played for played in rollouts if not played.prefix_steps]
+            results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            if self.settings.distill or has_return_variance([rollout.credit_input for rollout in rollouts]):
+                break
+        return PlayedGroup(draw, rollouts, replaced, tuple(results))
+
+    async def _play(self, number: int, seed: int, replaced: int) -> list[Rollout]:
+        update, first = number // self.groups, number % self.groups * self.settings.group
+        slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
+        seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
+        of, groups = self.settings.curriculum.prefix, self.groups * self.settings.updates
+        start = draw_group_prefix(of, self.seed, number, groups, self.verified)
+        return await self.player.play_concurrently([self.blueprint(seed)] * self.settings.group, seeds, start)
+
+    def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
+        """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
+        batch, reports = self._exchanged(played)
+        self.curriculum.mark_trained({report.number: report.replaced for report in reports})
+        self.curriculum.update_success_rates(result for report in reports for result in report.results)
+        played_rows = [row["played"] for row in batch.rows]
+        batch.advantages = [
+            [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
+        ]
+        left = [
+            not has_return_variance(group) for group in split_into_groups(played_rows, self.settings.group)
+        ]  # of zero variance
+        first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
+        batch.metrics = {
+            "curriculum/zero_variance": sum(first) / self.groups,
+            "curriculum/left_zero_variance": sum(left) / self.groups,
+            "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
+            **self.curriculum.curriculum_metrics(),
+            **self._of_mode(batch),
+        }
+        return batch
+
+    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[RolloutBatch, list[GroupReport]]:
+        """A batch without credit, and the reports of its groups. Slots are numbered in the order of ranks and groups."""
+        size, mine = self.settings.group, self.ranks.rank_share(self.slots)
+        own: dict[int, Rollout] = {}
+        reports = []
+        for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
+            by_slot = dict(enumerate(group.rollouts, place * size))
+            own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
+            moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
+            rows = [summarise_rollout(rollout, group.blueprint_seed) for rollout in group.rollouts]
+            reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
+        reports = self.ranks.gather(reports)
+        for report in reports:
+            own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
+        return RolloutBatch(own, [row for report in reports for row in report.rows]), reports
+
+    def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
+        return assign_advantages(played, self.settings.group, make_advantage_rule(self.settings))
+
+    def _of_mode(self, batch: RolloutBatch) -> Mapping[str, float]:
+        """The metrics of the recipe's credit mode."""
+        groups = split_into_groups([row["played"] for row in batch.rows], self.settings.group)
+        return chosen_credit_mode(self.settings).metrics(groups, self.settings)
+
+
+def hash_seed(*parts: int) -> int:
+    """A 63-bit seed from integers. It is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
+
+
+def summarise_rollout(rollout: Rollout, seed: int) -> dict[str, Any]:
+    """What other ranks need to know of a rollout, as plain data. `seed` is that by which its blueprint was asked for."""
+    trajectory = rollout.trajectory
+    return {
+        "played": rollout.credit_input,
+        "prefix_steps": rollout.prefix_steps,
+        "seed": seed,
+        "success": trajectory.success,
+        "progress": trajectory.progress,
+        "parts": [dict(parts) for parts in trajectory.rewards],
+        "lengths": rollout.sampled_lengths[: len(trajectory.steps)],
+        "trained": rollout.trained_lengths[: len(trajectory.steps)],
+        "samples": len(rollout.ledger.spans) - rollout.ledger.shared,
+        "truncated_samples": len(rollout.ledger.truncated),
+        "thoughts": rollout.ledger.thoughts,
+        "outcome": str(trajectory.outcome),
+        "fault": str(trajectory.fault.boundary) if trajectory.fault else None,
+        "turns": trajectory.steps[-1].facts.turn if trajectory.steps else 0,
+        "tool_calls": trajectory.tool_calls,
+    }
+
+
+def world_metrics(rows: Sequence[Mapping[str, Any]], source: Any) -> dict[str, float]:
+    """Success and progress by part of a mixture of worlds, named `world/PART/...`; nothing of another source."""
+    if not hasattr(source, "part_of"):
+        return {}
+    by_part: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_part[source.part_of(row["seed"])].append(row)
+    return {
+        f"world/{name}/{figure}": sum(row[figure] for row in found) / len(found)
+        for name, found in sorted(by_part.items())
+        for figure in ("success", "progress")
+    }
+
+
+def reward_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the policy's own steps earned a rollout, in all (`reward`) and by part (`rewards/PART/...`): the mean and the
+    sample deviation; how many tokens it sampled; and the share of its samples that were truncated at `max_tokens`.
+    """
+    earned = {name: [fsum(parts[name] for parts in row["parts"][row["prefix_steps"] :]) for row in rows] for name in PARTS}
+    lengths = [sum(row["lengths"]) for row in rows]
+    metrics = {"completions/mean_length": fmean(lengths)}
+    metrics |= {"completions/min_length": min(lengths), "completions/max_length": max(lengths)}
+    samples = max(1, sum(row["samples"] for row in rows))
+    metrics["completions/clipped_ratio"] = sum(row["truncated_samples"] for row in rows) / samples
+    for name, values in earned.items():
+        metrics |= {f"rewards/{name}/mean": fmean(values), f"rewards/{name}/std": stdev(values)}
+    totals = [fsum(values) for values in zip(*earned.values(), strict=True)]
+    return metrics | {"reward": fmean(totals), "reward_std": stdev(totals)}
+
+
+def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Success, outcomes, faults by boundary, lengths, and each reward part by step index, from rollout summaries.
+
+    What an expert earned before the policy's first step does not count.
+    """
+    n, thoughts = len(rows), sum(row["thoughts"] for row in rows)
+    sampled = sum(sum(row["lengths"]) for row in rows)  # 0 if the world fails after every first sample
+    outcomes: dict[str, int] = defaultdict(int)
+    faults = Counter(row["fault"] for row in rows if row["fault"])
+    by_step: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for row in rows:
+        outcomes[row["outcome"]] += 1
+        for index, parts in enumerate(row["parts"][row["prefix_steps"] :], row["prefix_steps"]):
+            for name, value in parts.items():
+                by_step[name, index].append(value)
+    return {
+        "success": outcomes["success"] / n,
+        "episode/progress": sum(row["progress"] for row in rows) / n,
+        "episode/turns": sum(row["turns"] for row in rows) / n,
+        "episode/steps": sum(len(row["parts"]) for row in rows) / n,
+        "episode/tool_calls": sum(row["tool_calls"] for row in rows) / n,
+        "episode/sampled_tokens": sampled / n,
+        **({"policy/thoughts": thoughts / sampled} if thoughts and sampled else {}),
+        **{f"outcome/{name}": count / n for name, count in sorted(outcomes.items())},
+        **{f"fault/{name}": count / n for name, count in sorted(faults.items())},
+        **{f"reward_by_step/{name}/{i}": sum(v) / len(v) for (name, i), v in sorted(by_step.items())},
+    }
+
+
+class GroupQueue:
+    """Groups by number. `begin` and `end` note in any thread what becomes of one; `take` waits for those of an update."""
+
+    def __init__(self, share: int, k: int) -> None:
+        self.share, self.k = share, k
+        self.begun: dict[int, int] = {}
+        self.ended: dict[int, PlayedGroup] = {}
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def mark_begun(self, number: int, version: int) -> None:
+        """A group begins with weights of a version. A group that is replaced begins anew."""
+        with self._changed:
+            self.begun[number] = version
+            self._changed.notify_all()
+
+    def mark_ended(self, group: PlayedGroup) -> None:
+        """A group has ended."""
+        with self._changed:
+            self.ended[group.draw.number] = group
+            self._changed.notify_all()
+
+    def fail_with(self, error: BaseException) -> None:
+        """Make `take` raise an error."""
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def take_groups(self, update: int) -> list[PlayedGroup]:
+        """Wait for the groups of an update; return them by number. Raises what `fail` was given."""
+        chosen: list[int] = []
+
+        def can_go_on() -> bool:
+            chosen[:] = self.choose_groups(update) or []
+            return self._error is not None or len(chosen) == self.share
+
+        with self._changed:
+            self._changed.wait_for(can_go_on)
+            if self._error is not None:
+                raise self._error
+            for number in chosen:
+                del self.begun[number]
+            return [self.ended.pop(number) for number in sorted(chosen)]
+
+    def choose_groups(self, update: int) -> list[int] | None:
+        """The groups that an update takes, if it need not wait."""
+        chosen = sorted(self.ended, key=lambda number: (self.begun[number], number))[: self.share]
+        last = [version + self.k for number, version in self.begun.items() if number not in chosen]
+        in_time = all(
+            sum(due <= later for due in last) <= self.share * (later - update) for later in range(update, update + self.k)
+        )
+        return chosen if in_time and len(chosen) == self.share else None
+
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+class RolloutPrefetcher:
+    """Hands out the batches of updates, whose groups it begins up to `k` updates ahead.
+
+    `updates` is the number of updates in the run: no group is drawn that none of them would take.
+    """
+
+    def __init__(self, supply: RolloutSupply, k: int, updates: int) -> None:
+        self.supply, self.k, self.updates = supply, k, updates
+        self.run, self.begin = _beside() if k else _here()
+        self.queue = GroupQueue(len(supply.ranks.rank_share(supply.groups)), k)
+        self.first: int | None = None  # the update with which this process began
+
+    def take_batch(self, update: int, sync: Callable[[], None]) -> RolloutBatch:
+        """Return the batch of an update, played and credited.
+
+        `sync` sends this update's weights to the sampler. Groups that were begun earlier are waited for before it.
+        """
+        early = self.queue.take_groups(update) if self.k and self.first is not None else None
+        sync()
+        self.first = first = update if self.first is None else self.first
+
+        def begun(updates: int, share: int) -> int:
+            """The number of groups that a rank of this share has begun when so many updates have been trained on."""
+            return min((self.updates - first) * share, updates * share + count_groups_ahead(share, self.k)) if updates else 0
+
+        draws = self.supply.draw_groups(lambda share: begun(update + 1 - first, share) - begun(update - first, share))
+        if not self.k:
+            return self.supply.finish_batch(self.run(self.supply.play_groups(draws)))
+        for draw in draws:
+            self.begin(self._play(draw))
+        return self.supply.finish_batch(early or self.queue.take_groups(update))
+
+    async def _play(self, draw: GroupDraw) -> None:
+        def begins() -> None:
+            self.queue.mark_begun(draw.number, self.supply.player.engine.version)
+
+        try:
+            self.queue.mark_ended(await self.supply.play_group(draw, begins))
+        except BaseException as error:  # the trainer's thread, which waits for the group, raises it
+            self.queue.fail_with(error)
+
+
+def count_groups_ahead(share: int, k: int) -> int:
+    """The number of groups that a rank plays while it trains, if it trains on `share` groups in an update."""
+    return -(-share * (k + 1) // 2) if k else 0
+
+
+def _here() -> tuple[Run, Run]:
+    """An event loop that runs only while a result is awaited. It is kept, so that connections survive from call to call."""
+    run = asyncio.Runner().run
+    return run, run
+
+
+def _beside() -> tuple[Run, Run]:
+    """An event loop in a daemon thread of its own: `run` waits for a result, `begin` does not."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="rollouts", daemon=True).start()
+
+    def begin(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+
+    return lambda coroutine: begin(coroutine).result(), begin

@@ -1,0 +1,249 @@
+"""The dialogues that SFT learns: loaded, tokenized, and labelled where they are learnt.
+
+Invariants: only what the assistant said in play is learnt (or all tokens, see `sft.loss_on`), never what it is said to have
+said before: an earlier "Done." stands without the calls that earned it. Nor is a message whose calls were refused; what it
+did then, is. No dialogue is truncated: a longer one is refused by name.
+
+Which dialogues SFT learns in each update, and in which process.
+
+Invariants: an epoch has every dialogue once, so its last update may be smaller; the order follows from seed and epoch alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from accelerate import PartialState
+from torch.utils.data import Sampler
+
+from homerl.envs.core.documents import InputError
+from homerl.models.policy import chat_template as chat_format
+from homerl.models.policy import chat_template as controls
+from homerl.models.policy.chat_template import encode_with_mask
+from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, read_rows
+from homerl.train.packing.packed_rows import IGNORE_INDEX
+from homerl.train.recipe_checks import world_size
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+
+UNWRITTEN = "the chat template of the model cannot write this dialogue: correct the line, or leave it out"
+FEW = 500  # dialogues that are tokenized sooner than another process starts
+
+
+def load_dialogues(data: str) -> Dataset:
+    """Rows with `messages`, `tools` and `unlearnt`, from a folder with `trajectories.jsonl`, a JSON Lines file, or a dataset
+    on the hub. Without a column `steps`, all messages of the assistant are its own.
+
+    Raises `InputError` for data without dialogues.
+    """
+    from datasets import Features, List, Value, disable_progress_bars, load_dataset
+
+    disable_progress_bars()
+    path = trajectories_file(data)
+    if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
+        raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
+    rows = (
+        load_dataset("json", data_files=str(path), split="train")
+        if path.suffix in (".jsonl", ".json") or path.exists()
+        else load_dataset(data, split="train")
+    )
+    if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
+        raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
+    kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
+    features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
+    unused = [column for column in rows.column_names if column not in kept]
+    processes, rule = (
+        count_map_processes(rows, world_size()),
+        {"rule": inspect.getsource(find_unlearnt_messages), "data": str(path)},
+    )
+    return rows.map(
+        add_unlearnt_messages, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes
+    )
+
+
+def list_system_prompts(rows: Any) -> list[str]:
+    """The system prompt of each dialogue; empty where it has none."""
+    first = (row["messages"][0] for row in rows.select_columns("messages"))
+    return [message["content"] if message["role"] == "system" else "" for message in first]
+
+
+def add_unlearnt_messages(row: dict[str, Any], index: int, rule: str, data: str) -> dict[str, Any]:
+    """The row with `unlearnt`, the numbers of the assistant's messages that are not learnt. The cache tells rules apart.
+
+    Raises `InputError` for a row that is no dialogue.
+    """
+    with locate_row_errors(f"{data}:{index + 1}"):
+        listed = json.loads(row["tools"])
+        if not isinstance(listed, list) or not all(isinstance(tool, dict) for tool in listed):
+            raise TypeError("its tools are no list of schemas")
+        return {"unlearnt": find_unlearnt_messages(row)}
+
+
+def trajectories_file(data: str) -> Path:
+    """`trajectories.jsonl` in a folder of trajectories; any other name is returned as it is."""
+    return Path(data) / "trajectories.jsonl" if Path(data).is_dir() else Path(data)
+
+
+def count_map_processes(rows: Dataset, ranks: int = 1) -> int | None:
+    """The number of processes with which each of so many ranks maps rows at the same time; None for the rank alone."""
+    count = min((os.cpu_count() or 1) // ranks, len(rows) // FEW)
+    return count if count > 1 else None
+
+
+def tokenize_dialogues(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_on: str, data: str) -> Dataset:
+    """Each dialogue's `input_ids` and `labels` (the token where it is learnt, else `IGNORE_INDEX`), their number (`length`),
+    and how many the assistant said. The first rank makes them with all cores, the others read them from its cache.
+
+    Raises `InputError`, with its place in `data`, for a dialogue that the model's chat template cannot write.
+    """
+
+    def tokens(row: dict[str, Any], index: int, rule: str, where: str) -> dict[str, Any]:
+        with locate_row_errors(f"{where}:{index + 1}", UNWRITTEN):
+            ids, mask = encode_with_mask(tokenizer, row["messages"], json.loads(row["tools"]))
+        said = np.asarray(mask, dtype=bool)
+        labels = label_learnt_tokens(ids, said, row["unlearnt"], loss_on)
+        return {"input_ids": ids, "labels": labels, "length": len(ids), "said": int(said.sum())}
+
+    state = PartialState()
+    # the cache knows functions of modules by their names alone
+    rules = "".join(inspect.getsource(one) for one in (label_learnt_tokens, controls, chat_format))
+    rule = {"rule": rules, "where": str(trajectories_file(data))}
+    with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
+        return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=count_map_processes(rows))
+
+
+def label_learnt_tokens(
+    ids: Sequence[int], said: np.ndarray, unlearnt: Sequence[int], loss_on: str = "assistant"
+) -> list[int]:
+    """Labels, [tokens]: of what the assistant `said` (booleans, [tokens]) but its messages with the numbers `unlearnt`.
+
+    Or of all tokens but these, up to the assistant's last.
+    """
+    starts = np.diff(said, prepend=False) & said
+    passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
+    last = np.flatnonzero(said & ~passed)[-1:]
+    learnt = (np.arange(len(said)) <= last) & ~passed if loss_on == "all" and len(last) else said & ~passed
+    labels: list[int] = np.where(learnt, ids, IGNORE_INDEX).tolist()
+    return labels
+
+
+def refuse_unfit_dialogues(dialogues: Dataset, limit: int, data: str) -> None:
+    """Raise `InputError` for the first dialogue with more than `limit` tokens, or in which the assistant says nothing."""
+    for number, (length, said) in enumerate(zip(dialogues["length"], dialogues["said"], strict=True), 1):
+        where = f"{data}:{number}"
+        if length > limit:
+            what = f"dialogue {number} has {length} tokens, more than sft.max_length {limit}"
+            raise InputError(what, where, "raise sft.max_length, or leave the dialogue out")
+        if not said:
+            what = f"in dialogue {number} the assistant says nothing, so there is nothing to learn"
+            raise InputError(what, where, "leave the dialogue out")
+
+
+T = TypeVar("T")
+ALIKE = 0.5  # share of a prompt that another begins with, if both are of one home
+
+
+@dataclass(frozen=True)
+class RankBatches:
+    """The dialogues of each process in each update: shuffled, or as in the dataset (`in_order`).
+
+    `dialogues` is their number in one update. With `homes`, the home of each dialogue, up to `together` of one home are
+    learnt by one process in one update.
+    """
+
+    lengths: Sequence[int]
+    dialogues: int
+    processes: int
+    seed: int
+    in_order: bool
+    homes: Sequence[Hashable] = ()
+    together: int = 1
+
+    def __len__(self) -> int:
+        """The number of updates in an epoch."""
+        return -(-len(self.lengths) // self.dialogues)
+
+    def epoch_batches(self, epoch: int) -> Iterator[list[list[int]]]:
+        """Each update's dialogues, by process."""
+        order, rng = list(range(len(self.lengths))), random.Random(f"dialogues {self.seed} {epoch}")
+        if not self.in_order:
+            rng.shuffle(order)
+        home = self.homes.__getitem__ if self.together > 1 else lambda dialogue: dialogue
+        if self.together > 1:
+            order = gather_by_home(order, home, self.together, rng)
+        for start in range(0, len(order), self.dialogues):
+            parts = [list(part) for _, part in groupby(order[start : start + self.dialogues], home)]
+            yield balance_over_ranks(parts, self.lengths, self.processes)
+
+
+class RankBatchSampler(Sampler[list[int]]):
+    """The dialogues that a rank learns in each update of the epoch that `updates_done()` has got to."""
+
+    def __init__(self, rank_batches: RankBatches, rank: int, updates_done: Callable[[], int]) -> None:
+        self.rank_batches, self.rank, self.updates_done = rank_batches, rank, updates_done
+
+    def __len__(self) -> int:
+        return len(self.rank_batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for update in self.rank_batches.epoch_batches(self.updates_done() // len(self.rank_batches)):
+            yield update[self.rank]
+
+
+def gather_by_home(order: Iterable[int], home: Callable[[int], Hashable], together: int, rng: random.Random) -> list[int]:
+    """The order with up to `together` dialogues of a home one after the other, and such parts in random order."""
+    by_home: dict[Hashable, list[int]] = {}
+    for dialogue in order:
+        by_home.setdefault(home(dialogue), []).append(dialogue)
+    parts = [
+        part for members in by_home.values() for part in split_into_runs(members, even_part_size(len(members), together))
+    ]
+    rng.shuffle(parts)
+    return [*chain.from_iterable(parts)]
+
+
+def split_into_runs(members: Sequence[T], most: int) -> list[Sequence[T]]:
+    """The members in runs of at most so many."""
+    return [members[start : start + most] for start in range(0, len(members), most)]
+
+
+def even_part_size(count: int, most: int) -> int:
+    """The size of as few parts as `most` allows, if all but the last are as large: 7 for 13 of at most 8."""
+    return -(-count // -(-count // most))
+
+
+def number_homes(prompts: Sequence[str]) -> list[int]:
+    """A number for each prompt, the same for those of one home: two neighbours in lexical order whose common beginning is
+    half of the longer one.
+    """
+    numbers, before, number = [0] * len(prompts), "", 0
+    for at in sorted(range(len(prompts)), key=prompts.__getitem__):
+        half = math.ceil(ALIKE * max(len(before), len(prompts[at])))
+        number += before[:half] != prompts[at][:half]
+        numbers[at], before = number, prompts[at]
+    return numbers
+
+
+def balance_over_ranks(parts: Iterable[Sequence[int]], lengths: Sequence[int], processes: int) -> list[list[int]]:
+    """The dialogues by process, with each part in one: each gets about as many parts, with about as many tokens."""
+    batches: list[list[int]] = [[] for _ in range(processes)]
+    tokens = [0] * processes
+    longest_first = sorted(parts, key=lambda part: (-sum(lengths[i] for i in part), part))
+    for round_ in split_into_runs(longest_first, processes):
+        for batch, part in zip(sorted(range(processes), key=tokens.__getitem__), round_, strict=False):
+            batches[batch] += part
+            tokens[batch] += sum(lengths[i] for i in part)
+    return batches

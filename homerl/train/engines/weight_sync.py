@@ -1,0 +1,224 @@
+"""Base of engines whose weights TRL sends. It keeps a sync apart from running samples."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from homerl.models.policy.policy_agent import Sample
+from homerl.train.engines.contract import EngineKind, EngineRecipe, PolicyTrainer, Refusal
+from homerl.train.model_sources import resolve_complete_model
+from homerl.train.watch.watchdog import PhaseTimer
+from homerl.train.workarounds import vllm_options
+
+if TYPE_CHECKING:
+    import torch
+    from peft import PeftModel
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+    from trl.generation.vllm_generation import VLLMGeneration
+
+
+ADAPTED = ".base_layer.weight"  # how peft names a weight with an adapter
+
+
+class WeightLock:
+    """A lock of the sampler's weights: samples share it, and a sync of the weights holds it alone."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._under_way, self._closed = 0, False
+
+    async def begin_sample(self) -> None:
+        """Begin a sample; wait while a sync holds the lock."""
+        while not self._try():
+            await asyncio.sleep(0.01)
+
+    def end_sample(self) -> None:
+        """End a sample."""
+        with self._state:
+            self._under_way -= 1
+            self._state.notify_all()
+
+    @contextmanager
+    def hold_exclusively(self) -> Iterator[None]:
+        """Wait for running samples, and keep new ones out within the context."""
+        with self._state:
+            self._closed = True
+            self._state.wait_for(lambda: not self._under_way)
+        try:
+            yield
+        finally:
+            with self._state:
+                self._closed = False
+
+    def _try(self) -> bool:
+        with self._state:
+            self._under_way += not self._closed
+            return not self._closed
+
+
+@dataclass
+class PrefixHits:
+    """Counts prompt tokens, and those of them that vLLM had in its cache."""
+
+    hits: float = 0
+    asked: float = 0
+
+    def count_prompt(self, hits: float | None, asked: float) -> None:
+        """Count a prompt; `hits` is None if vLLM does not tell."""
+        if hits is not None:
+            self.hits, self.asked = self.hits + hits, self.asked + asked
+
+    def take_hit_rate(self) -> dict[str, float]:
+        """The share as a metric, empty if nothing was counted; then start again from zero."""
+        share = {"policy/prefix_hits": self.hits / self.asked} if self.asked else {}
+        self.hits = self.asked = 0
+        return share
+
+
+def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the weights of a model with its adapter merged, by the base model's names. All ranks must iterate together.
+
+    The base stays unchanged to the bit.
+    """
+    import torch
+
+    from homerl.train.devices.sharding import gather_weights
+
+    base = policy.get_base_model()
+    for name, weight in base.named_parameters():
+        if policy.prefix in name:
+            continue
+        layer = base.get_submodule(name.removesuffix(ADAPTED)) if name.endswith(ADAPTED) else None
+        with torch.no_grad(), gather_weights([*layer.parameters()] if layer else [weight]):
+            whole = weight.data
+            if layer is not None:
+                whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
+            yield name.replace(".base_layer", ""), whole
+
+
+def make_vllm_generation(
+    trainer: PolicyTrainer, vllm: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> VLLMGeneration:
+    """TRL's `VLLMGeneration`, which sends the weights to vLLM, and beside the trainer makes it, with the options `vllm` too.
+
+    TRL merges an adapter in place and takes it out again. In half precision the base would drift with every update, and
+    with it the KL reference, so copies are merged here. To a server, copies of all weights are sent: vLLM packs several
+    into one buffer, and by then ZeRO-3 has freed the originals. vLLM reads its first weights from a folder of a complete
+    model, which that of an adapter is not; the first sync replaces them.
+    """
+    from peft import PeftModel
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    class Generation(VLLMGeneration):
+        unsent: Iterator[tuple[str, torch.Tensor]] = iter(())
+
+        def _init_vllm(self) -> None:
+            try:
+                super()._init_vllm()
+            except OSError:
+                self.accelerator.wait_for_everyone()  # as the other ranks do there
+                raise
+
+        def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
+            named = merge_adapter_weights(self.model) if isinstance(self.model, PeftModel) else super()._iter_named_params()
+            self.unsent = ((name, weight.clone() if self.mode == "server" else weight) for name, weight in named)
+            return self.unsent
+
+        def sync_weights(self) -> None:
+            try:
+                super().sync_weights()
+            finally:
+                deque(self.unsent, maxlen=0)  # what a server did not take: the other ranks gather it all the same
+
+    with vllm_options.add_vllm_options(vllm), _named_by_its_base(trainer.model):
+        return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
+
+
+@contextmanager
+def _named_by_its_base(model: Any) -> Iterator[None]:
+    from peft import PeftModel
+
+    inner = model.get_base_model() if isinstance(model, PeftModel) else model
+    source, inner.name_or_path = inner.name_or_path, resolve_complete_model(inner.name_or_path)
+    try:
+        yield
+    finally:
+        inner.name_or_path = source
+
+
+class SyncedEngine:
+    """Samples from a vLLM that TRL sends the weights to. `transfer` are options of its `VLLMGeneration`, `vllm` others of
+    vLLM.
+
+    `version` is -1 before the first sync, since a server may have any weights then.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_tokens: int,
+        temperature: float,
+        transfer: Mapping[str, Any],
+        vllm: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        self.tokenizer, self.max_tokens, self.temperature, self.vllm = tokenizer, max_tokens, temperature, vllm
+        self.version, self.lock, self.transfer = -1, WeightLock(), transfer
+        self.generation: Any = None  # TRL's `VLLMGeneration`, once attached
+
+    def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
+        """Receive what is trained, and connect with vLLM or start it."""
+        self.trainer, self.phases = trainer, phases
+        self.generation = make_vllm_generation(trainer, vllm=self.vllm, **self.transfer)
+
+    def sync(self, version: int) -> None:
+        """Send the weights, and name them by their version."""
+        with self._without_samples():
+            self._send()
+            self.version = version
+
+    def _without_samples(self) -> AbstractContextManager[None]:
+        """The context in which weights are sent: no sample runs in it."""
+        return self.lock.hold_exclusively()
+
+    def _send(self) -> None:
+        self.generation.sync_weights()
+
+    def awake(self) -> AbstractContextManager[object]:
+        """The context of all sampling."""
+        return nullcontext()
+
+    async def sample(self, prompt: Sequence[int]) -> Sample:
+        """Sample one continuation while no sync runs."""
+        await self.lock.begin_sample()
+        try:
+            return await self._sample(prompt)
+        finally:
+            self.lock.end_sample()
+
+    async def _sample(self, prompt: Sequence[int]) -> Sample:
+        raise NotImplementedError
+
+
+class SyncedEngineKind(EngineKind):
+    """The base of the vLLM engines' contracts."""
+
+    packages = {"vllm": "pip install 'homerl[gpu]'"}
+
+    def refuse(self, recipe: EngineRecipe, parallel: str) -> Iterable[Refusal]:
+        """Refuse a CPU, and adapters that FSDP2 shards."""
+        if recipe.cpu:
+            what = f"engine {self.name} takes weights from a GPU, and the recipe says `cpu: true`"
+            yield what, "rlve.engine", "use `transformers`"
+        if parallel == "fsdp2" and recipe.model.lora:
+            yield (
+                f"an adapter that fsdp2 shards cannot be merged for engine {self.name}",
+                "model.lora",
+                "adapters fit without shards: use `parallel: ddp`, or `zero2`",
+            )

@@ -1,0 +1,284 @@
+"""The disk that the checkpoints and models of a training take, before anything is written.
+
+Estimates the memory of a recipe on each GPU, before anything is loaded.
+
+A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/rows`), so its
+budget of tokens is found here too.
+
+Invariants:
+- No network, and torch only where activations are counted.
+- Every part is listed, so that each can be checked.
+- Parts that are never needed at the same time (a sleeping sampler, the trainer's activations) are not added up. It is an
+  estimate: `OVERHEAD` stands for fragmentation and the libraries' buffers. Above nine tenths of the GPU it says "tightly".
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+from homerl.host.recipe_keys import BaseRecipe
+from homerl.train import TRAININGS
+from homerl.train.engines.contract import MemorySizes, MemoryUse
+from homerl.train.engines.registry import chosen_engine
+from homerl.train.model_settings import AUTO, ModelSettings
+from homerl.train.model_sizes import GB, find_model_config, sizes_from_config
+from homerl.train.optim_settings import OptimSettings
+from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget
+from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
+from homerl.train.recipe_checks import parallel_mode
+
+if TYPE_CHECKING:
+    from homerl.train.activation_memory import ModelCount
+
+
+WRITTEN = ("checkpoints", "model", "best")  # folders of a run, which an interrupted one already has
+
+
+@dataclass(frozen=True)
+class DiskEstimate:
+    """GB by part, and GB that are free for a run in folder `out`."""
+
+    parts: Mapping[str, float]
+    free: float
+    out: Path
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{name} {size:.1f}" for name, size in self.parts.items())
+        total = sum(self.parts.values())
+        said = f"{listed}; {total:.1f} GB of the {self.free:.1f} GB that are free for {self.out}"
+        remedy = ", which is too little: lower keep_checkpoints, or choose another `out`"
+        return said + (remedy if total > self.free else "")
+
+
+def estimate_disk(out: Path, settings: OptimSettings, best: bool, model: float, states: float) -> DiskEstimate:
+    """The disk of a training in folder `out`.
+
+    `model` are the bytes of a saved model or adapter, and `states` those that a checkpoint has besides. A new checkpoint is
+    complete before the oldest is deleted. `best` tells whether evaluations keep the best model.
+    """
+    checkpoints = settings.keep_checkpoints + 1 if settings.save_steps else 0
+    kept = f"{checkpoints} checkpoints (one while it is written)"
+    parts = {kept: checkpoints * (model + states), "the model": model, "the best model": best * model}
+    return DiskEstimate({name: size / GB for name, size in parts.items() if size}, count_free_bytes(out) / GB, out)
+
+
+def count_free_bytes(out: Path) -> int:
+    """Bytes that are free for a run in folder `out`: what it has written itself is written over."""
+    there = next(folder for folder in (out.absolute(), *out.absolute().parents) if folder.is_dir())
+    own = (path for name in WRITTEN for path in (out / name).rglob("*"))
+    return shutil.disk_usage(there).free + sum(path.stat().st_size for path in own if path.is_file())
+
+
+OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
+PROCESS = 1.0  # GB: Python with its libraries, on a CPU
+TIGHT = 0.9
+ADAM = {"float32": 8, "bfloat16": 10, "float16": 4}  # bytes a weight: two moments, and the residual of a float32 master
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Memory in GB by part. `peak` is the larger of training and sampling.
+
+    `lacks` says what does not fit by itself, `headroom` what the budget of a pass is made from, `disk` what is written, and
+    `unpackable` why each sequence has a row of its own, if so.
+    """
+
+    gpus: int
+    always: dict[str, float]
+    training: dict[str, float]
+    sampling: dict[str, float]
+    unit: str
+    lacks: str
+    headroom: MemoryHeadroom
+    disk: DiskEstimate
+    unpackable: str | None = None
+
+    @property
+    def pass_budget(self) -> TokenBudget:
+        """The most tokens of a pass."""
+        return self.headroom.make_budget()
+
+    @property
+    def peak_memory(self) -> float:
+        """GB that the recipe needs at the most."""
+        return sum(self.always.values()) + max(sum(self.training.values()), sum(self.sampling.values()))
+
+    def fits_in_memory(self, memory: float) -> bool:
+        """Whether it fits in `memory` GB."""
+        return self.peak_memory <= memory and not self.lacks
+
+    def describe_fit(self, memory: float) -> str:
+        """Whether it fits in `memory` GB, in words."""
+        if not self.fits_in_memory(memory):
+            return f"does not fit in {memory:g} GB" + (f": {self.lacks}" if self.lacks else "")
+        return f"fits in {memory:g} GB" + (", tightly" if self.peak_memory > TIGHT * memory else "")
+
+    def brief_lines(self, memory: float) -> list[str]:
+        """The estimate as text, without its parts."""
+        need = f"{self.peak_memory:.1f} GB; {self.describe_fit(memory)}"
+        head = f"memory of each training {self.unit} ({self.gpus} in all), estimated: {need}"
+        alone = [f"  each row has one sequence, and no prompt is shared: {self.unpackable}"] if self.unpackable else []
+        return [head, f"  disk: {self.disk}", *alone]
+
+    def report_lines(self, memory: float) -> list[str]:
+        """The estimate as text, with its parts."""
+        rows = (("always", self.always), ("while training", self.training), ("while sampling", self.sampling))
+        parts = [f"  {when}: " + ", ".join(f"{k} {v:.1f}" for k, v in parts.items()) for when, parts in rows if parts]
+        head, *rest = self.brief_lines(memory)
+        return [head, *parts, f"  tokens of a pass: up to {self.pass_budget}", *rest]
+
+
+def find_process_memory(recipe: BaseRecipe, of_gpu: float = 80.0) -> float:
+    """GB of each training process: those of a GPU, or without GPUs its share of this machine's memory."""
+    if not recipe.cpu:
+        return of_gpu
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB / (recipe.processes or 1), 1)
+
+
+def estimate_all_stages(recipe: BaseRecipe, gpus: int | None = None, memory: float = 80.0) -> dict[str, MemoryEstimate]:
+    """An estimate of each stage that trains; a flywheel has two."""
+    if not isinstance(recipe, TrainingRecipe):
+        return {}
+    return {stage: estimate_training_memory(recipe, gpus, memory, stage) for stage in training_stages(recipe)}
+
+
+def training_stages(recipe: TrainingRecipe) -> list[str]:
+    """The stages of a recipe that train: one, or both of a flywheel."""
+    return [stage for stage in TRAININGS if hasattr(recipe, stage)]
+
+
+def estimate_training_memory(
+    recipe: TrainingRecipe, gpus: int | None = None, memory: float = 80.0, stage: str | None = None
+) -> MemoryEstimate:
+    """The estimate for a number of training GPUs. The default is what the recipe leaves of a machine with eight."""
+    stages = training_stages(recipe)
+    stage = stage or stages[0]
+    alone = recipe.cpu or parallel_mode(recipe) == "none"
+    count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
+    settings: SFTSettings | RLVESettings = getattr(recipe, stage)
+    shape, found = sizes_from_config(find_model_config(recipe.model)), count_recipe_model(recipe, longest_sequence(settings))
+    whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
+    parallel = parallel_mode(recipe)
+    adam = ADAM[recipe.model.dtype]
+    always = _states(parallel, whole, trained, width, count, adam)
+    always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
+    use, evaluates = MemoryUse(), False
+    if isinstance(recipe, RLVESections) and isinstance(settings, RLVESettings):
+        evaluates = recipe.evaluation.every is not None
+        sharded = parallel == "zero3" or (parallel == "fsdp2" and count > 1)
+        if settings.kl and recipe.model.lora is None:
+            always["reference"] = whole * width / (count if sharded else 1) / GB
+        if settings.distill and not settings.distill.url:
+            teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
+            always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
+        cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
+        use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
+        always |= use.always
+    logits = shape.logits_bytes() / GB
+    headroom = MemoryHeadroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
+    activations, lacks = _activations(headroom, longest_sequence(settings))
+    training = {"activations": activations, "logits": logits}
+    unit = "process" if recipe.cpu else "GPU"
+    saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if len(stages) > 1 else "")
+    disk = estimate_disk(out, settings, evaluates, *saved)
+    return MemoryEstimate(
+        count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable
+    )
+
+
+def teacher_model_settings(policy: ModelSettings, name: str | None) -> ModelSettings:
+    """A teacher as it is loaded: with the policy's settings, but those that are the policy's alone."""
+    return policy.model_copy(update={"name": name, "from_scratch": None, "lora": None, "parameters": None})
+
+
+def longest_sequence(settings: RLVESettings | SFTSettings) -> int:
+    """The most tokens that one sequence may have. An episode's limit holds before a step is sampled."""
+    return settings.max_episode_tokens + settings.max_tokens if isinstance(settings, RLVESettings) else settings.max_length
+
+
+def count_recipe_model(recipe: TrainingRecipe, longest: int, model: ModelSettings | None = None) -> ModelCount:
+    """The weights of a recipe's model (or of another one beside it) and the activations of its tokens, counted.
+
+    Compiled layers keep about what Liger's do, so they are counted as these, or as plain layers if Liger is not installed.
+    """
+    from homerl.train.activation_memory import count_model_memory
+
+    model = model or recipe.model
+    device, fused = (
+        "cpu" if recipe.cpu else "cuda",
+        uses_liger_kernels(recipe) or (is_liger_installed() and uses_compiled_layers(recipe)),
+    )
+    return count_model_memory(find_model_config(model), model, fused, device, longest)
+
+
+def uses_liger_kernels(recipe: TrainingRecipe) -> bool:
+    """Whether the recipe trains with Liger's kernels on this machine: compiled layers do without."""
+    kernels = recipe.model.kernels
+    return is_liger_installed() and (
+        kernels == "liger" or (kernels == AUTO and not recipe.cpu and not uses_compiled_layers(recipe))
+    )
+
+
+def uses_compiled_layers(recipe: TrainingRecipe) -> bool:
+    """Whether the recipe trains with compiled layers on this machine."""
+    if isinstance(recipe.model.compile, bool):
+        return recipe.model.compile
+    whole = parallel_mode(recipe) in ("none", "ddp")
+    return whole and not recipe.cpu and find_spec("triton") is not None and is_compiler_installed()
+
+
+def is_compiler_installed() -> bool:
+    """Whether there is a compiler for what torch.compile writes."""
+    return any(map(which, (os.environ.get("CC", "cc"), "gcc", "clang")))
+
+
+def is_liger_installed() -> bool:
+    """Whether Liger's kernels can be imported."""
+    return find_spec("liger_kernel") is not None
+
+
+def _activations(headroom: MemoryHeadroom, longest: int) -> tuple[float, str]:
+    """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
+    budget = headroom.make_budget()
+    kept = max(
+        headroom.expected_bytes(budget.plain, False),
+        (budget.most > budget.plain) * headroom.expected_bytes(budget.most, True),
+    )
+    alone = headroom.expected_bytes(longest, budget.plain < budget.most)
+    needs = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations"
+    return kept / GB, needs if alone > headroom.free else ""
+
+
+def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:
+    """GB of weights, gradients and Adam's states, for each way of distributing them."""
+    if parallel in ("none", "ddp") or (parallel == "fsdp2" and count == 1):  # in the model's own type, complete on each GPU
+        buckets = width * trained if parallel == "ddp" and count > 1 else 0  # DDP exchanges copies of the gradients
+        parts = {"weights": width * whole, "gradients": width * trained + buckets, "optimizer": adam * trained}
+    elif parallel in ("zero0", "zero1", "zero2"):  # complete 16-bit weights; sharded from 1 on: 32-bit states, 2: gradients
+        states, gradients = (count if parallel >= least else 1 for least in ("zero1", "zero2"))
+        parts = {"weights": width * whole, "gradients": width * trained / gradients, "optimizer": 12 * trained / states}
+    elif parallel == "zero3":
+        parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
+        parts["a layer gathered"] = 2 * width * whole / 30
+    else:  # fsdp2 keeps 32-bit shards and gathers in half precision
+        parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
+        parts["a layer gathered"] = 2 * width * whole / 30
+    return {name: size / GB for name, size in parts.items()}
+
+
+def _saved(parallel: str, trained: float, width: int, count: int, adam: int) -> tuple[float, float]:
+    """Bytes of a saved model or adapter, and of what a checkpoint has besides. ZeRO-1 and -2 save 16-bit weights twice."""
+    states = {"zero3": 12, "fsdp2": 12 - width if count > 1 else adam, "none": adam, "ddp": adam}
+    return width * trained, states.get(parallel, 12 + width) * trained
+
+
+def _served(recipe: TrainingRecipe) -> int:
+    """The number of GPUs that serve the user."""
+    return len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0

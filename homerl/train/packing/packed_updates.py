@@ -1,0 +1,516 @@
+"""Measures what a token takes on a GPU, at the beginning of a run, so that the budget of a pass follows from it.
+
+Until a pass was measured, passes are half as large as the estimate allows. The second pass of an update is measured, since
+the first also makes the gradients. Where updates have one pass nothing is measured: a larger budget would change nothing.
+
+Invariants: all ranks take the same budget at the same update, since in shards they make the same passes; without CUDA, and
+with a number of tokens in the recipe, nothing is measured.
+
+Checks on a model itself that its sequences can share a row, before it is trained: a configuration may not tell.
+
+The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
+sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities.
+
+Invariant: all ranks forward as many rows of as many sequences, since weights may be in shards.
+
+Makes an update of several passes: each is forwarded and backwarded, and their gradients add up.
+
+Invariants:
+- The gradients are those of all sequences in one padded batch.
+- Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
+  all ranks make the same number of passes, each with checkpointing on all of them or on none: ZeRO-3 gathers a layer once
+  more where it is computed again.
+- If a pass runs out of memory, the budget is halved and the update begins again from its first pass. Nothing is lost. If
+  `HALVINGS` in a row do not help, something else takes the memory: the run ends, and says what holds how much.
+  Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
+  message says what to do.
+- If a layer cannot be compiled, in any pass before an exchange, all layers run as they are from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import psutil
+import torch
+from accelerate import Accelerator, DistributedType
+from accelerate.logging import get_logger
+from accelerate.utils import gather
+from accelerate.utils.memory import clear_device_cache
+from torch.nn import Module
+from torch.nn.parallel import DistributedDataParallel
+from transformers import PreTrainedConfig
+
+from homerl.envs.core.documents import InputError
+from homerl.models.policy.transformers_engine import is_out_of_memory
+from homerl.train.model_sizes import GB
+from homerl.train.packing.attention import Kernel, choose_attention_kernel, use_packed_attention
+from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_error
+from homerl.train.packing.micro_batches import (
+    STEP,
+    MemoryHeadroom,
+    TokenBudget,
+    lexical_order,
+    one_pass_each,
+    split_into_passes,
+)
+from homerl.train.packing.packed_rows import PackedRow, TargetScores, TokenSequence, make_empty_row, pack_row, score_row
+from homerl.train.workarounds import compact_head
+
+SECOND = 1  # index of the pass that is measured
+
+
+class MemoryProfiler:
+    """Measures one pass on each rank, and makes the budget of it. `waits` tells that none was measured yet."""
+
+    def __init__(self, accelerator: Accelerator, headroom: MemoryHeadroom) -> None:
+        self.accelerator, self.headroom = accelerator, headroom
+        self.waits = headroom.needs_measurement and accelerator.device.type == "cuda"
+        self._factor = 0.0
+        self.budget = headroom.cautious_budget() if self.waits else headroom.make_budget()
+
+    @contextmanager
+    def measure_pass(self, index: int, tokens: int, recomputed: bool) -> Iterator[None]:
+        """Measure the pass that is made within the context, if it is an update's second."""
+        if not (self.waits and index == SECOND and tokens):
+            yield
+            return
+        before = self.allocated_bytes()
+        yield
+        self._factor = (self.peak_bytes() - before) / self.headroom.expected_bytes(tokens, recomputed)
+
+    def settle_budget(self) -> str | None:
+        """After an update: what was measured and the budget, in words, if the budget follows from this update.
+
+        The rank that took the most decides for all, and that with the least memory.
+        """
+        if not self.waits:
+            return None
+        own = torch.tensor([[self._factor, -self.headroom.free]], device=self.accelerator.device, dtype=torch.float64)
+        factor, free = gather(own).amax(0).tolist()
+        if not factor:
+            return None
+        estimated = self.headroom.token.plain_peak
+        self.headroom = replace(self.headroom, token=self.headroom.token.multiplied_by(factor), free=-free)
+        self.waits, self.budget = False, self.headroom.make_budget()
+        measured = self.headroom.token.plain_peak
+        return (
+            f"activations of a token: {measured / 1e6:.3g} MB measured, {estimated / 1e6:.3g} MB estimated; "
+            f"tokens of a pass from now on: {self.budget}"
+        )
+
+    def allocated_bytes(self) -> int:
+        """Bytes that are allocated now. The peak begins anew."""
+        torch.cuda.reset_peak_memory_stats(self.accelerator.device)
+        return int(torch.cuda.memory_allocated(self.accelerator.device))
+
+    def peak_bytes(self) -> int:
+        """The most bytes that were allocated since then."""
+        return int(torch.cuda.max_memory_allocated(self.accelerator.device))
+
+
+Packed = Callable[[], AbstractContextManager[None]]
+MEMBERS = 2  # sequences that are compared
+# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
+# the worst case: that of a trained model is a tenth of it
+IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
+
+
+@torch.no_grad()
+def refuse_mixed_sequences(
+    model: Module,
+    sequences: Sequence[TokenSequence],
+    kernel: Kernel,
+    packed: Packed,
+    accelerator: Accelerator,
+    half: bool,
+    in_shards: bool = False,
+) -> None:
+    """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
+
+    Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format. A rank whose
+    memory is too small for so short sequences compares nothing; its update says what to do. Where weights are `in_shards`
+    the others wait for it within a layer, so it raises `InputError` then.
+    """
+    model.eval()
+    gap = torch.zeros(1, device=accelerator.device)
+    some = choose_neighbours([one for one in sequences if len(one.targets)])
+    try:
+        with accelerator.autocast():
+            gap += _gap(model, some, kernel, packed, accelerator.device)
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        if in_shards:
+            what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
+            raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
+    worst = gather(gap).max().item()
+    if not worst <= largest_rounding_gap(half, accelerator.device.type):  # nor is it a number where a model gives none
+        what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
+        raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
+
+
+def largest_rounding_gap(half: bool, device: str) -> float:
+    """The most that rounding may change. A GPU may multiply matrices of float32 as TF32, with the digits of float16."""
+    if half:
+        return IN_16_BITS
+    return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
+
+
+def _gap(
+    model: Module, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: torch.device
+) -> torch.Tensor | float:
+    """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
+    rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
+    with packed():
+        together = score_row(model, pack_row(some, kernel, device) if some else make_empty_row(kernel, device)).logps.float()
+    alone = torch.cat([score_row(model, row).logps.float() for row in rows])
+    return (together - alone).abs().mean() if len(alone) else 0.0
+
+
+def choose_neighbours(sequences: Sequence[TokenSequence]) -> list[TokenSequence]:
+    """The shortest `MEMBERS` that follow each other in lexical order, so that they share a prompt where any do."""
+    ordered = [sequences[i] for i in lexical_order([one.ids for one in sequences])]
+    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
+    return min(groups, key=lambda group: sum(len(one.ids) for one in group))
+
+
+HALVINGS = 3
+LossAndSums = tuple[torch.Tensor, torch.Tensor]
+Objective = Callable[[list[int], TargetScores], LossAndSums]
+Check = Callable[[torch.Tensor], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A pass: the indices of its sequences (none: only others have some left), and whether it is made with checkpointing."""
+
+    members: list[int]
+    recomputed: bool = False
+
+
+class PackedUpdates:
+    """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
+    computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so (`families.py`).
+    `compiled` are its layers, if they run compiled in packed rows.
+
+    Once a `profiler` has measured a pass, its budget is taken.
+
+    `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
+    have been enough, if each common beginning were forwarded once an update. `trained` are those of all sequences, each
+    alone.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        budget: TokenBudget,
+        attention: str,
+        half: bool = False,
+        unpackable: str | None = None,
+        profiler: MemoryProfiler | None = None,
+        compiled: CompiledLayers | None = None,
+    ) -> None:
+        self.accelerator, self.budget, self.profiler, self.compiled = accelerator, budget, profiler, compiled
+        name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
+        self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
+        self.step = STEP if accelerator.device.type == "cuda" else 1
+        self.forwarded = self.unique = self.passes = self.updates = self.halvings = self.trained = 0
+        self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
+        compact_head.score_labelled_positions()
+        self.log = get_logger(__name__)
+        attending = "the model's own" if unpackable else name
+        self.log.info(f"attention in training: {attending}; tokens of a pass: {budget}")
+        if self.kernel and compiled:
+            self.log.warning(
+                "layers are compiled in the first pass, which takes up to two minutes; model.compile: false does not"
+            )
+        if unpackable:
+            self.log.warning(f"each row has one sequence, and no prompt is shared, which is slower: {unpackable}")
+
+    def train_on_sequences(
+        self,
+        model: Module,
+        sequences: Sequence[TokenSequence],
+        objective: Objective,
+        before_exchange: Check = lambda loss: None,
+    ) -> LossAndSums:
+        """Forward and backward all sequences; return the loss, and the sums that `objective` reports.
+
+        `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
+        loss, and sums of shape (sums,). `before_exchange` gets the rank's loss before its last backward pass. Raises
+        `InputError` if the memory is too small, and before the first update if the model's sequences cannot share a row.
+        """
+        return self._compiled_or_plain(model, lambda: self._train(model, sequences, objective, before_exchange))
+
+    def _train(
+        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
+    ) -> LossAndSums:
+        if self.kernel and not self.checked:
+            module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
+            packed = partial(
+                use_packed_attention, *list_attention_configs(model)
+            )  # layers as they are: compiling takes a while
+            refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
+            self.checked = True
+        model.train()
+        while True:
+            if (done := self._attempt(model, sequences, objective, before_exchange)) is not None:
+                self.halvings = 0
+                self._take_measure()
+                return done
+            self._make_room(model)
+
+    def take_packing_metrics(self) -> dict[str, float]:
+        """The means over this rank's updates since the last call, as metrics; then count from zero."""
+        updates = max(1, self.updates)
+        means = {
+            "packing/unique": self.unique / max(1, self.forwarded),
+            "packing/tokens": self.forwarded / updates,
+            "packing/passes": self.passes / updates,
+            "packing/shared": self.trained / max(1, self.forwarded),
+        }
+        self.forwarded = self.unique = self.passes = self.updates = self.trained = 0
+        return means
+
+    @torch.no_grad()
+    def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> torch.Tensor:
+        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
+
+        Passes are larger than those of `train`, since no activations are kept. Nothing is dropped at random, as when the
+        policy samples. Raises `InputError` as `train` does.
+        """
+        model.eval()
+        found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
+
+        def make(one: MicroBatch) -> None:
+            with self._attention(model), self.accelerator.autocast():
+                scored = score_row(model, self._row(sequences, one)).logps.float()
+            for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
+                found[i] = part
+
+        def every() -> None:
+            for one in self._passes(sequences, self.budget.without_gradients())[0]:
+                make(one)
+
+        def all_passes() -> None:
+            while self._runs_out(every, self._in_shards):
+                self._make_room(model, scoring=True)
+
+        self._compiled_or_plain(model, all_passes)
+        return torch.cat(found)
+
+    def _compiled_or_plain(self, model: Module, work: Callable[[], T]) -> T:
+        """What some work returns. If a layer cannot be compiled, it is done again with layers as they are, from now on.
+
+        Other ranks do not notice, since none waits for this one within a pass.
+        """
+        try:
+            return work()
+        except Exception as error:
+            if not (self.compiled and is_compile_error(error)):
+                raise
+            self.log.warning(f"layers run as they are from now on: {describe_compile_error(error)}", main_process_only=False)
+        self.compiled = None
+        self._clear(model)
+        return work()
+
+    def _attempt(
+        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
+    ) -> LossAndSums | None:
+        """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
+        (*early, final), unique = self._passes(sequences, self.budget, exchanges=True)
+        done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+
+        def make(one: MicroBatch, last: bool) -> None:
+            row = self._row(sequences, one)
+            self._checkpoint(model, one.recomputed)
+            tokens = row.token_count if one.members else 0
+            measured = self.profiler.measure_pass(len(done), tokens, one.recomputed) if self.profiler else nullcontext()
+            with measured, self._exchange(model, last) as called, self._attention(model):
+                with self.accelerator.autocast():
+                    scored = score_row(called, row)
+                    loss, sums = objective(one.members, scored)
+                    loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
+                if last:
+                    before_exchange(sum((part for part, *_ in done), loss.detach()))
+                self._backward(loss)
+            done.append((loss.detach(), sums.detach(), tokens))
+
+        def make_early() -> None:
+            for one in early:
+                make(one, last=False)
+
+        failed = self._runs_out(make_early, self._in_shards)
+        if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
+            return None
+        self.forwarded += sum(tokens for *_, tokens in done)
+        self.unique += unique
+        self.trained += sum(len(one.ids) - 1 for one in sequences if len(one.targets))
+        self.passes += sum(tokens > 0 for *_, tokens in done)
+        self.updates += 1
+        return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
+
+    def _take_measure(self) -> None:
+        """After an update: the budget that follows from what was measured, if it was."""
+        if self.profiler and (found := self.profiler.settle_budget()):
+            self.budget = self.profiler.budget
+            self.log.warning(found)  # information is not shown
+
+    def _passes(
+        self, sequences: Sequence[TokenSequence], budget: TokenBudget, exchanges: bool = False
+    ) -> tuple[list[MicroBatch], int]:
+        """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
+
+        Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
+        """
+        with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
+        ids = [sequences[i].ids for i in with_targets]
+        parts = split_into_passes(ids, budget) if self.kernel else one_pass_each(ids)
+        passes = [
+            MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))
+            for members, tokens in zip(parts.passes, parts.tokens, strict=True)
+        ]
+        if self._in_shards:
+            return self._alike(passes or [MicroBatch([])]), parts.unique
+        ends_empty = not passes or (exchanges and self.accelerator.num_processes > 1)
+        return passes + [MicroBatch([])] * ends_empty, parts.unique
+
+    def _alike(self, passes: list[MicroBatch]) -> list[MicroBatch]:
+        """The passes, with empty ones up to the most that a rank makes, and checkpointing where a rank needs it."""
+        device = self.accelerator.device
+        count = int(gather(torch.tensor([len(passes)], device=device)).max())
+        passes = passes + [MicroBatch([])] * (count - len(passes))
+        needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
+        return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
+
+    @contextmanager
+    def _attention(self, model: Module) -> Iterator[None]:
+        """Within the context the model attends to this trainer's rows, and its layers run compiled, if they are."""
+        with ExitStack() as stack:
+            if self.kernel:
+                stack.enter_context(use_packed_attention(*list_attention_configs(model)))
+            if self.kernel and self.compiled:
+                stack.enter_context(self.compiled.run_compiled())
+            yield
+
+    def _row(self, sequences: Sequence[TokenSequence], one: MicroBatch) -> PackedRow:
+        device = self.accelerator.device
+        if not one.members:
+            row = make_empty_row(self.kernel, device, one.recomputed)
+        else:
+            row = pack_row([sequences[i] for i in one.members], self.kernel, device, self.step, one.recomputed)
+        self._smallest = len(one.members) == 1 and (one.recomputed or not self.budget.allowed), row.token_count
+        return row
+
+    @property
+    def _in_shards(self) -> bool:
+        """Whether ranks exchange weights or gradients in every pass."""
+        state = self.accelerator
+        sharded = state.is_fsdp2 or state.distributed_type == DistributedType.DEEPSPEED
+        return bool(state.num_processes > 1 and sharded)
+
+    @contextmanager
+    def _exchange(self, model: Module, last: bool) -> Iterator[Module]:
+        """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only.
+
+        Yields the module to call. DDP's own forward pass is a collective now and then, also within its `no_sync`.
+        """
+        state = self.accelerator.gradient_state
+        state._set_sync_gradients(last)
+        try:
+            if last:
+                yield model
+            elif isinstance(model, DistributedDataParallel):
+                yield model.module
+            elif self.accelerator.is_fsdp2:
+                yield model  # its `no_sync` would keep whole gradients on each rank
+            else:
+                with self.accelerator.no_sync(model):
+                    yield model
+        finally:
+            state._set_sync_gradients(True)
+
+    def _backward(self, loss: torch.Tensor) -> None:
+        deepspeed = self.accelerator.distributed_type == DistributedType.DEEPSPEED
+        self.accelerator.backward(loss, **({"scale_wrt_gas": False} if deepspeed else {}))
+
+    def _checkpoint(self, model: Module, needed: bool) -> None:
+        """Switch checkpointing on or off."""
+        policy = self.accelerator.unwrap_model(model)
+        if policy.is_gradient_checkpointing != needed:
+            if needed:
+                policy.gradient_checkpointing_enable({"use_reentrant": False})
+            else:
+                policy.gradient_checkpointing_disable()
+
+    def _runs_out(self, work: Callable[[], None], exchanges: bool) -> bool:
+        """Do some work; return whether it ran out of memory. Raises `InputError` if others wait in an exchange of it, also
+        where a layer cannot be compiled.
+        """
+        try:
+            work()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                if exchanges and self.compiled and is_compile_error(error):
+                    raise InputError(
+                        describe_compile_error(error), "model.compile", "set it to false, and start again"
+                    ) from error
+                raise
+            smallest, tokens = self._smallest
+            if exchanges or smallest:
+                remedy = f"set it to {max(1, self.budget.most // 2)} and start again: the run goes on from its checkpoint"
+                if smallest:
+                    remedy = "one sequence alone is too long: lower max_episode_tokens or max_length, or shard the model"
+                raise InputError(f"out of memory in a pass of {tokens} tokens", "tokens_per_step", remedy) from error
+            return True
+        return False
+
+    def _anywhere(self, failed: bool) -> bool:
+        """Whether a rank ran out of memory before the exchange. One rank alone does not wait for its GPU to say so."""
+        if self.accelerator.num_processes == 1:
+            return failed
+        return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
+
+    def _clear(self, model: Module) -> None:
+        """Forget the gradients so far, and free what they held."""
+        model.zero_grad(set_to_none=True)
+        clear_device_cache(garbage_collection=True)
+
+    def _make_room(self, model: Module, scoring: bool = False) -> None:
+        self._clear(model)
+        self.halvings += 1
+        if self.halvings > HALVINGS:
+            what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"
+            raise InputError(what, "tokens_per_step", f"see what else needs the memory: {describe_held_memory(model)}")
+        self.budget = self.budget.halved_budget(scoring)
+        self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
+
+
+def describe_compile_error(error: Exception) -> str:
+    """One line of why torch.compile failed."""
+    return f"torch.compile fails with {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def describe_held_memory(model: Module) -> str:
+    """What holds the memory of this process between two passes, in GB."""
+    sizes = {"weights": 0, "gradients": 0, "buffers": sum(part.nbytes for part in model.buffers())}
+    for part in model.parameters():
+        sizes["weights"] += part.nbytes
+        sizes["gradients"] += part.grad.nbytes if part.grad is not None else 0
+    if torch.cuda.is_available():
+        sizes["all tensors"], sizes["the allocator"] = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+    else:
+        sizes["the process"] = psutil.Process().memory_info().rss
+    return ", ".join(f"{name} {size / GB:.1f} GB" for name, size in sizes.items() if size)
+
+
+def list_attention_configs(model: Module) -> list[PreTrainedConfig]:
+    """The configurations that a model's attention reads."""
+    parts = (part for part in model.modules() if hasattr(part, "layer_idx") and hasattr(part, "config"))
+    return list({id(part.config): part.config for part in parts}.values())

@@ -1,0 +1,251 @@
+"""Arranges the metrics of a run in sections of W&B, trackio and TensorBoard, and in a panel in the terminal.
+
+Invariants: it computes nothing but the arrangement of what was logged; a metric that a run does not have is left out.
+
+Shows training progress as a bar with metrics below it, and writes the metrics as JSON Lines to the run's folder.
+
+Invariants: only the first process draws and writes; `metrics.jsonl` has one line for each logged update and each evaluation,
+and a last one with totals; on resume, lines after the checkpoint are dropped, so no update appears twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import broadcast
+from rich.console import Group
+from rich.live import Live
+from rich.progress import Progress
+from rich.table import Table
+from rich.text import Text
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from homerl.envs.core.documents import write_atomic
+from homerl.host.progress_bar import progress_bar, write_plain_lines
+from homerl.train.credit.registry import list_credit_modes
+from homerl.train.watch.watchdog import SHARES
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+SECTIONS = {  # section -> names, or prefixes that end in a slash; the first match decides
+    "1 success": (
+        "success", "reward", "outcome/", "fault/", "eval/", "curriculum/zero_variance", "curriculum/left_zero_variance",
+    ),
+    "2 rewards by step": ("reward_by_step/",),
+    "3 credit by step": (
+        "credit_by_step/", "sentinel/zero_advantage", "sentinel/group_std", *(f"{mode}/" for mode in list_credit_modes()),
+    ),
+    "4 policy": (
+        "entropy", "kl", "loss", "grad_norm", "learning_rate", "sentinel/logp_gap", "policy/", "clip_ratio/region_mean",
+        "distill/",
+    ),
+    "5 lengths": ("episode/", "completions/mean_length", "completions/max_length", "completions/clipped_ratio"),
+    "6 time": ("time/",),
+    "7 user and blueprints": ("user/", "curriculum/", "sentinel/dropped_groups"),
+}  # fmt: skip
+COLOURS = dict(zip(SHARES, ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_black", "white"), strict=True))
+WIDTH = 60  # characters of the time bar
+
+
+def sort_into_sections(logs: Mapping[str, Any]) -> dict[str, float]:
+    """The logged numbers as `<section>/<name>`. Metrics of no section are left where the trainer logs them."""
+    by_section = {}
+    for name, value in logs.items():
+        section = next((title for title, names in SECTIONS.items() if _is_one_of(name, names)), None)
+        if section and isinstance(value, (int, float)):
+            by_section[f"{section}/{name}"] = value
+    return by_section
+
+
+def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
+    return any(name == known or (known.endswith("/") and name.startswith(known)) for known in names)
+
+
+class PanelsCallback(TrainerCallback):
+    """Logs the sections to the named reporters, at the trainer's step."""
+
+    def __init__(self, reporters: Sequence[str] = ("wandb",), out: Path = Path()) -> None:
+        self.reporters, self.out = reporters, out
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Log the sections of an update, from the first process."""
+        if not state.is_world_process_zero or not logs or "success" not in logs:
+            return
+        for name in self.reporters:
+            getattr(self, f"_to_{name}")(sort_into_sections(logs), state.global_step)
+
+    def _to_wandb(self, by_section: dict[str, float], step: int) -> None:
+        import wandb
+
+        if wandb.run is not None:
+            wandb.log(by_section | {"train/global_step": step})
+
+    def _to_trackio(self, by_section: dict[str, float], step: int) -> None:
+        import trackio
+
+        trackio.log(by_section | {"train/global_step": step})
+
+    def _to_tensorboard(self, by_section: dict[str, float], step: int) -> None:
+        for name, value in by_section.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    @cached_property
+    def _writer(self) -> SummaryWriter:
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
+
+
+def make_terminal_panel(logs: Mapping[str, Any]) -> Group | None:
+    """The metrics for the terminal: success, learning, and where the time went. None if no rollouts were played."""
+    if "success" not in logs:
+        return None
+    table = Table.grid(padding=(0, 2))
+    for title, names in ROWS.items():
+        cells = [f"{label} {logs[name]:.3g}" for label, name in names.items() if isinstance(logs.get(name), (int, float))]
+        cells += list_failed_outcomes(logs) if title == "play" else []
+        table.add_row(Text(title, style="bold"), "   ".join(cells))
+    if "time/seconds" in logs:  # the totals at the end of a run have none
+        table.add_row(Text("time", style="bold"), draw_time_shares(logs))
+    return Group(table)
+
+
+ROWS = {
+    "play": {"success": "success", "held out": "eval/success", "reward": "reward", "turns": "episode/turns"},
+    "learn": {
+        "loss": "loss",
+        "entropy": "entropy",
+        "kl": "kl",
+        "no advantage": "sentinel/zero_advantage",
+        "gap": "sentinel/logp_gap",
+        "stale": "policy/staleness",
+    },
+}
+
+
+def list_failed_outcomes(logs: Mapping[str, Any]) -> list[str]:
+    """The shares of failed episodes by outcome, for outcomes that occurred."""
+    names = (name for name in logs if name.startswith("outcome/") and name != "outcome/success")
+    return [f"{name.removeprefix('outcome/').replace('_', ' ')} {logs[name]:.0%}" for name in sorted(names) if logs[name]]
+
+
+def draw_time_shares(logs: Mapping[str, Any]) -> Text:
+    """A bar of the shares of time, with a legend of those that are one percent or more."""
+    bar, legend = Text(), Text()
+    for name in SHARES:
+        share = logs.get(f"time/{name}", 0.0)
+        bar.append("█" * round(share * WIDTH), style=COLOURS[name])
+        if share >= 0.01:
+            legend.append(f"  {name} {share:.0%}", style=COLOURS[name])
+    return bar + legend + Text(f"  of {logs.get('time/seconds', 0.0):.0f} s")
+
+
+class ProgressCallback(TrainerCallback):
+    """Draws the bar and writes `metrics.jsonl`."""
+
+    def __init__(self, out: Path) -> None:
+        self.path = out / "metrics.jsonl"
+        self.name = out.name
+        self.bar: Progress | None = None
+        self.held_out: dict[str, Any] = {}  # the last evaluation
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Drop metrics after the checkpoint, and start the bar."""
+        if not state.is_world_process_zero:
+            return
+        kept = [line for line in self._lines() if _is_update(line, state.global_step)]
+        write_atomic(self.path, "".join(kept))
+        self.bar = progress_bar()
+        total = max(state.max_steps, state.global_step)  # the step count of a finished run may exceed max_steps
+        self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
+        self.live = Live(self.bar, console=self.bar.console, refresh_per_second=4)
+        self.live.start()
+        self.lines = ExitStack()
+        self.lines.enter_context(write_plain_lines(self.bar))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Advance the bar."""
+        if self.bar:
+            self.bar.update(self.task, completed=state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Append a line to `metrics.jsonl` and redraw the figures."""
+        if not self.bar or not logs:
+            return
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step} | logs) + "\n")
+        self.held_out |= {name: value for name, value in logs.items() if name.startswith("eval/")}
+        note = " ".join(f"{key} {logs[key]:.3f}" for key in ("loss", "reward", "success") if key in logs)
+        self.bar.update(self.task, note=note)
+        if (figures := make_terminal_panel(self.held_out | logs)) is not None:
+            self.live.update(Group(self.bar, figures))
+
+    def release_terminal(self) -> None:
+        """Release the terminal. It is called however training ended."""
+        if self.bar:
+            self.lines.close()
+            self.live.stop()
+            if not self.live.console.is_terminal:  # where rich ends no line
+                self.live.console.line()
+
+    def _lines(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+
+
+class TimeLimit(TrainerCallback):
+    """Stops training after the first update that ends more than `seconds` after the start, and saves a checkpoint.
+
+    An update has `iterations` of the trainer's steps. The clock of the first rank decides. A resumed run gets the full time
+    again.
+    """
+
+    def __init__(self, seconds: float, iterations: int = 1) -> None:
+        self.seconds, self.iterations = seconds, iterations
+
+    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Start the clock."""
+        self.begun = time.monotonic()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Stop all ranks together if the time is over."""
+        if state.global_step % self.iterations:
+            return
+        over = torch.tensor(time.monotonic() - self.begun > self.seconds, dtype=torch.int, device=args.device)
+        stop = bool(broadcast(over).item())
+        control.should_training_stop |= stop
+        control.should_save |= stop and args.save_strategy != "no"
+
+
+def _is_update(line: str, last: int) -> bool:
+    """Whether a line is a logged update with a step up to `last`, or an evaluation before it. Totals and truncated lines are
+    not; and a run that goes on evaluates again where it stopped.
+    """
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return False
+    return row["step"] <= last if "loss" in row else row["step"] < last and "eval/counted" in row

@@ -1,0 +1,282 @@
+"""The LLM user's prompt (who it is, its unmet requests and how it tells them, what it
+notices, the dialogue) and its answer.
+
+Invariants: the prompt holds no ids, conditions or plans; an id in an agent's words is replaced by the device's everyday
+name, because otherwise an agent could make its user leave its role.
+
+The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
+
+Invariants:
+- `prompt.py` decides what the model is told, and the world's persona what it must not say.
+- The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the
+  agent.
+- Every other way to leave the role is a `UserError` with its reason.
+- Errors of servers are an `InfraError`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
+
+from homerl.envs.core.messages import Message
+from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
+from homerl.models.endpoint.endpoint_settings import UserSettings
+from homerl.play.chat_messages import replace_surrogates
+from homerl.play.episode import Episode
+from homerl.play.faults import RequestRefused, UserError
+from homerl.play.loop import has_claimed_done
+from homerl.play.situation import IntentProtocol, Utterance
+from homerl.play.tool_call_parser import strip_thoughts_and_controls
+from homerl.play.words.user_manner import Manner, load_manner
+from homerl.worlds.contract import Persona
+from homerl.worlds.registry import world_of
+
+JSON = re.compile(r"""^[{\[]|\{\s*["']|```""")  # a text that is meant to be JSON
+STOP = "<stop>"
+LINES = 4  # most lines of a plain-text utterance
+
+
+class MalformedAnswer(Exception):
+    """An answer that is neither the requested JSON nor a plain utterance."""
+
+
+class UserAnswer(BaseModel):
+    """A parsed answer. `about` is the id of an intent, or None if a plain text does not tell."""
+
+    say: StrictStr = ""
+    about: StrictInt | None = None
+    stop: StrictBool = False
+
+
+def build_user_prompt(
+    episode: Episode, persona: Persona, intents: Sequence[IntentProtocol], settings: UserSettings, seed: int
+) -> list[Message]:
+    """Two messages: the person as the system message, the present situation as the user message."""
+    words = load_manner(episode.blueprint.language)
+    wishes = "\n".join(
+        [*(describe_wish(episode, intent) for intent in intents), *describe_behaviours(episode, intents, words)]
+    )
+    said = dialogue_text(episode, persona, words)
+    situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
+    return [
+        {
+            "role": "system",
+            "content": build_person_prompt(persona.role(words), words, is_noisy_utterance(settings, seed, episode.turn)),
+        },
+        {"role": "user", "content": situation},
+    ]
+
+
+def describe_wish(episode: Episode, intent: IntentProtocol) -> str:
+    """A wish as the person has it now: before a change of mind it is another one."""
+    parts, at = episode.situation.course_of(intent.id).parts, episode.course_position(intent.id, episode.turn + 1)
+    other = at == 0 and parts and parts[0].behaviour == "change_of_mind"
+    return f"{intent.id}. {parts[0].text if other else intent.clarification}"
+
+
+def describe_behaviours(episode: Episode, intents: Sequence[IntentProtocol], words: Manner) -> Iterator[str]:
+    """How the person tells its wishes this time, one line for each that is not told at once."""
+    for intent in intents:
+        course, at = episode.situation.course_of(intent.id), episode.course_position(intent.id, episode.turn + 1)
+        if at is None:
+            yield words.behaviours.beside_the_point.format(wish=intent.id, text=course.aside)
+        elif at < len(course.parts):
+            part = course.parts[at]
+            if at or part.behaviour != "change_of_mind":
+                yield getattr(words.behaviours, part.behaviour).format(wish=intent.id, text=part.text)
+
+
+def build_person_prompt(role: str, words: Manner, stumbles: bool) -> str:
+    """The system prompt: the role, its rules, and how this person talks; `stumbles` asks for slips of speech."""
+    return "\n".join([role, words.rules, words.style, *([words.noise] if stumbles else []), words.format.format()])
+
+
+def is_noisy_utterance(settings: UserSettings, seed: int, turn: int) -> bool:
+    """Whether this utterance gets slips of speech; a pure function of seed and turn."""
+    return random.Random(f"noise {seed} {turn}").random() < settings.noise
+
+
+def dialogue_text(episode: Episode, persona: Persona, words: Manner) -> str:
+    """What was said so far, one line for each message, with the speaker's name."""
+    spoken = [
+        (m["role"], episode.spoken_words_of(m).text if m["role"] == "assistant" else m["content"]) for m in episode.messages
+    ]
+    who = {"user": words.you, "assistant": words.assistant}
+    lines = [f"{who[role]}: {persona.overhears(text)}" for role, text in spoken if role in who and text.strip()]
+    return "\n".join(lines) or words.silence
+
+
+def utterance_schema(intents: Sequence[IntentProtocol]) -> dict[str, Any]:
+    """The field `response_format` that asks for a `UserAnswer`; `about` is one of these intents."""
+    about = {"anyOf": [{"type": "integer", "enum": [intent.id for intent in intents]}, {"type": "null"}]}
+    properties = {"say": {"type": "string"}, "about": about, "stop": {"type": "boolean"}}
+    shape = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {"type": "json_schema", "json_schema": {"name": "utterance", "strict": True, "schema": shape}}
+
+
+def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -> UserAnswer:
+    """Parse a model's text: the JSON in it, else the text as the utterance. `cut` says that the tokens ran out.
+
+    Raises `Malformed`, with a reason that can be told to the model.
+    """
+    text = strip_thoughts_and_controls(text).strip()
+    if cut:
+        raise MalformedAnswer("it was cut off; be shorter")
+    said = _from_json(text) if JSON.search(text) else _plain(text)
+    if not (said.stop or said.say.strip()):
+        raise MalformedAnswer("it says nothing")
+    if not said.stop and said.about not in (None, *(intent.id for intent in intents)):
+        raise MalformedAnswer(f"there is no wish {said.about}")
+    return said
+
+
+def _from_json(text: str) -> UserAnswer:
+    """The single JSON object in a text; text around it is ignored."""
+    text = text[max(0, text.find("{")) :]
+    try:
+        found, end = json.JSONDecoder().raw_decode(text)
+        if "{" in text[end:]:
+            raise MalformedAnswer("it is more than one answer")
+        said = UserAnswer.model_validate(found)
+    except (ValidationError, ValueError, RecursionError):
+        raise MalformedAnswer('it is not the JSON {"say", "about", "stop"}') from None
+    return said.model_copy(update={"say": replace_surrogates(said.say)})
+
+
+def _plain(text: str) -> UserAnswer:
+    if STOP in text:
+        return UserAnswer(stop=True)
+    if len(text.splitlines()) > LINES:
+        raise MalformedAnswer("it is more than an utterance")
+    return UserAnswer(say=text.strip('"“” \n'))
+
+
+@dataclass(frozen=True)
+class UserCompletion:
+    """A model's text, whether it was cut off at the token limit, and the tokens of the answer and of the prompt."""
+
+    text: str
+    cut: bool
+    tokens: int
+    prompt_tokens: int
+
+
+class SharedEndpoint:
+    """The endpoint that all users of a run share, with counts of their utterances and of their errors by reason."""
+
+    def __init__(self, settings: UserSettings, urls: Sequence[str], model: str, seed: int = 0) -> None:
+        patience = Patience(settings.timeout, settings.deadline, settings.retries + 1)
+        self.settings, self.structured = settings, settings.structured
+        self.endpoint = Endpoint(urls, model, patience, settings.key, seed)
+        self.utterances, self.errors = 0, Counter[str]()
+
+    async def complete_utterance(self, messages: Sequence[Message], shape: dict[str, Any], seed: int) -> UserCompletion:
+        """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
+        if self.structured:
+            try:
+                return await self._ask(messages, seed, response_format=shape)
+            except RequestRefused:
+                answer = await self._ask(messages, seed)
+                self.structured = False  # it answers without the schema, so it refused the schema
+                return answer
+        return await self._ask(messages, seed)
+
+    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> UserCompletion:
+        said = self.settings
+        answer = await self.endpoint.chat(
+            messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
+        )
+        said, usage = answer.choices[0], answer.usage
+        tokens = (usage.completion_tokens, usage.prompt_tokens) if usage else (0, 0)
+        return UserCompletion(said.message.content or "", said.finish_reason == "length", *tokens)
+
+
+class LLMUser:
+    """One person in one episode."""
+
+    def __init__(self, shared: SharedEndpoint, seed: int) -> None:
+        self.name, self.shared, self.seed = shared.endpoint.speaker_name, shared, seed
+
+    async def speak(self, episode: Episode) -> Utterance:
+        """The next utterance; an empty one if nothing is open, or if the agent's claims have used up the patience.
+
+        Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
+        """
+        intents = episode.open_intents()
+        patience = (
+            self.shared.settings.patience + episode.situation.added.turns
+        )  # the turns that it takes itself are no fault
+        if not intents or (has_claimed_done(episode) and count_idle_turns(episode) >= patience):
+            return Utterance("", requests=0)
+        persona = world_of(episode.blueprint).persona(episode)
+        said, spent = await self._say(episode, persona, intents)
+        if said.stop:
+            return self._stop(episode, spent)
+        if fault := persona.fault(said.say, intents):
+            raise self._fault(*fault, spent)
+        self.shared.utterances += 1
+        return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, persona, episode, intents))
+
+    async def _say(
+        self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
+    ) -> tuple[UserAnswer, Utterance]:
+        """The first answer of at most two that can be parsed, and what the requests cost."""
+        spent = Utterance("", requests=0)
+        messages = build_user_prompt(episode, persona, intents, self.shared.settings, self.seed)
+        again = load_manner(episode.blueprint.language).again
+        for attempt in range(2):
+            answer = await self.shared.complete_utterance(messages, utterance_schema(intents), self._seed(episode, attempt))
+            tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
+            spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
+            try:
+                return parse_user_answer(answer.text, answer.cut, intents), spent
+            except MalformedAnswer as error:
+                fault = str(error)
+                tried = [
+                    {"role": "assistant", "content": answer.text},
+                    {"role": "user", "content": again.format(error=fault)},
+                ]
+                messages = [*messages, *tried]
+        raise self._fault("malformed", f"the user's answer could not be read: {fault}", spent)
+
+    def _stop(self, episode: Episode, spent: Utterance) -> Utterance:
+        """The model wants to stop: right if the agent claimed that all is done, else a `UserError`."""
+        if has_claimed_done(episode):
+            return spent
+        raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
+
+    def _intent(self, said: UserAnswer, persona: Persona, episode: Episode, intents: Sequence[IntentProtocol]) -> int:
+        """The intent that the answer names; else the one that its words are about; else the current or first one."""
+        if said.about is not None:
+            return said.about
+        named = persona.meant(said.say, intents)
+        current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
+        return (named or current).id
+
+    def _fault(self, reason: str, message: str, spent: Utterance) -> UserError:
+        self.shared.errors[reason] += 1
+        return UserError(message, reason, spent)
+
+    def _seed(self, episode: Episode, attempt: int) -> int:
+        """A seed for each utterance and attempt, the same in every process."""
+        return derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)
+
+
+def count_idle_turns(episode: Episode) -> int:
+    """How many turns in a row, up to the current one, ended with a claim of success but without progress."""
+    count = 0
+    for turn in range(episode.turn, 0, -1):
+        steps = [step for step in episode.steps if step.facts.turn == turn]
+        gained = bool(steps) and steps[-1].facts.progress_after > steps[0].facts.progress_before
+        if not steps or gained or episode.spoken_words_of(steps[-1].message).question:
+            break
+        count += 1
+    return count
