@@ -93,7 +93,7 @@ def as_trl_has_it(rollouts: list[Any]) -> dict[str, list[Any]]:
     return {
         "prompt_ids": [ledger.ids[: ledger.prompt_length] for ledger in records],
         **{name: [getattr(one, own)[one.prompt_length :] for one in records] for name, own in parts.items()},
-        "returns": [sum(rollout.rewards[rollout.prefix_steps :]) for rollout in rollouts],
+        "returns": [sum(rollout.rewards_by_step[rollout.prefix_steps :]) for rollout in rollouts],
     }
 
 

@@ -107,10 +107,10 @@ def run_at_once(todo: list[dict[str, Any]], logs: Path) -> Iterator[tuple[str, f
             running[name] = children.enter_context(start_stage_process(stage, command, log)), log
         while running:
             time.sleep(0.2)
-            for name in [name for name, (child, _) in running.items() if not child.runs]:
+            for name in [name for name, (child, _) in running.items() if not child.is_process_running]:
                 child, log = running.pop(name)
                 try:
-                    child.check()
+                    child.raise_if_failed()
                 except StageFailed:
                     failed.append(f"{name} failed: {log.read_text(errors='replace')[-1000:]}")
                 else:

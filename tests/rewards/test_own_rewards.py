@@ -57,7 +57,7 @@ weights = recipe.rewards
 (folder / "stage").mkdir()
 (folder / "stage" / "recipe.yaml").write_text(json.dumps(recipe_data(recipe)))
 calls = tuple(ToolCall("query_status", {"did": str(n)}) for n in range(3))
-without = reverify_file(folder / "without.jsonl", restored)
+without = reverify_file(folder / "without.jsonl", restore_situation)
 rows = [to_row(rewarded(from_row(row), weights)) for row in read_rows(folder / "without.jsonl")]
 write_rows(folder / "with.jsonl", rows)
 write_rows(folder / "weightless.jsonl", [to_row(rewarded(from_row(row), RewardWeights(many_calls=0))) for row in rows])
@@ -66,7 +66,7 @@ print(json.dumps({
     "earned": [step_rewards(StepFacts(1, 0.0, 0.0, calls=calls[:n]), weights) for n in (2, 3)],
     "card": model_card(gather(folder / "stage", "agent", None, "apache-2.0"), "kind", False),
     "without": without,
-    "with": reverify_file(folder / "with.jsonl", restored),
+    "with": reverify_file(folder / "with.jsonl", restore_situation),
     "misspelt": refusal("misspelt.yaml"),
     "negative": refusal("negative.yaml"),
 }))

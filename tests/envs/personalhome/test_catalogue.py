@@ -105,7 +105,7 @@ def test_every_method_works_in_an_ordinary_home_or_names_what_it_lacks():
 def _legal(service):
     rng = random.Random(0)
     required = [argument for argument in service.service.arguments if argument.required]
-    return {a.name: "some words" if a.type == "str" else a.sample(rng) for a in required}
+    return {a.name: "some words" if a.type == "str" else a.sample_value(rng) for a in required}
 
 
 def test_a_leak_is_found_and_shut_off():

@@ -98,7 +98,7 @@ def test_every_episode_of_the_suite_is_said_without_identifiers():
 def test_a_device_has_a_number_only_beside_another_of_its_kind():
     plan = begin_episode(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
     names = device_names(plan.devices.values())
-    for room, devices in plan.by_room.items():
+    for room, devices in plan.devices_by_room.items():
         kinds = Counter(device.type.name for device in devices)
         assert all(names[d.id][-1].isdigit() == (kinds[d.type.name] > 1) for d in devices), room
 

@@ -88,7 +88,7 @@ CUT = '<tool_call>\n{"name": "query_status", "arg'
 class Scripted:
     """In place of a loaded model's engine: it samples the tokens of a text."""
 
-    longest = None
+    context_length = None
 
     def __init__(self, tokenizer: Any, text: str) -> None:
         self.tokenizer, self.text, self.engine = tokenizer, text, self

@@ -713,10 +713,10 @@ def test_the_recipe_chooses(tokenizer):
         recipe = RLVESettings(**settings)
         return type(chosen_engine(recipe).make(recipe, tokenizer, 0, in_shards=False)).__name__
 
-    assert make() == "InPlace" and make(async_rollouts=1) == "Snapshot"
-    assert make(engine={"kind": "vllm"}) == "Colocated"
+    assert make() == "InPlace" and make(async_rollouts=1) == "SnapshotEngine"
+    assert make(engine={"kind": "vllm"}) == "ColocatedVLLM"
     with served() as url:
-        assert make(engine={"kind": "server", "url": url}) == "Server"
+        assert make(engine={"kind": "server", "url": url}) == "ServerEngine"
     with pytest.raises(ValueError, match="`url` goes with"):
         EngineSettings(kind="server")
 

@@ -63,7 +63,7 @@ def test_a_group_shares_the_experts_steps_and_samples_the_rest(group, tokenizer)
     assert first >= 1 and {rollout.prefix_steps for rollout in rollouts} == {first}
     for rollout in rollouts:
         assert rollout.trajectory.steps[:first] == rollouts[0].trajectory.steps[:first]
-        assert rollout.lengths[:first] == [0] * first and all(rollout.lengths[first:])
+        assert rollout.sampled_lengths[:first] == [0] * first and all(rollout.sampled_lengths[first:])
         assert len(rollout.credit_input.rewards) == len(rollout.trajectory.steps) - first
         assert first_difference(rollout.trajectory, restore_situation) is None
     assert len({tuple(rollout.ledger.ids) for rollout in rollouts}) > 1
@@ -84,7 +84,9 @@ def test_no_token_of_the_expert_is_trained_on(group):
         for rollout in rollouts
     ]
     tokens = collect_sampled_tokens(parts)
-    assert np.all(tokens.advantages == 1.0) and tokens.rollout_lengths == [sum(rollout.lengths) for rollout in rollouts]
+    assert np.all(tokens.advantages == 1.0) and tokens.rollout_lengths == [
+        sum(rollout.sampled_lengths) for rollout in rollouts
+    ]
 
 
 def test_what_the_expert_earned_is_in_no_metric(group):

@@ -118,7 +118,7 @@ def valued(group: list[Rollout]) -> list[list[float]]:
 
 
 def of_rewards(rule: Callable) -> Callable:
-    return lambda group: rule([r.rewards for r in group])
+    return lambda group: rule([r.rewards_by_step for r in group])
 
 
 def unless_flat(rule: Callable, group: list[Rollout]) -> list[list[float]]:
@@ -373,7 +373,7 @@ def test_a_run_that_meets_a_prompt_too_long_goes_on_and_so_does_its_resume(recip
             rollout.trajectory.fault.reason for rollout in rollouts if rollout.trajectory.outcome is Outcome.INFRA_ERROR
         ]
         assert all("the first prompt has" in reason and "an episode may have 62" in reason for reason in reasons)
-        assert [count > 0 for count in tokens.lengths] == [not one for one in spoiled]
+        assert [count > 0 for count in tokens.rollout_lengths] == [not one for one in spoiled]
     shares = [line["fault/server"] for line in metrics(tmp_path / "run")]
     assert len(shares) == 3 and all(0 < share < 1 for share in shares)
     weights = [load_file(tmp_path / f"{out}/model/model.safetensors") for out in ("run", "unbroken")]
@@ -404,7 +404,7 @@ def test_thoughts_that_are_masked_are_no_targets_of_the_loss(recipe, updates, mo
     assert (
         any("hm" in text for text in read) and not any("hm" in text for text in learnt) and any("Done." in t for t in learnt)
     )
-    sampled = sum(sum(rollout.lengths) for rollout in rollouts)
+    sampled = sum(sum(rollout.sampled_lengths) for rollout in rollouts)
     assert metrics(made.out)[0]["policy/thoughts"] == pytest.approx(1 - len(tokens.advantages) / sampled)
 
 

@@ -101,7 +101,9 @@ def test_thoughts_are_counted_and_never_spoken(rollout, how):
     assert "Maybe" not in format_transcript(found.trajectory)
     row = summarise_rollout(found, 0)
     share = episode_metrics([row])["policy/thoughts"]
-    assert 0 < found.ledger.thoughts < sum(found.lengths) and share == found.ledger.thoughts / sum(found.lengths)
+    assert 0 < found.ledger.thoughts < sum(found.sampled_lengths) and share == found.ledger.thoughts / sum(
+        found.sampled_lengths
+    )
     assert "policy/thoughts" not in episode_metrics([row | {"thoughts": 0}])
     failed = row | {"lengths": []}  # the world failed after the first message, so there is no step
     assert "policy/thoughts" not in episode_metrics([failed])

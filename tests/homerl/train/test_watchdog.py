@@ -178,7 +178,7 @@ def test_the_process_ends_with_code_4_even_where_it_hangs_outside_python(tmp_pat
         "import sys, time\nfrom pathlib import Path\n"
         "from homerl.train.watch.watchdog import PhaseTimer\nfrom homerl.train.watch.watchdog import Watchdog\n"
         "phases = PhaseTimer(Path(sys.argv[1]))\n"
-        "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.phase('collective', waits=True):\n"
+        "with Watchdog(phases, {'collective': 0.2}, poll=0.05), phases.enter_phase('collective', waits=True):\n"
         "    time.sleep(60)\n"
     )
     done = subprocess.run(

@@ -73,7 +73,7 @@ model = Qwen3ForCausalLM(Qwen3Config(vocab_size=64, hidden_size=16, intermediate
                                      num_attention_heads=2, num_key_value_heads=2))
 add_fused_lm_head(model)
 ids, counts = torch.ones(3, 10, dtype=torch.long), []
-for apply in (lambda: None, compact_head.apply):
+for apply in (lambda: None, compact_head.score_labelled_positions):
     apply()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(ids, labels=torch.full_like(ids, -100), fused_lm_head=True)
@@ -186,7 +186,7 @@ def load():
     except RuntimeError as error:
         return str(error)
 first = load()
-numbered_cpu.apply(), numbered_cpu.apply()
+numbered_cpu.register_numbered_cpu(), numbered_cpu.register_numbered_cpu()
 print(json.dumps([first, load()]))
 """)
     assert "restore data location" in str(said[0]), GO + "torch loads to `cpu:0`"
@@ -245,7 +245,7 @@ def kind():
     return str(made.distributed_type.value), made.device.type
 first = kind()
 AcceleratorState._reset_state()
-fsdp_on_cpus.apply()
+fsdp_on_cpus.allow_fsdp_on_cpus()
 print(json.dumps([first, kind()]))
 """,
         **ONE_RANK,
@@ -327,9 +327,9 @@ def test_shm_build(tmp_path):
 def test_shm_build_is_left_out():
     said = ran("""
 import json, deepspeed.ops
-from homerl.train.workarounds import shm_build
+from homerl.train.workarounds import deepspeed_shm_build
 first = "deepspeed_shm_comm" in deepspeed.ops.__compatible_ops__
-shm_build.apply()
+deepspeed_shm_build.disable_deepspeed_shm()
 print(json.dumps([first, deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"]]))
 """)
     assert said == [True, False], "DeepSpeed knows these collectives by another name"
@@ -339,15 +339,15 @@ print(json.dumps([first, deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"]]
 def test_zero_alone():
     code = """
 import json, deepspeed
-from homerl.train.workarounds import shm_build, zero_alone
-shm_build.apply()
+from homerl.train.workarounds import deepspeed_shm_build, zero_single_process
+deepspeed_shm_build.disable_deepspeed_shm()
 def meets():
     try:
         deepspeed.init_distributed("gloo")
     except ImportError as error:
         return error.name
 first = meets()
-zero_alone.apply()
+zero_single_process.set_launcher_environment()
 print(json.dumps([first, meets()]))
 """
     said = ran(code, DS_ACCELERATOR="cpu")
@@ -371,7 +371,7 @@ def kind(**more):
     return str(made.distributed_state.distributed_type.value)
 first = kind()
 PartialState().destroy_process_group()
-zero_on_cpus.apply(timedelta(seconds=60))
+zero_on_cpus.connect_zero_on_cpus(timedelta(seconds=60))
 print(json.dumps([first, kind(accelerator_config={{"use_configured_state": True}})]))
 """
     said = ran(code, **ONE_RANK, MASTER_PORT=unused_port, DS_ACCELERATOR="cpu")

@@ -101,7 +101,7 @@ LAST_ILL = OnlyValue(ColumnValues(Extreme(Where(Where(MEMORIES, "kind", "ill"), 
     ],
 )
 def test_answer_evidence_and_steps(program, answer, evidence, operations):
-    found = program.run(TABLES)
+    found = program.run_on(TABLES)
     assert (found.value, set(found.evidence), count_operations(program)) == (answer, evidence, operations)
 
 
@@ -120,7 +120,7 @@ def test_answer_evidence_and_steps(program, answer, evidence, operations):
 )
 def test_no_single_answer(program):
     with pytest.raises(NoAnswer):
-        program.run(TABLES)
+        program.run_on(TABLES)
 
 
 def test_a_tie_is_no_answer():

@@ -146,7 +146,7 @@ def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
 @either
 def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_steps(language):
     for home, _, question in asked(language):
-        found = question.candidate.program.run(make_household_tables(home))
+        found = question.candidate.program.run_on(make_household_tables(home))
         assert found.value == question.answer and tuple(sorted(found.evidence)) == question.evidence
         low, high = BOUNDS[question.difficulty]
         assert low <= count_operations(question.candidate.program) <= high
@@ -279,9 +279,9 @@ def test_one_of_two_counterfactuals_changes_the_answer(language):
         assert sorted(one.changed for one in pair) == [False, True]
         for one in pair:
             program, edited = question.candidate.program, one.edit.tables
-            value = program.run(edited).value
+            value = program.run_on(edited).value
             assert {row["id"] for row in edited.rows["memories"]} <= {row["id"] for row in edited.told["memories"]}
-            assert program.run(edited.with_told_rows()).value == value, "events and companions make no difference"
+            assert program.run_on(edited.with_told_rows()).value == value, "events and companions make no difference"
             assert value == one.answer and (value != question.answer) is one.changed
             assert (
                 len(set(map(id, one.edit.tables.rows.values())) - set(map(id, make_household_tables(home).rows.values())))
@@ -313,11 +313,11 @@ def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(
         silent = set()
         for _, edit in draw_edits(question.tables, groups, random.Random(1)):
             with suppress(NoAnswer):
-                answer = program.run(edit.tables).value
-                stated = named(wording.assumption_text(edit, rng), wording.answers(question.candidate.answer, answer))
+                answer = program.run_on(edit.tables).value
+                stated = named(wording.assumption_text(edit, rng), wording.answer_texts(question.candidate.answer, answer))
                 silent |= set() if stated else {answer != base}
         for one in pair or ():
-            stated = named(one.condition, wording.answers(question.candidate.answer, one.answer))
+            stated = named(one.condition, wording.answer_texts(question.candidate.answer, one.answer))
             found[stated] += 1
             assert not stated or one.changed not in silent, (question.candidate, one.condition)
     assert found[False] > 20 and found[True]
@@ -368,7 +368,7 @@ def test_wrong_choices_are_four_of_one_type_and_none_is_right(language):
         if wrong is None:
             continue
         found += 1
-        right = wording.answers(question.candidate.answer, question.answer)
+        right = wording.answer_texts(question.candidate.answer, question.answer)
         assert len(wrong) == 4 and len({normal_form(text) for text in (*wrong, right[0])}) == 5
         assert not any(matches_variant(text, right) for text in wrong), (wrong, right)
         numbers = [any(character.isdigit() for character in text) for text in (*wrong, right[0])]

@@ -27,7 +27,7 @@ state = Accelerator(cpu=True)
 rank, ranks = state.process_index, state.num_processes
 config = Qwen3Config(vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
                      num_key_value_heads=1, head_dim=8)
-every = [TokenSequence.of([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
+every = [TokenSequence.from_ids([i] * 50 + list(range(10)), np.arange(50, 60)) for i in range(9)]
 mine = every[:1] if ranks > 1 and rank == 0 else every[1:] if ranks > 1 else every   # one pass here, several there
 
 
