@@ -215,7 +215,7 @@ def zero3(monkeypatch):
     gc.collect()
 
 
-def test_whole_at_first(zero3, tiny):
+def test_unsharded_loading(zero3, tiny):
     from transformers import AutoModelForCausalLM
 
     def loads() -> bool:
@@ -308,7 +308,7 @@ def test_complete_checkpoints(tmp_path):
 # DeepSpeed
 
 
-def test_shm_build(tmp_path):
+def test_deepspeed_shm_build(tmp_path):
     """A lock whose holder was killed."""
     from torch.utils import cpp_extension
     from torch.utils.file_baton import FileBaton
@@ -336,7 +336,7 @@ print(json.dumps([first, deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"]]
 
 
 @NO_DEEPSPEED
-def test_zero_alone():
+def test_zero_single_process():
     code = """
 import json, deepspeed
 from homerl.train.workarounds import deepspeed_shm_build, zero_single_process
@@ -396,7 +396,7 @@ print(json.dumps([whole, freed, resident()]))
 """
 
 
-def test_kept_memory():
+def test_glibc_memory():
     """300 tensors of 1 MB are freed with smaller ones between them: 286 MiB."""
     whole, freed, given_back = ran(KEPT)
     assert whole - freed < 100, GO + "freed memory goes back by itself"

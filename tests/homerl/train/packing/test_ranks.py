@@ -71,7 +71,7 @@ def learnt(memory):
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.5)
     losses = []
     for update in range(4):
-        loss, sums = updates.train(model, mine, objective)
+        loss, sums = updates.train_on_sequences(model, mine, objective)
         losses.append(state.reduce(loss, "mean").item())
         optimizer.step()
         optimizer.zero_grad()
