@@ -483,6 +483,14 @@ def test_earlier_export_is_replaced_and_nothing_else(run: Path):
     assert (run / "mine/notes.txt").read_text() == "keep"
 
 
+def test_the_card_shows_the_rewards_of_the_last_stage(flywheel: Path):
+    facts = gather_card_facts(flywheel / "rlve", "my-agent", None, "mit")
+    earlier = {**RLVE, "rewards": {"progress": 0.25, "collateral": 0.75, "max_turns": 9}}
+    card = render_model_card(replace(facts, recipes=(earlier, *facts.recipes)), "a model", adapter=False)
+    assert "| `progress` | 1.0 |" in card and "| `collateral` | 0.2 |" in card
+    assert "| 0.25 |" not in card and "| 0.75 |" not in card
+
+
 def test_failed_export_leaves_the_earlier_one(run: Path, monkeypatch):
     folder = export_model(run, str(run / "out"))
     before = contents(folder)

@@ -10,6 +10,7 @@ import pytest
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.listing_files import load_listing
+from homerl.envs.assistant.listing.unit_conversion import CONVERSIONS
 
 HEATING = {"hvac_modes": ["heat", "off"], "min_temp": 45, "max_temp": 95, "temperature": 68, "current_temperature": 66}
 CONFIGURATION = """
@@ -86,3 +87,10 @@ def test_where_nothing_tells_the_sensors_decide_and_a_note_says_so(
     made = imported(tmp_path, files, sensors=sensors)
     assert unit_of(made) == unit
     assert any("climate.a" in why and f"°{unit[0].upper()}" in why for why in unsaid(made))
+
+
+@pytest.mark.parametrize(("unit", "metres"), [("mph", 1609.344), ("m/s", 3600.0), ("kn", 1852.0), ("ft/s", 3600 * 0.3048)])
+def test_a_wind_speed_becomes_what_a_home_measures(unit: str, metres: float) -> None:
+    """`metres` are those of an hour at speed 1 in the unit. Home Assistant shows any of these units."""
+    for speed in (0, 5, 36, 120):
+        assert CONVERSIONS["km/h", unit].convert_value(speed) == pytest.approx(1000 * speed / metres, abs=0.06)

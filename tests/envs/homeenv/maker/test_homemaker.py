@@ -392,6 +392,7 @@ def test_no_device_does_what_it_could_not_have_begun():
                 assert (state["human_detected"] == "yes") == (state["no_move_duration"] == 0)
             assert not (state.get("defend_enabled") and state["state"] == "unlocked")
             assert not (state.get("rain_detected") and state["position"])
+            assert not (state.get("vacation_lock") and state["position"])  # a garage door that stays shut is shut
             assert not (state.get("open_zones") and state["state"] == "armed")
             assert state.get("alias", "") == ""
     assert seen > 200
