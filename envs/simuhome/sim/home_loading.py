@@ -86,7 +86,7 @@ def _initial_light(kind: str, attributes: Mapping[str, Any]) -> float:
     if kind not in air.WATCHED["illuminance"]:
         return 0.0
     state = {**device_types()[kind].initial, **attributes}
-    pieces = air.EFFECTS[kind](tuple(state[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
+    pieces = air.device_effect(kind, tuple(state[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
     return sum(piece.base for piece in pieces)
 
 
