@@ -45,7 +45,7 @@ class Influence(NamedTuple):
     """The effects of all devices on one variable of a room.
 
     `signature` holds the states of the devices for which the effects were computed. `before` is the variable's value
-    before the last pass, if the value after it does not tell it (`_remember`).
+    before the last pass, if the value after it does not tell it (`_remember_last_value`).
     """
 
     signature: dict[str, State]
@@ -112,13 +112,13 @@ def _fan_share(percent: Any) -> float:
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
-def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+def _cooling_pieces(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """No effect up to `above`; then the effect grows to -full within `width`."""
     slope = -full / width
     return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
 
-def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+def _heating_pieces(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """No effect from `below` upwards; below it the effect grows to +full within `width`."""
     slope = -full / width
     return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
@@ -141,12 +141,12 @@ def device_effect(kind: str, state: State, baseline: float, dt: float) -> tuple[
             on, mode, cooling, heating, percent = state
             full = 0.05 * _fan_share(percent) * dt
             if on is True and mode == 3 and is_number(cooling):
-                return _cooling(cooling, full, 0.05)
-            return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
+                return _cooling_pieces(cooling, full, 0.05)
+            return _heating_pieces(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
         case "heat_pump":
-            return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
+            return _heating_pieces(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
         case "fan":
-            return _cooling(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
+            return _cooling_pieces(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
         case "air_purifier":
             on, percent = state
             if on is False or not is_number(percent) or percent <= 0:
@@ -212,7 +212,12 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
                 passes = math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest) if value != edge else 0
                 whole = min(n, int(passes) - 2)
             if whole > 0:
-                value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
+                # Single passes stop short of the fixed point as soon as a step is too small for a double to change. The
+                # closed form must stop at the same place: a sensor that truncates the value shows on which side it stops.
+                gap = value - fixed
+                stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
+                left = math.copysign(max(abs(gap) * math.exp(whole * math.log1p(-rest)), stall), gap)
+                value = max(law.low, min(fixed + left, law.high))
                 n -= whole
         for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
             value = value_after_pass(value, baseline, pull, base, slope, law)
@@ -220,17 +225,6 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
             if not low <= value < high:
                 low, high, base, slope = total_effect(pieces, value)
     return value
-
-
-def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
-    """The value after `n` passes towards its fixed point.
-
-    Single passes stop short of the fixed point as soon as a step is too small for a double to change. The closed form
-    must stop at the same place: a sensor that truncates the value shows on which side of a whole number it stops.
-    """
-    gap = value - fixed
-    stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
-    return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
 
 
 # Passes of a room
@@ -242,19 +236,18 @@ def advance_air(home: MatterHome, room: MatterRoom, n: int) -> None:
     for index, name in enumerate(VARIABLES):
         slot = room.base + index
         watched = [device for device in devices if device.type.name in WATCHED[name]]
-        influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
+        influence, renewed = _present_influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set_slot(
-                slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.all_pieces(), n)
-            )
-            _remember(home, slot, influence, value, room.baseline[index], LAWS[name], n)
+            after = value_after(value, room.baseline[index], LAWS[name], home.interval, influence.all_pieces(), n)
+            home.set_slot(slot, after)
+            _remember_last_value(home, slot, influence, value, room.baseline[index], LAWS[name], n)
         elif renewed or not home.plan.strict:
             home.set_slot(slot, room.baseline[index] + sum(piece.base for piece in influence.all_pieces()))
         _update_sensors(home, watched, name, home.values[slot])
 
 
-def _influence(
+def _present_influence(
     home: MatterHome, devices: list[MatterDevice], slot: int, baseline: float, name: str
 ) -> tuple[Influence, bool]:
     """(influence, whether it was computed anew) on the variable in `slot`.
@@ -285,24 +278,21 @@ def _constant_effect(pieces: tuple[LinearPiece, ...], value: float) -> tuple[Lin
 
 def _update_sensors(home: MatterHome, devices: list[MatterDevice], name: str, value: float) -> None:
     """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
-    if name not in ("temperature", "humidity"):
+    if name not in ("temperature", "humidity") or not math.isfinite(value):
         return
     for device in devices:
-        if (path := SENSORS.get(device.type.name)) and math.isfinite(value):
+        if path := SENSORS.get(device.type.name):
             shown = int(value)
             if name == "humidity":
-                prefix = "2.RelativeHumidityMeasurement."
-                least, most = (
-                    home.values[device.base + device.offsets[prefix + bound]]
-                    for bound in ("MinMeasuredValue", "MaxMeasuredValue")
-                )
+                bounds = ("2.RelativeHumidityMeasurement.MinMeasuredValue", "2.RelativeHumidityMeasurement.MaxMeasuredValue")
+                least, most = (home.values[device.base + device.offsets[bound]] for bound in bounds)
                 shown = max(least, min(shown, most))
             slot = device.base + device.offsets[path]
             if home.values[slot] != shown:
                 home.set_slot(slot, shown)
 
 
-def _remember(
+def _remember_last_value(
     home: MatterHome, slot: int, influence: Influence, value: float, baseline: float, law: BaselineLaw, n: int
 ) -> None:
     """Keep the value before the last of `n` passes, which began at `value`, if the value after them does not tell it.

@@ -35,9 +35,8 @@ def make_simuhome_blueprint(
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.group_weights()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
-    return make_group_blueprint(
-        recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped
-    )
+    dropped = Counter() if dropped is None else dropped
+    return make_group_blueprint(recipe, split, query_type, case, f"{split}-{seed}", rng, dropped)
 
 
 def make_group_blueprint(

@@ -49,7 +49,7 @@ def called(hand, name, **arguments):
 
 
 def schedule(hand, steps, seconds=1):
-    at = hand.home.plan.base_time + timedelta(seconds=hand.home.seconds + seconds)
+    at = hand.home.plan.base_time + timedelta(seconds=hand.home.elapsed_seconds + seconds)
     return workflows.schedule_workflow(hand.home, at.strftime(TIME_FORMAT), steps)["workflow_id"]
 
 

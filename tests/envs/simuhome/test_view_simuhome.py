@@ -34,7 +34,7 @@ def test_what_is_drawn_is_what_happened(line):
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
-    assert all(met for *_, met in drawn.goals) and drawn.final_answer
+    assert all(met for *_, met in drawn.goals) and drawn.replay.episode.situation.final_answer
     assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]
@@ -98,7 +98,7 @@ def test_every_episode_of_the_suite_is_said_without_identifiers():
 def test_a_device_has_a_number_only_beside_another_of_its_kind():
     plan = begin_episode(SUITE[420].blueprint, SUITE[420].limits_for("eia")).situation.home.plan
     names = device_names(plan.devices.values())
-    for room, devices in plan.by_room.items():
+    for room, devices in plan.devices_by_room.items():
         kinds = Counter(device.type.name for device in devices)
         assert all(names[d.id][-1].isdigit() == (kinds[d.type.name] > 1) for d in devices), room
 

@@ -48,7 +48,7 @@ def lively_calls(env, count, seed=0):
     for number in range(count):
         call = env.action_space.sample()
         device = rng.choice(list(plan.devices.values()))
-        endpoint, cluster = rng.choice(device.type.places)
+        endpoint, cluster = rng.choice(device.type.cluster_places)
         real = {
             "device_id": f"new_{number}" if call["name"] == "add_device" else device.id,
             "room_id": rng.choice(list(plan.rooms)),

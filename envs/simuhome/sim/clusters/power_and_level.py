@@ -48,7 +48,7 @@ def move_to_level(
     view: ClusterView, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Go to a level (1 to 254) within `TransitionTime` ticks of 0.1 s."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     _require_integers(view, Level, TransitionTime)
     refuse_unless(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
@@ -64,7 +64,7 @@ def move_level(
     view: ClusterView, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Move up (`MoveMode` 0) or down (1) until stopped or at a bound. `Rate` is in tenths of a level per pass."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     refuse_unless(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
     refuse_unless(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
     refuse_unless(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
@@ -84,14 +84,14 @@ def step_level(
     view: ClusterView, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Go `StepSize` levels up (`StepMode` 0) or down (1) within `TransitionTime` ticks of 0.1 s."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     refuse_unless(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
     refuse_unless(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
     _require_integers(view, StepSize, TransitionTime)
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     level, up = current_level(view), StepMode == 0
-    target = _bounded(view, level + StepSize if up else level - StepSize, up)
+    target = _bounded_level(view, level + StepSize if up else level - StepSize, up)
     time, way = 0 if TransitionTime is None else TransitionTime, abs(target - level)
     if way < StepSize and time > 0:  # first, since a time that cannot be compared is refused at the bound too
         time = max(1, int(time * way / StepSize))
@@ -124,7 +124,7 @@ def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, An
     return command_result(view, "MoveToClosestFrequency", frequency=Frequency)
 
 
-def level_power_changed(view: ClusterView, on: bool) -> None:
+def _level_power_changed(view: ClusterView, on: bool) -> None:
     """Change the level after the device was switched on or off.
 
     Switched off, it goes to the lowest level. Switched on, it goes to OnLevel if that is set, or else to the level
@@ -142,7 +142,7 @@ def level_power_changed(view: ClusterView, on: bool) -> None:
     _start_transition(view, target, (view["OnOffTransitionTime"] or 0) if time is None else time, False)
 
 
-def _not_in_transition(view: ClusterView) -> None:
+def _require_no_transition(view: ClusterView) -> None:
     refuse_unless(view["#transition"] is None, "INVALID_STATE", "A transition is running")
 
 
@@ -152,7 +152,7 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
         refuse_unless(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
 
 
-def _bounded(view: ClusterView, level: float, up: bool) -> float:
+def _bounded_level(view: ClusterView, level: float, up: bool) -> float:
     """A level within its bounds. In strict mode only the bound counts to which a command goes."""
     if up or not view.is_strict:
         level = min(level, view["MaxLevel"])
@@ -252,7 +252,7 @@ def _advance_move(view: ClusterView, most: int) -> int:
         sum += step
         if whole := int(sum):
             sum, moved = sum - whole, True
-            level = _bounded(view, level + direction * whole, up)
+            level = _bounded_level(view, level + direction * whole, up)
             ended = level in bounds
     view["#move"] = None if ended else (direction, rate, sum, coupled)
     if ended:
@@ -295,7 +295,7 @@ def _switch_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     view["OnOff"] = on
     if view.device.type.dims:
         try:
-            level_power_changed(view.sibling_view("LevelControl"), on)
+            _level_power_changed(view.sibling_view("LevelControl"), on)
         except TypeError as error:  # a transition time may be of any type
             raise UnhandledError(str(error)) from None
     if appliance and view.device.type.cycle:
