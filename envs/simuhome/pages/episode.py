@@ -32,7 +32,8 @@ from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
 from homerl.worlds.registry import begin_episode, read_blueprint
 
 MINUTE = 600  # ticks of 0.1 s
-POINTS = 360
+POINTS = 360  # evenly spaced points of a curve
+# The least and the most time that is drawn, and the time that is drawn after the last event.
 MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
 KEY = {  # what the colours say
     "met": "when a goal must hold, and did",

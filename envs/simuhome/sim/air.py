@@ -70,12 +70,13 @@ class BaselineLaw(NamedTuple):
     high: float
 
 
+# Illuminance has no law: it is always the baseline plus the light of all devices.
 LAWS = {
     "temperature": BaselineLaw(0.0002, -INF, INF),
     "pm10": BaselineLaw(0.1, 0.0, INF),
     "humidity": BaselineLaw(0.01, 0.0, 10000.0),
 }
-WATCHED = {
+WATCHED = {  # the device types that move each variable
     "temperature": ("air_conditioner", "heat_pump", "fan"),
     "pm10": ("air_purifier",),
     "illuminance": ("on_off_light", "dimmable_light"),
@@ -96,7 +97,7 @@ SIGNATURE = {  # the attributes, by flat key, on whose values the effect of a de
         ("fan", "air_purifier", "humidifier", "dehumidifier"), ("1.OnOff.OnOff", "1.FanControl.PercentCurrent")
     ),
 }  # fmt: skip
-SENSORS = {
+SENSORS = {  # the attribute in which a device type shows its room's variable
     "air_conditioner": "1.Thermostat.LocalTemperature",
     "heat_pump": "4.Thermostat.LocalTemperature",
     "humidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
@@ -108,12 +109,13 @@ SENSORS = {
 
 
 def _fan_share(percent: Any) -> float:
-    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number."""
+    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number, as in the released program."""
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
 def _cooling_pieces(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """No effect up to `above`; then the effect grows to -full within `width`."""
+    # Temperatures are in 0.01 °C, so the effect grows within a fraction of a hundredth: nearly a switch.
     slope = -full / width
     return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
@@ -154,7 +156,9 @@ def device_effect(kind: str, state: State, baseline: float, dt: float) -> tuple[
             full = 5 * (percent / 100) ** 0.8 * dt
             if baseline <= 0:
                 return (LinearPiece(-INF, INF, -full, 0.0),)
-            edge = math.nextafter(2 * baseline, INF)  # at twice the baseline itself the full effect still holds
+            # The effect is proportional to the dust. Above twice the baseline it is weaker by a fifth; the edge itself
+            # belongs to the lower piece, and pieces are open above.
+            edge = math.nextafter(2 * baseline, INF)
             return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
         case "on_off_light":
             return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
@@ -167,6 +171,7 @@ def device_effect(kind: str, state: State, baseline: float, dt: float) -> tuple[
     full = 5 * (percent / 100) * dt
     if kind == "humidifier":
         return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
+    # The lower piece begins just above 10 %: at 10 % itself there is no effect.
     low = LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0)
     return low, LinearPiece(1900.0, INF, full / 9, -full / 9000)
 

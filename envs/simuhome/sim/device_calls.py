@@ -61,8 +61,8 @@ class DeviceCalls:
     def setpoint_calls(self, mode: int, target: float) -> list[Action]:
         """The calls that move a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C, to the next tenth.
 
-        They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
-        mended mode this could be refused too, so the other setpoint goes out of the way first.
+        The two setpoints must stay apart, so a write could be refused. The command `SetpointRaiseLower` checks this in
+        mended mode only, so there the other setpoint is moved out of the way first.
         """
         now = self.present_value("Thermostat", SETPOINTS[mode])
         tenths = round((target - now) / 10)
@@ -70,16 +70,15 @@ class DeviceCalls:
         return [way] if self.home.plan.strict else [*self._calls_that_clear(mode, now + 10 * tenths), way]
 
     def exact_setpoint_calls(self, mode: int, target: int) -> list[Action]:
-        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
+        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way.
+
+        A command is used where it can reach `target`: always for heating, and for cooling if the other is in the way.
+        """
         away = self._calls_that_clear(mode, target)
-        if away and self.is_tenths_away(mode, target) and self.way != "writing":
+        in_tenths = (target - self.present_value("Thermostat", SETPOINTS[mode])) % 10 == 0
+        if in_tenths and self.way != "writing" and (away or mode == 0):
             return self.setpoint_calls(mode, target)
         return [*away, self.write_call("Thermostat", SETPOINTS[mode], target)]
-
-    def is_tenths_away(self, mode: int, target: int) -> bool:
-        """Whether a setpoint can be moved to `target`."""
-        now: int = self.present_value("Thermostat", SETPOINTS[mode])
-        return (target - now) % 10 == 0
 
     def _calls_that_clear(self, mode: int, target: float) -> list[Action]:
         """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
@@ -97,7 +96,7 @@ class DeviceCalls:
 
 
 def needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
-    """Whether the device must be switched on before these clusters can be set. A fan is, whether or not it is on."""
+    """Whether the device must be switched on before these clusters can be set. A fan is always switched on."""
     if "FanControl" in clusters:
         return True
     power, dims = calls.device.type.power, calls.device.type.dims and "LevelControl" in clusters
@@ -124,11 +123,8 @@ def attribute_calls(calls: DeviceCalls, cluster: str, attribute: str, value: Any
             yield calls.command_call("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
         case "TemperatureControl", _:
             yield calls.command_call("TemperatureControl", "SetTemperature", target_temperature=value)
-        case "Thermostat", "OccupiedHeatingSetpoint":
-            moved = calls.is_tenths_away(0, value) and calls.way != "writing"
-            yield from calls.setpoint_calls(0, value) if moved else calls.exact_setpoint_calls(0, value)
-        case "Thermostat", "OccupiedCoolingSetpoint":
-            yield from calls.exact_setpoint_calls(1, value)
+        case "Thermostat", "OccupiedHeatingSetpoint" | "OccupiedCoolingSetpoint":
+            yield from calls.exact_setpoint_calls(SETPOINTS.index(attribute), value)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
             if cluster == "RVCRunMode" and calls.present_value(cluster, attribute) not in (IDLE, value) and value != IDLE:
                 yield calls.command_call("RVCOperationalState", "GoHome")

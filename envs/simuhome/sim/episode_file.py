@@ -149,6 +149,13 @@ class GoalSpec(_FilePart):
     targets: tuple[TargetDevice, ...] = ()
 
     @property
+    def due_time(self) -> DueTime:
+        """When a QT4 goal is due. Raises `ValueError` if the file does not say."""
+        if self.when is None:
+            raise ValueError("a goal of this query type says when it is due, and one does not")
+        return self.when
+
+    @property
     def asked_attribute(self) -> str:
         """The attribute that QT1 asks for, by flat key; empty in goals of other kinds."""
         return str(self.further_keys.get("attribute", ""))
@@ -157,13 +164,6 @@ class GoalSpec(_FilePart):
     def concerned_rooms(self) -> set[str]:
         """The rooms of the goal's anchor and targets."""
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
-
-
-def due_time_of(goal: GoalSpec) -> DueTime:
-    """When a QT4 goal is due. Raises `ValueError` if the file does not say."""
-    if goal.when is None:
-        raise ValueError("a goal of this query type says when it is due, and one does not")
-    return goal.when
 
 
 class EvaluationSpec(_FilePart):

@@ -13,14 +13,14 @@ from typing import Any
 from homerl.envs.simuhome.sim import air
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
-from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction, due_time_of
+from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction
 from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.operation_results import OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state
-LEAD_TICKS = 300  # by which what is wanted at a time may be done before it
-NEVER = 1 << 62  # ticks
+LEAD_TICKS = 300  # a goal may be reached so many ticks before it is due
+NEVER = 1 << 62  # a tick that no window reaches
 PASS, FAIL, NOT_EVALUATED = 1, 0, -1
 
 
@@ -170,17 +170,17 @@ def timed_goals_hold(goals: Iterable[GoalSpec], final: MatterHome) -> tuple[bool
 
 
 def _goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
-    """For each QT4 goal, whether somebody did it before its window, so that "in ten minutes" was done at once.
+    """For each QT4 goal, whether the agent did it too early, such as at once where "in ten minutes" was asked.
 
-    Then a target has what is wanted before the window, more than `LEAD_TICKS` before the goal is due, and has it not in the
-    untouched home. It may have it from an earlier goal. A goal without tolerance looks at one tick, and says nothing of the
-    time before.
+    A goal is done early if the asserts of a target hold before the window, more than `LEAD_TICKS` before the goal is due,
+    and do not hold in the untouched home. Targets of earlier goals are left out, since these goals may have set them. So
+    are goals without tolerance, which say nothing of the time before.
     """
     goals = episode.eval.goals
     then, fresh = final.fork(), load.build_home(episode.initial_home_config, final.plan.strict)
     early, known = [False] * len(goals), set[str]()
     for index in indices_by_time(goals):
-        due = due_time_of(goals[index])
+        due = goals[index].due_time
         before = due.at_tick - max(due.tolerance_ticks, LEAD_TICKS) - 1
         if due.tolerance_ticks and then.tick <= before:
             for home in (then, fresh):
@@ -194,7 +194,7 @@ def _goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ..
 
 def indices_by_time(goals: Sequence[GoalSpec]) -> list[int]:
     """The indices of goals in the order in which they are due."""
-    return sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick)
+    return sorted(range(len(goals)), key=lambda index: goals[index].due_time.at_tick)
 
 
 def _concerned_rooms(goals: Iterable[GoalSpec]) -> list[str]:
@@ -203,7 +203,7 @@ def _concerned_rooms(goals: Iterable[GoalSpec]) -> list[str]:
 
 def _holds_in_window(goal: GoalSpec, home: MatterHome, rooms: list[str]) -> bool:
     """Whether a goal holds at a tick of its window. Only ticks at which something may have changed are looked at."""
-    window = due_time_of(goal).tick_window
+    window = goal.due_time.tick_window
     tick = max(window.start, home.tick)
     while tick in window:
         passage.advance_home(home, tick, rooms, live=False)
@@ -222,7 +222,7 @@ def _holds_in_window(goal: GoalSpec, home: MatterHome, rooms: list[str]) -> bool
 def _changes_by_itself(home: MatterHome, goal: GoalSpec) -> bool:
     """Whether a target may change without a workflow.
 
-    It is enough to try one pass: if a pass changes nothing of a device, the next pass changes nothing either.
+    One pass is enough to tell: a device that does not change in a pass does not change in the next one either.
     """
     twin = home.fork()
     for target in goal.targets:

@@ -19,7 +19,7 @@ from homerl.envs.simuhome.sim.device_catalogue import device_types
 
 INVALID = {"error": "Invalid structured output format"}
 BRACES = re.compile("{+|}+")
-MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8  # messages; failed messages in a row; status queries of one workflow
 LONGEST_POLL = 8  # seconds
 RESPONSE_SCHEMA = {
     "type": "object",

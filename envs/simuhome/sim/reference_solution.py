@@ -1,10 +1,12 @@
 """The reference agent: the calls that solve a feasible episode that a rule decides, in order.
 
-A device's attributes depend on one another in ways that no order fits: a mode is refused while a machine runs, power that is
-switched off takes a level with it. So plans are tried in forks of the home, the usual one first, until one meets the goal.
-It does not look for a blind that is on its way, for what the mode of a washer has set beside itself, nor for goals that only
-hold at different times. In strict mode the released program forbids some episodes: the channel commands of a loaded TV fail,
-and an assert on a channel's number is never true.
+The attributes of a device depend on one another: a mode is refused while a machine runs, and switching off changes the
+level. No single order of calls fits all devices. So plans are tried in forks of the home until one meets the goal; the
+usual plan is the first.
+
+Three kinds of goals are not found: a blind that is still moving, a value that a washer's mode sets in another attribute, and
+goals that only hold at different times. In strict mode some episodes cannot be solved at all: the channel commands of a
+loaded TV fail, and an assert on a channel's number is never true.
 
 Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
@@ -26,24 +28,17 @@ from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.device_calls import WAYS, Action, DeviceCalls, Way, attribute_calls, moving_calls, needs_power
-from homerl.envs.simuhome.sim.episode_file import (
-    TIME_FORMAT,
-    AttributeAssert,
-    EpisodeFile,
-    GoalSpec,
-    TargetDevice,
-    due_time_of,
-)
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 
 Path = tuple[str, str]  # cluster and attribute
 Setting = tuple[Path, Way]  # what is set, and how
 SWITCH: Path = ("OnOff", "OnOff")
-LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
-DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
-LONGEST = 40  # seconds within which a device does what it was told to
-MOST_PLANS = 200  # of a device that are tried
-# Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
+LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal; the others are tried where 5 is too early
+DOCKING_SECONDS = 12  # a vacuum that was called home takes another task after this time
+LONGEST = 40  # a device has done what it was told within so many seconds
+MOST_PLANS = 200  # the most plans that are tried for one device
+# Clusters are set in this order: a device may need power or a mode first, and accepts neither while it runs.
 SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
 
@@ -71,7 +66,7 @@ def asserts_by_device(goals: Iterable[GoalSpec]) -> dict[str, list[AttributeAsse
 
 
 def _schedule_goals(home: MatterHome, goals: Sequence[GoalSpec]) -> list[Action]:
-    """For each goal, the calls that schedule workflows, which make its targets hold just before the goal is due."""
+    """The calls that schedule workflows for all goals. Each workflow runs a few seconds before its goal is due."""
     usual: list[Action] | None = None
     for lead in LEADS:
         calls: dict[int, list[Action]] = {}
@@ -94,11 +89,12 @@ def _with_workflows(home: MatterHome, *calls: Iterable[Action]) -> MatterHome:
 
 
 def _schedule_goal(home: MatterHome, goal: GoalSpec, lead: int) -> list[Action]:
-    """The calls that schedule a goal's workflows. Each target's are made for the home as it is when the last of them run.
+    """The calls that schedule a goal's workflows.
 
-    Targets with parts that must wait for one another have a workflow for each part.
+    The steps for a target are planned for the home as it will be when the last of them run. If parts of a plan must wait for
+    one another, each part has a workflow of its own.
     """
-    due = due_time_of(goal).at_tick / 10
+    due = goal.due_time.at_tick / 10
     by_lead: dict[int, list[Action]] = {}
     for target in goal.targets:
         parts, before = _plan_target(home, target, due - lead, lead)
@@ -147,9 +143,9 @@ def _plan_target(home: MatterHome, target: TargetDevice, seconds: float, lead: i
 
 
 def _fulfil_asserts(home: MatterHome, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
-    """The calls that make a device's asserts hold, in parts: of the plans that are tried, the first that does so.
+    """The calls of the first plan that makes a device's asserts hold, in parts; those of the usual plan if none does.
 
-    A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
+    Between two parts `DOCKING_SECONDS` must pass: a vacuum that cleans must come home before it maps.
     """
     device = home.find_device(device_id)
     wanted: dict[Path, Any] = {}  # the values by cluster and attribute; of a structure, the members that are asserted
@@ -171,7 +167,10 @@ def _fulfil_asserts(home: MatterHome, device_id: str, asserts: Sequence[Attribut
 
 
 def _ways_to_set(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
-    """Orders and ways in which attributes may be set: the usual, other orders, then ever more attributes in other ways."""
+    """Orders and ways in which attributes may be set.
+
+    The usual one comes first, then other orders, then orders in which more and more attributes are set in other ways.
+    """
     off_last = wanted.get(SWITCH) in (False, 0)
     first, last = (SET_FIRST[1:], (*SET_LAST, "OnOff")) if off_last else (SET_FIRST, SET_LAST)
     places = [*first, None, *last]
@@ -185,7 +184,7 @@ def _ways_to_set(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
 def _calls_for_settings(
     home: MatterHome, device: MatterDevice, wanted: Mapping[Path, Any], settings: Sequence[Setting]
 ) -> list[list[Action]]:
-    """The calls that set attributes in this order and in these ways, each for the home as those before it leave it."""
+    """The calls that set attributes in this order and in these ways. Each is made for the home as the last one left it."""
     then = home.fork()
     calls = DeviceCalls(then, device)
     first: list[Action] = []  # what comes before any attribute is set
@@ -219,9 +218,9 @@ def _play_parts(home: MatterHome, parts: Iterable[Iterable[Action]]) -> MatterHo
 
 
 def seconds_until(home: MatterHome | None, wanted: Mapping[str, Sequence[AttributeAssert]]) -> int | None:
-    """The seconds after which what is wanted of devices holds of all of them, if nothing more is done.
+    """The seconds after which the asserts of all devices hold, if nothing more is done.
 
-    None if that is not within `LONGEST`, or if there is no home.
+    None if that takes longer than `LONGEST`, or if there is no home.
     """
     if home is None:
         return None
@@ -232,7 +231,7 @@ def seconds_until(home: MatterHome | None, wanted: Mapping[str, Sequence[Attribu
 
 
 def seconds_until_taken(home: MatterHome, act: Action) -> int | None:
-    """The seconds after which a call is no longer refused, if nothing is done before; None if that takes over `LONGEST`."""
+    """The seconds after which a call is accepted, if nothing is done before; None if that takes longer than `LONGEST`."""
     then = home.fork()
     return next((second for second in _live_seconds(then) if not _is_refused(then.fork(), act)), None)
 

@@ -7,8 +7,8 @@ The agent's tools: their schemas, the checks of parameter names, and the envelop
 Invariants:
 - `call_tool` never raises on an agent's arguments.
 - A call whose envelope has a code other than 200 has changed nothing.
-- No number from `MOST_NUMBER` on, and no infinity, reaches a home: sums and products of what does can be represented.
-- In strict mode the agent sees of a refusal what an HTTP client sees: the status class and the URL, but no reason.
+- No number from `MOST_NUMBER` on, and no infinity, reaches a home. So sums and products of values stay finite.
+- In strict mode the agent sees a refusal as an HTTP client does: the status class and the URL, but no reason.
 """
 
 from __future__ import annotations

@@ -23,18 +23,8 @@ from homerl.envs.simuhome.sim.air import WATCHED
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile, GoalSpec
 from homerl.envs.simuhome.sim.evaluation import value_at
 from homerl.envs.simuhome.sim.home import MatterHome
+from homerl.envs.simuhome.tasks import sentences
 from homerl.envs.simuhome.tasks.languages import all_grammars, fold_for_patterns, reasons_in, shows_sign, simuhome_grammar
-from homerl.envs.simuhome.tasks.sentences import (
-    HUNDREDTHS,
-    SCALE,
-    DeviceReference,
-    SimuHomeSpeaker,
-    enum_label,
-    enum_names,
-    item_names,
-    plain_number,
-    plain_speaker,
-)
 from homerl.play.words.answer_rules import Answer, judge_answer_by_rules, phrase_pattern
 from homerl.play.words.numbers_and_times import find_times, minutes_apart
 
@@ -132,8 +122,8 @@ def states_value(goal: GoalSpec, home: MatterHome, text: str, of_room: int = 1) 
     in that room. Otherwise an agent could try one value after the other.
     """
     answers = list(expected_answers(goal, home))
-    whole, *sentences = _text_and_sentences(text, goal, home)
-    verdicts = [{judge_answer_by_rules(answer, sentence) for answer in answers} for sentence in sentences]
+    whole, *clauses = _text_and_sentences(text, goal, home)
+    verdicts = [{judge_answer_by_rules(answer, sentence) for answer in answers} for sentence in clauses]
     claims = [verdict for verdict in verdicts if verdict != {"silent"}]
     alone = any(judge_answer_by_rules(answer, whole) == "right" for answer in answers)
     return len(claims) <= of_room and (alone or any("right" in verdict for verdict in claims))
@@ -146,7 +136,7 @@ def _text_and_sentences(text: str, goal: GoalSpec, home: MatterHome) -> list[str
     contains "heat", its name has a number, and 开关 (the attribute on/off) contains the value 开. In a value, such as a
     vendor "Heat Pump", the name of the device's kind stays.
     """
-    place, path = DeviceReference.from_target(goal), goal.asked_attribute.partition(".")[2]
+    place, path = sentences.DeviceReference.from_target(goal), goal.asked_attribute.partition(".")[2]
     for name in all_wordings(f"attribute.{path}"):
         text = text.replace(name, "")
     asked = None if goal.room_state else value_at(home, goal.device_id, goal.asked_attribute)
@@ -154,20 +144,20 @@ def _text_and_sentences(text: str, goal: GoalSpec, home: MatterHome) -> list[str
     for kind in all_wordings(f"kind.{place.kind}"):
         owner = r"(?:of|for)(?: the)? " if any(kind.lower() in value for value in values) else "(?<![a-z])"
         text = re.sub(rf"{owner}{re.escape(kind)}(?![a-z])(?: ?#?{place.number}(?!\d))?", "", text, flags=re.I)
-    sentences = re.split(r"[。;；!！?？]|(?<!\d)[.]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
-    return [text, *(sentence for sentence in sentences if text_names_room(sentence, goal))]
+    clauses = re.split(r"[。;；!！?？]|(?<!\d)[.]|[.](?!\d)|,? and (?=the |in )|，另外|，(?=.{0,12}的)", text)
+    return [text, *(sentence for sentence in clauses if text_names_room(sentence, goal))]
 
 
 def expected_answers(goal: GoalSpec, home: MatterHome) -> Iterator[Answer]:
     """A goal's value in every form in which it may be stated."""
     if goal.room_state:
-        raw, scale = home.room_state(goal.room_id)[goal.room_state], SCALE[goal.room_state]
+        raw, scale = home.room_state(goal.room_id)[goal.room_state], sentences.SCALE[goal.room_state]
         yield from _number_answers(raw, scale, 0.5 if scale == 1 else 0.06)
         return
     flat = goal.asked_attribute
     value, path = value_at(home, goal.device_id, flat), flat.partition(".")[2]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield from _number_answers(value, 100 if path in HUNDREDTHS else 1, 0.005)
+        yield from _number_answers(value, 100 if path in sentences.HUNDREDTHS else 1, 0.005)
     if value == []:
         said = all_wordings("value.empty")
         yield Answer(type="text", value=said[0], accepted=(tuple(said),))
@@ -187,7 +177,7 @@ def _label_answers(flat: str, value: Any) -> Iterator[Answer]:
     path = flat.partition(".")[2]
     own = "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{path}.{value}"
     said = all_wordings(f"value.{own}")
-    said += [label] if (label := enum_label(flat, value)) else []
+    said += [label] if (label := sentences.enum_label(flat, value)) else []
     said += [str(value)] if isinstance(value, (str, bool)) else []
     if not said:
         return
@@ -199,9 +189,9 @@ def _label_answers(flat: str, value: Any) -> Iterator[Answer]:
 
 def _item_answers(flat: str, value: Any) -> Iterator[Answer]:
     """A list or a structure, by the names of its items. Every one must be named, and no other of the enumeration."""
-    groups = tuple(item_names(flat, item) for item in (value if isinstance(value, list) else [value]))
+    groups = tuple(sentences.item_names(flat, item) for item in (value if isinstance(value, list) else [value]))
     said = {name for group in groups for name in group}
-    others = tuple(name for name in enum_names(flat) if name not in said)
+    others = tuple(name for name in sentences.enum_names(flat) if name not in said)
     yield Answer(type="names", value=tuple(group[0] for group in groups), accepted=groups, distractors=others)
 
 
@@ -264,24 +254,24 @@ def stray_changes(episode: EpisodeFile, final: MatterHome) -> set[str]:
 
 def expert_reply(episode: EpisodeFile, home: MatterHome, language: str) -> str:
     """The final answer of a flawless agent."""
-    speaker = plain_speaker(language)
+    speaker = sentences.plain_speaker(language)
     if episode.is_decided_by_rule:
         return speaker.say_phrase("reply.done")
     if (conflict := episode.temporal_conflict) is not None:
         if "expected_time" in conflict:
             times = {"expected": conflict["expected_time"][:5], "said": conflict["conflict_time"][:5]}
             return speaker.say_phrase("reply.conflict", **times)
-        anchor = speaker.say_device(DeviceReference.from_target(episode.eval.goals[0].anchor))
+        anchor = speaker.say_device(sentences.DeviceReference.from_target(episode.eval.goals[0].anchor))
         return speaker.say_phrase("reply.ending", anchor=anchor, expected=conflict["anchor_end_time"][:5])
     told = (g for g in episode.eval.goals if episode.meta.query_type == "qt1" or not is_goal_feasible(g, home))
     return speaker.grammar.fit_spaces(" ".join(_goal_reply(goal, home, speaker) for goal in told))
 
 
-def _goal_reply(goal: GoalSpec, home: MatterHome, speaker: SimuHomeSpeaker) -> str:
-    place, room = DeviceReference.from_target(goal), speaker.say_room(goal.room_id)
+def _goal_reply(goal: GoalSpec, home: MatterHome, speaker: sentences.SimuHomeSpeaker) -> str:
+    place, room = sentences.DeviceReference.from_target(goal), speaker.say_room(goal.room_id)
     if is_goal_feasible(goal, home) and goal.room_state:
-        value = home.room_state(goal.room_id)[goal.room_state] / SCALE[goal.room_state]
-        return speaker.say_phrase(f"reply.{goal.room_state}", room=room, value=plain_number(value))
+        value = home.room_state(goal.room_id)[goal.room_state] / sentences.SCALE[goal.room_state]
+        return speaker.say_phrase(f"reply.{goal.room_state}", room=room, value=sentences.plain_number(value))
     if is_goal_feasible(goal, home):
         flat = goal.asked_attribute
         name, target = speaker.say_attribute(flat), speaker.say_device(place)

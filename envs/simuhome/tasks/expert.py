@@ -45,9 +45,14 @@ def expert_plan(
     """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
 
     A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
-    the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
-    leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
-    `sweeping` makes every call in a room that may help, where the fewest would do.
+    the two it is. Otherwise a policy that learns from the expert could tell the case from its own calls.
+
+    Args:
+        file: The episode.
+        home: Its home at the start.
+        reply: The final answer.
+        minimal: Leave out the reads that only prepare a call. Calls may then rest on values that the agent never saw.
+        sweeping: Make every call in a room that may help, in place of the fewest that are enough.
     """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
     reads = [] if minimal and file.is_decided_by_rule else [look for look in _needed_reads(file, home) if look not in seen]

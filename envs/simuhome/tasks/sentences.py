@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any
 
 from homerl.envs.simuhome.sim.device_catalogue import all_clusters, all_enumerations
-from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
+from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from homerl.envs.simuhome.tasks.languages import simuhome_grammar
 from homerl.play.words.grammar import Style
 from homerl.play.words.splits import Split, Voice, draw_of_split
@@ -159,12 +159,12 @@ def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
         case "qt4-1":
             clauses = []
             for goal in goals:
-                minutes = due_time_of(goal).further_keys["offset_minutes"]
+                minutes = goal.due_time.further_keys["offset_minutes"]
                 clauses.append(say("later", minutes=minutes, act=_action_clauses(goal.targets, speaker)))
             text = speaker.join_phrases("two", clauses)
         case "qt4-2":
             (goal,) = goals
-            when, anchor = due_time_of(goal).further_keys, speaker.say_device(DeviceReference.from_target(goal.anchor))
+            when, anchor = goal.due_time.further_keys, speaker.say_device(DeviceReference.from_target(goal.anchor))
             act = _action_clauses(goal.targets, speaker)
             text = say(when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=act)
         case "qt4-3":
@@ -174,7 +174,7 @@ def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
             )
             scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
             key = f"together.{scenario[episode.meta.further_keys['scenario']]}"
-            text = say(key, minutes=due_time_of(second).further_keys["offset_minutes"], target=target, anchor=anchor)
+            text = say(key, minutes=second.due_time.further_keys["offset_minutes"], target=target, anchor=anchor)
     if (conflict := episode.temporal_conflict) is None:
         return text
     # An infeasible request goes on with a clause that contradicts it.

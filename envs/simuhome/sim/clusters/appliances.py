@@ -27,6 +27,7 @@ from homerl.envs.simuhome.sim.operation_results import OperationError, is_intege
 
 DRYNESS = ("Low", "Normal", "Extra", "Max")
 CONTROLS = ("SpinSpeedCurrent", "NumberOfRinses", "SpinSpeeds", "SupportedRinses")
+# What a mode offers that has no row in the catalogue.
 EVERY = {"SpinSpeeds": [0, 1, 2, 3], "SupportedRinses": [0, 1, 2, 3]}
 
 
@@ -129,9 +130,9 @@ def change_cabinet_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
     return {"Status": "SUCCESS", "StatusText": f"Mode changed successfully to {entry['Label']}"}
 
 
-STOPPED, RUNNING, PAUSED, ERROR = range(4)
+STOPPED, RUNNING, PAUSED, ERROR = range(4)  # Matter's OperationalStateEnum
 LABELS = ("Stopped", "Running", "Paused", "Error")
-NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3
+NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3  # Matter's ErrorStateEnum; the last is CommandInvalidInState
 
 
 def _programme_of(view: ClusterView) -> Cycle:

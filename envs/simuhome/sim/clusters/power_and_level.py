@@ -26,8 +26,8 @@ from homerl.envs.simuhome.sim.clusters import appliances
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_integer, is_number, refuse_unless
 
-SUFFIX = "WithOnOff"
-TRANSITION, MOVE = 1, 2
+SUFFIX = "WithOnOff"  # of the commands that couple the level with power
+TRANSITION, MOVE = 1, 2  # bits of `#coupled`
 USUAL_PASS = 0.1  # seconds
 REASON = "The device is off and the options do not ask to act all the same"
 
@@ -75,7 +75,7 @@ def move_level(
         view["#move"] = (1 - 2 * int(MoveMode), rate, 0.0, coupled)
         _note_coupled(view, MOVE, coupled)
     if coupled and MoveMode == 0:
-        _set_power(view, True)
+        view.sibling_view("OnOff")["OnOff"] = True
     return command_result(view, name, direction="down" if MoveMode else "up", rate=rate)
 
 
@@ -117,9 +117,8 @@ def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: 
 def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, Any]:
     """Set the frequency. It must be within its bounds if the device has any."""
     low, high = view["MinFrequency"], view["MaxFrequency"]
-    refuse_unless(
-        not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}"
-    )
+    inside = not (low > 0 and high > 0) or low <= Frequency <= high  # bounds of 0 stand for none
+    refuse_unless(inside, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}")
     view["CurrentFrequency"] = Frequency
     return command_result(view, "MoveToClosestFrequency", frequency=Frequency)
 
@@ -162,6 +161,7 @@ def _bounded_level(view: ClusterView, level: float, up: bool) -> float:
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
     """The result of a command without effect, because the device is off; None if the command has an effect."""
     try:
+        # Bits of the mask take their value from the override, the others from the attribute. Bit 0 is ExecuteIfOff.
         options, bits = view["Options"], mask & 0xFF
         options = 0 if options is None else options
         if bits:
@@ -176,11 +176,6 @@ def _note_coupled(view: ClusterView, what: int, coupled: bool) -> None:
     """Note whether a transition or a move is coupled. In mended mode it takes the place of the other one."""
     others = int(view["#coupled"]) & ~what if view.is_strict else 0
     view["#coupled"] = others | (what if coupled else 0) or False
-
-
-def _set_power(view: ClusterView, on: bool) -> None:
-    if takes_time(view) or on:  # the commands of a TV switch it on, but never off
-        view.sibling_view("OnOff")["OnOff"] = on
 
 
 def _couple_power(view: ClusterView, level: float) -> None:
@@ -205,7 +200,7 @@ def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: boo
     view["RemainingTime"] = ticks
     _note_coupled(view, TRANSITION, coupled)
     if coupled and target > view["MinLevel"]:
-        _set_power(view, True)
+        view.sibling_view("OnOff")["OnOff"] = True
     return ticks
 
 

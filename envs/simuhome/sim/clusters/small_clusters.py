@@ -19,7 +19,7 @@ from homerl.envs.simuhome.sim.cluster_registry import (
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, is_number, refuse_unless
 
-EFFECTS = (0, 1, 2, 11, 254, 255)
+EFFECTS = (0, 1, 2, 11, 254, 255)  # Matter's: blink, breathe, okay, channel change, finish, stop
 ALARMS = 63  # the bits of all alarms
 
 

@@ -18,7 +18,7 @@ from homerl.envs.simuhome.sim.device_catalogue import Struct
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, refuse_unless
 
-PLAYING, PAUSED, NOT_PLAYING = range(3)
+PLAYING, PAUSED, NOT_PLAYING = range(3)  # Matter's PlaybackStateEnum; a file may also load 3, buffering
 
 
 def _change_playback(view: ClusterView, name: str, allowed: bool, state: int) -> None:
@@ -141,8 +141,8 @@ CEC_CODES = frozenset(
     for low, high in ((0x00, 0x0D), (0x10, 0x11), (0x1D, 0x2C), (0x2F, 0x38), (0x40, 0x57), (0x60, 0x6D), (0x71, 0x76))
     for code in range(low, high + 1)
 )
-POWER = 0x40
-DONE, UNSUPPORTED, INVALID_NOW = range(3)
+POWER = 0x40  # the only key that works while the TV is off
+DONE, UNSUPPORTED, INVALID_NOW = range(3)  # KeypadInput's StatusEnum
 
 
 def _change_volume(view: ClusterView, direction: int) -> None:
@@ -171,6 +171,7 @@ def _tune_to_previous(view: ClusterView) -> None:
     _tune_to(channel, channel["#previous"])
 
 
+# What each supported key does. Keys of menus and digits (None) are accepted and change nothing.
 SUPPORTED: dict[int, Callable[[ClusterView], Any] | None] = {
     **dict.fromkeys((0x00, 0x01, 0x02, 0x03, 0x04, 0x4C, 0x0D, 0x09, 0x0A, *range(0x20, 0x2A), 0x2B, 0x2C)),
     POWER: lambda view: power_and_level.toggle_power(view.sibling_view("OnOff")),

@@ -13,7 +13,7 @@ from homerl.envs.simuhome.sim.operation_results import OperationError, is_intege
 
 DEADBAND = 25  # the least distance of the two setpoints, in 0.01 °C
 HEATING, COOLING = "OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint"
-MODES = (0, 1, 3, 4)
+MODES = (0, 1, 3, 4)  # Matter's SystemModeEnum: off, auto, cool, heat
 
 
 @register_write("Thermostat", HEATING, COOLING)
@@ -44,6 +44,7 @@ def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
     refuse_unless(is_integer(Mode) and is_integer(Amount), "VALIDATION_ERROR", "Mode and Amount are integers")
     refuse_unless(Mode in (0, 1), "VALIDATION_ERROR", "Mode is 0 (heating) or 1 (cooling)")
     refuse_unless(-500 <= Amount <= 500, "VALIDATION_ERROR", "Amount is not in -500..500")
+    # The bounds differ from those of a write, as in the released program.
     attribute, low, high = (HEATING, 700, 3000) if Mode == 0 else (COOLING, 1600, 3200)
     value = max(low, min(view[attribute] + 10 * Amount, high))
     if not view.is_strict:
@@ -58,6 +59,7 @@ PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # speed of each mode; On
 def _set_percent(view: ClusterView, percent: int) -> dict[str, Any]:
     refuse_unless(0 <= percent <= 100, "VALIDATION_ERROR", f"{percent} is not in 0..100")
     view["PercentSetting"] = view["PercentCurrent"] = percent
+    # Matter's FanModeEnum: off, low, medium, high.
     view.set_enum("FanMode", 0 if percent == 0 else 1 if percent <= 33 else 2 if percent <= 66 else 3)
     return {"cluster": "FanControl", "attribute": "PercentSetting", "new_value": percent}
 

@@ -15,10 +15,11 @@ from homerl.envs.simuhome.sim.clusters.appliances import require_mode
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import is_integer, is_number, refuse_unless
 
-IDLE, VACUUM = 1, 2
+IDLE, VACUUM = 1, 2  # run modes; the third is mapping
+# Matter's OperationalStateEnum; those from 64 on are the vacuum's own.
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66
 PHASES = {"Cleaning": (1800, RUNNING), "Mapping": (1800, RUNNING), "SeekingCharger": (10, SEEKING), "Docked": (5, DOCKED)}
-UNABLE = 3
+UNABLE = 3  # Matter's CommandInvalidInState
 
 
 def _run_mode(view: ClusterView) -> ClusterView:

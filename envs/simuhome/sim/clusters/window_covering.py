@@ -34,7 +34,7 @@ def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
     view["#motion"] = (here, target, 1 if view.is_strict else tenths, 0)
     view[TARGET_POSITION] = target
     view["NumberOfActuationsLift"] += 1
-    view["OperationalStatus"] = 1 if target < here else 2
+    view["OperationalStatus"] = 1 if target < here else 2  # opening, closing; 0 stands still
     return {
         "status": "Movement started",
         "direction": "opening" if target < here else "closing",
