@@ -211,5 +211,6 @@ def _is_on_time(flow: dict[str, Any], when: dict[str, Any], base_time: datetime)
         due = datetime.strptime(str(flow.get("start_time")), TIME_FORMAT)
     except ValueError:
         return False
+    # A workflow shows its effect after its tick, so it runs before a goal that must hold at one tick.
     late = (due - base_time) / timedelta(seconds=0.1) - when["at_tick"]  # in ticks
     return bool(-max(when["tolerance_ticks"], 600) <= late <= when["tolerance_ticks"])

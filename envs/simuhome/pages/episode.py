@@ -288,6 +288,7 @@ def _room_panel(
 
 def _svg_path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
     """An SVG path of straight lines through the values. A flat stretch keeps only its two ends."""
+    # The box is 100 high, and the curve keeps a margin of 4 above and below.
     heights = [round(96 - 92 * (value - low) / (high - low), 1) for value in values]
     points = [(round(1000 * tick / ticks[-1], 1), height) for tick, height in zip(ticks, heights)]
     kept = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or not points[i - 1][1] == p[1] == points[i + 1][1]]

@@ -90,8 +90,8 @@ TENTH = 0.1
 class LaterCounter(int):
     """A counter of a second that is not the first since the reset.
 
-    What was taken off as a whole second leaves another fraction. It has the text of its integer, since state keys are made
-    of texts, and stored trajectories have these.
+    In the released program, taking off a whole second leaves another rounding error than the first second has. The class
+    keeps the `repr` of its integer: state keys hash such texts, and stored trajectories hold these keys.
     """
 
 

@@ -111,6 +111,7 @@ class Cycle:
         return len(self.shares) - 1
 
 
+# Views look attributes up by these tables, because making a flat key at each access would cost more.
 Tables = Mapping[tuple[int, str], Mapping[str, int]]  # (endpoint, cluster) -> attribute -> offset
 
 

@@ -97,6 +97,7 @@ class SimuHome(World, gym.Env[str, Action]):
         else:
             shown = name[:80] if isinstance(name, str) else type(name).__name__
             result = {"error": f"Unknown tool '{shown}'"}
+        # An agent's text may hold half of a surrogate pair, which no file and no other process takes.
         text = ENCODER.encode(result).encode(errors="replace").decode()
         if tools.is_refused(result):
             reason = result["error"]

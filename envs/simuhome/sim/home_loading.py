@@ -24,8 +24,6 @@ from homerl.envs.simuhome.sim.home import HomePlan, MatterDevice, MatterHome, Ma
 from homerl.envs.simuhome.sim.operation_results import OperationError, refuse_unless
 from homerl.envs.simuhome.sim.service import require_device
 
-ILLUMINANCE_INDEX = tuple(VARIABLES).index("illuminance")
-
 
 def start_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> MatterHome:
     """The home of a configuration, at tick 0. Raises `InputError` if the configuration cannot be used."""
@@ -46,8 +44,8 @@ def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> M
     devices: dict[str, MatterDevice] = {}
     values: list[Any] = []
     for name, given in config.rooms.items():
-        rooms[name] = _load_room(name, len(values), given, strict)
-        values += [*given.variable_values(), *[None] * len(VARIABLES)]
+        rooms[name], own = _load_room(name, len(values), given, strict)
+        values += own
         for one in given.devices:
             if one.device_id in devices:
                 raise InputError(f"the device id '{one.device_id}' is given twice", remedy="device ids are unique in a home")
@@ -61,14 +59,14 @@ def build_home(config: HomeConfig | Mapping[str, Any], strict: bool = True) -> M
     return MatterHome(plan, values, config.tick_interval)
 
 
-def _load_room(name: str, base: int, given: RoomConfig, strict: bool) -> MatterRoom:
-    """A room with the baseline of its variables.
+def _load_room(name: str, base: int, given: RoomConfig, strict: bool) -> tuple[MatterRoom, list[Any]]:
+    """A room that starts at slot `base`, with the baseline of its variables, and its initial values.
 
     In strict mode the loaded values are the baseline. Lights that are on then count twice from the first pass: once in
     the baseline and once by their effect. Mended mode subtracts their light and takes a `baseline` from the
     configuration.
     """
-    loaded = list(given.variable_values())
+    baseline = loaded = list(given.variable_values())
     if not strict:
         light = 0.0  # of the devices as they are loaded, in lux
         for device in given.devices:
@@ -76,9 +74,10 @@ def _load_room(name: str, base: int, given: RoomConfig, strict: bool) -> MatterR
                 attributes = {**device_types()[kind].initial, **device.attributes}
                 pieces = air.device_effect(kind, tuple(attributes[key] for key in air.SIGNATURE[kind]), 0.0, 0.1)
                 light += sum(piece.base for piece in pieces)
-        loaded[ILLUMINANCE_INDEX] = max(0.0, loaded[ILLUMINANCE_INDEX] - light)
-        loaded = [given.baseline.get(variable, value) for variable, value in zip(VARIABLES, loaded)]
-    return MatterRoom(name, base, tuple(loaded))
+        unlit = dict(zip(VARIABLES, loaded))
+        unlit["illuminance"] = max(0.0, unlit["illuminance"] - light)
+        baseline = [given.baseline.get(variable, value) for variable, value in unlit.items()]
+    return MatterRoom(name, base, tuple(baseline)), [*loaded, *[None] * len(VARIABLES)]
 
 
 def _load_device(
@@ -135,11 +134,9 @@ def add_device(home: MatterHome, room_id: Any, device_type: Any, device_id: Any)
     if kind is None:
         raise OperationError("VALIDATION_ERROR", f"the type {device_type!r} is unknown")
     refuse_unless(device_id not in home.plan.devices, "DEVICE_ALREADY_EXISTS", f"there is a device {device_id!r}")
-    rooms, values, base = dict(home.plan.rooms), [], len(home.values)
+    rooms, base, values = dict(home.plan.rooms), len(home.values), list[Any]()
     if room_id not in rooms:
-        given = RoomConfig()
-        rooms[room_id] = _load_room(room_id, base, given, home.plan.strict)
-        values += [*given.variable_values(), *[None] * len(VARIABLES)]
+        rooms[room_id], values = _load_room(room_id, base, RoomConfig(), home.plan.strict)
     device, own = _load_device(device_id, kind, room_id, base + len(values), {}, home.plan.strict)
     plan = replace(home.plan, rooms=rooms, devices={**home.plan.devices, device_id: device})
     home.extend_plan(plan, [*values, *own])
@@ -154,7 +151,7 @@ def remove_device(home: MatterHome, device_id: Any) -> dict[str, Any]:
     return {"device_id": device_id}
 
 
-_NUMBER = TypeAdapter(float)
+_NUMBER = TypeAdapter(float)  # made once, since making one is slow
 
 
 def set_tick_interval(home: MatterHome, tick_interval: Any) -> dict[str, Any]:

@@ -38,9 +38,9 @@ class ReActStep:
     arguments: Mapping[str, Any]
 
     @property
-    def world_action(self) -> dict[str, Any]:
-        """The step as an action of the world. The name `finish` is recognised in any case."""
-        return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
+    def tool_name(self) -> str:
+        """The tool that the step calls. `finish` is recognised in any case."""
+        return "finish" if self.action.lower() == "finish" else self.action
 
 
 def poll_seconds(number: int) -> int:
@@ -63,7 +63,10 @@ def parse_step(text: str, strict: bool = True) -> ReActStep | None:
 
 
 def _read_counted_object(text: str) -> dict[str, Any]:
-    """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`."""
+    """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`.
+
+    Braces within strings count too, as in the released program.
+    """
     start, depth = text.index("{"), 0
     for braces in BRACES.finditer(text, start):
         count = len(braces.group())

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from homerl.envs.core.documents import read_yaml
+from homerl.envs.simuhome.sim.cluster_registry import store_attribute
 from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, Struct, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
@@ -72,9 +73,11 @@ def _step_endpoint(given: Any) -> Any:
 
 
 def _check_heat_pump_command(home: MatterHome, device: MatterDevice, cluster: str, command: Any) -> None:
-    """In mended mode refuse what a heat pump without current does not do; in strict mode, to move its setpoint while it can
-    adjust its power. The released program asks for both, but takes no number from a file for a member of an enumeration,
-    and no object for a structure.
+    """Raise `OperationError` for a command that a heat pump does not take now.
+
+    Mended mode refuses all commands of a heat pump without current. Strict mode refuses to move a setpoint while the heat
+    pump can adjust its power. The released program checks both. But it recognises neither a status nor a capability that
+    was loaded from a file, because these are a plain number and a plain object.
     """
     if cluster not in ("DeviceEnergyManagement", "Thermostat"):
         return
@@ -202,8 +205,7 @@ def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: A
     refuse_unless(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
     if not view.is_strict and attribute in cluster.enums:
         value = enum_member(cluster.enums[attribute], value)
-    old, view[attribute] = view[attribute], value
-    return {"cluster": cluster.name, "attribute": attribute, "old_value": old, "new_value": value}
+    return store_attribute(view, attribute, value)
 
 
 def list_rooms(home: MatterHome) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def parse_time(text: Any) -> datetime:
         raise OperationError("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
 
 
-def schedule_workflow(home: MatterHome, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
+def schedule_workflow(home: MatterHome, start_time: Any, steps: Any) -> dict[str, Any]:
     """Register a workflow for a time in the future.
 
     Raises `OperationError` if the time or the form of the steps is wrong. Whether the devices, commands and attributes
@@ -67,10 +67,11 @@ def schedule_workflow(home: MatterHome, start_time: Any, steps: Any, description
     refuse_unless(seconds > home.elapsed_seconds, "VALIDATION_ERROR", "start_time is not in the future")
     pending = sum(flow.status == "pending" for flow in home.workflows)
     refuse_unless(pending < MAX_PENDING, "VALIDATION_ERROR", f"{MAX_PENDING} workflows are waiting already")
+    # Random ids would make equal homes differ, and a replay would not give the ids of its trajectory.
     number = text_hash(f"{home.plan.plan_hash} {len(home.workflows)}")
     text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
-    due = math.ceil((seconds - home.offset) / home.interval)
-    flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps), description)
+    due = math.ceil((seconds - home.offset) / home.interval)  # the first tick that is not before `start_time`
+    flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps))
     home.workflows = (*home.workflows, flow)
     return {"workflow_id": flow.id}
 

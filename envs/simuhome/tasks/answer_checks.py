@@ -166,7 +166,8 @@ def expected_answers(goal: GoalSpec, home: MatterHome) -> Iterator[Answer]:
 
 
 def _number_answers(raw: float, scale: int, tolerance: float) -> Iterator[Answer]:
-    names = ("PM10", "pm2.5")
+    """A number as the tools show it and, if that is in hundredths, as people say it."""
+    names = ("PM10", "pm2.5")  # names with numbers, which are no values
     yield Answer(type="number", value=raw, tolerance=max(0.5 if scale > 1 else tolerance, tolerance), distractors=names)
     if scale > 1:
         yield Answer(type="number", value=raw / scale, tolerance=tolerance, distractors=names)
@@ -261,7 +262,7 @@ def expert_reply(episode: EpisodeFile, home: MatterHome, language: str) -> str:
         if "expected_time" in conflict:
             times = {"expected": conflict["expected_time"][:5], "said": conflict["conflict_time"][:5]}
             return speaker.say_phrase("reply.conflict", **times)
-        anchor = speaker.say_device(sentences.DeviceReference.from_target(episode.eval.goals[0].anchor))
+        anchor = speaker.say_device(episode.eval.goals[0].anchor)
         return speaker.say_phrase("reply.ending", anchor=anchor, expected=conflict["anchor_end_time"][:5])
     told = (g for g in episode.eval.goals if episode.meta.query_type == "qt1" or not is_goal_feasible(g, home))
     return speaker.grammar.fit_spaces(" ".join(_goal_reply(goal, home, speaker) for goal in told))
@@ -274,7 +275,7 @@ def _goal_reply(goal: GoalSpec, home: MatterHome, speaker: sentences.SimuHomeSpe
         return speaker.say_phrase(f"reply.{goal.room_state}", room=room, value=sentences.plain_number(value))
     if is_goal_feasible(goal, home):
         flat = goal.asked_attribute
-        name, target = speaker.say_attribute(flat), speaker.say_device(place)
+        name, target = speaker.say_attribute(flat), speaker.say_device(goal)
         shown = speaker.say_value(flat, value_at(home, goal.device_id, flat))
         return speaker.say_phrase("reply.attribute", name=name, target=target, value=shown)
     if not goal.room_state:

@@ -51,6 +51,7 @@ def make_group_blueprint(
     """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()
     for _ in range(MAX_EPISODES):
+        # Even seeds make the homes of `train`, odd ones those of `heldout`. So the splits share no home.
         number = 2 * rng.getrandbits(40) + (split == "heldout")
         episode = generate_episode(query_type, case, number, recipe.home_scale)
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:

@@ -169,7 +169,7 @@ class SimuHomeExpert:
         situation = simuhome_situation(episode)
         parts, made = self._plan_for(situation), actions_in_messages(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
-        acts = [act for part in parts for act in part if act["name"] in ACTS]
+        acts = [act for part in parts for act in part if act["name"] in ACTS]  # none where only workflows are scheduled
         if acts and (asked := _waiting_call(situation, rest[0], acts[-1])):
             rest = [asked]
         if rng.random() < self.mistakes:

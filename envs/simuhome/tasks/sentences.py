@@ -30,6 +30,7 @@ HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of 
     "WindowCovering.CurrentPositionLiftPercent100ths": "percent",
 }
 PERCENT = ("FanControl.PercentSetting", "FanControl.PercentCurrent")
+Target = GoalSpec | TargetDevice | dict[str, Any]  # what names a device; an anchor is a dict
 SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
 
 
@@ -42,7 +43,7 @@ class DeviceReference:
     number: str
 
     @classmethod
-    def from_target(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
+    def from_target(cls, target: Target) -> DeviceReference:
         """The reference to the device of a goal, target or anchor. In released files the ids end in the device's number."""
         named = target if isinstance(target, dict) else dict(target)
         return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
@@ -72,8 +73,9 @@ class SimuHomeSpeaker:
         """The name of a kind of device."""
         return self.say_phrase_or(f"kind.{kind}", kind.replace("_", " "))
 
-    def say_device(self, place: DeviceReference) -> str:
-        """A device, with its kind, number and room."""
+    def say_device(self, target: Target) -> str:
+        """The device of a goal, target or anchor, with its kind, number and room."""
+        place = DeviceReference.from_target(target)
         return self.say_phrase("device", kind=self.say_kind(place.kind), number=place.number, room=self.say_room(place.room))
 
     def join_phrases(self, key: str, parts: Sequence[str]) -> str:
@@ -164,14 +166,12 @@ def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
             text = speaker.join_phrases("two", clauses)
         case "qt4-2":
             (goal,) = goals
-            when, anchor = goal.due_time.further_keys, speaker.say_device(DeviceReference.from_target(goal.anchor))
+            when, anchor = goal.due_time.further_keys, speaker.say_device(goal.anchor)
             act = _action_clauses(goal.targets, speaker)
             text = say(when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=act)
         case "qt4-3":
             first, second = goals
-            target, anchor = (
-                speaker.say_device(DeviceReference.from_target(named)) for named in (first.targets[0], first.anchor)
-            )
+            target, anchor = speaker.say_device(first.targets[0]), speaker.say_device(first.anchor)
             scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
             key = f"together.{scenario[episode.meta.further_keys['scenario']]}"
             text = say(key, minutes=second.due_time.further_keys["offset_minutes"], target=target, anchor=anchor)
@@ -192,7 +192,7 @@ CONFLICT_CLAUSES = {
 def _question_text(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if goal.room_state:
         return speaker.say_phrase(f"ask.{goal.room_state}", room=speaker.say_room(goal.room_id))
-    name, target = speaker.say_attribute(goal.asked_attribute), speaker.say_device(DeviceReference.from_target(goal))
+    name, target = speaker.say_attribute(goal.asked_attribute), speaker.say_device(goal)
     return speaker.say_phrase("ask.attribute", name=name, target=target)
 
 
@@ -201,8 +201,7 @@ def _action_clauses(targets: Iterable[GoalSpec | TargetDevice], speaker: SimuHom
     clauses = []
     for target in targets:
         name, value = _clause_for_asserts(target.asserts)
-        device = speaker.say_device(DeviceReference.from_target(target))
-        clauses.append(speaker.say_phrase(f"act.{name}", target=device, value=value))
+        clauses.append(speaker.say_phrase(f"act.{name}", target=speaker.say_device(target), value=value))
     return speaker.join_phrases("and", clauses)
 
 

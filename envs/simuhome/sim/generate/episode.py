@@ -77,7 +77,7 @@ def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale
             if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
                 continue  # a kind that homes of this scale never have would show by itself that the device is missing
             episode = _episode_from_draft(query_type, case, seed, draft, rng)
-            prove_episode(episode)
+            _prove_episode(episode)
             return episode
         except (UnfitHome, times.NoAnchor):
             continue
@@ -103,11 +103,11 @@ def _episode_from_draft(query_type: str, case: str, seed: int, draft: EpisodeDra
     )
 
 
-def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
+def _prove_episode(episode: EpisodeFile) -> None:
     """Test an episode that a rule decides: see the module's invariants. Raises `UnfitHome` if it fails."""
     if not episode.is_decided_by_rule:
         return
-    home = load.start_home(episode.initial_home_config, strict)
+    home = load.start_home(episode.initial_home_config)
     idle = evaluate.evaluate_episode(episode, evaluate.final_state(home), ())
     calls: list[evaluate.AgentCall] = []
     for action in solution_calls(episode, home):
@@ -257,7 +257,7 @@ def _schedule_around_programme(rng: Random, config: HomeConfig, home: MatterHome
     anchor = _device_fields(running)
     relation, offset = rng.choice(("before", "after")), rng.randint(5, 30)
     moment = times.due_fields(end, relation, offset)
-    if moment["at_tick"] < 3000:
+    if moment["at_tick"] < 5 * times.MINUTE:  # too little time to act before
         raise UnfitHome
     devices = _pick_devices(rng, home, 2, AT_ONCE)
     wants = [draw_want(device.type.name, rng) for device in devices]
@@ -282,14 +282,14 @@ def _coordinate_programmes(rng: Random, config: HomeConfig, home: MatterHome, fe
     first, second = times.SCENARIOS[scenario]
     goals: list[dict[str, Any]] = []
     for state, moment in (
-        (first, times.due_fields(end + 600 * delay, "before", 1, tolerance=0)),
+        (first, times.due_fields(end + times.MINUTE * delay, "before", 1, tolerance=0)),
         (second, times.due_fields(end, "after", delay)),
     ):
         wanted = {"attribute": "1.OperationalState.OperationalState", "value": state, "description": times.STATES[state]}
         goals.append({"when": moment, "anchor": anchor, "targets": [target | {"asserts": [wanted]}]})
     names = {"anchor": spoken_name(anchor), "target": spoken_name(target), "delay": delay}
     query, meta = times.REQUESTS[scenario].format(**names), {"scenario": scenario}
-    if goals[0]["when"]["at_tick"] < 3000:
+    if goals[0]["when"]["at_tick"] < 5 * times.MINUTE:  # too little time to act before
         raise UnfitHome
     if feasible:
         return EpisodeDraft(config, query + ".", goals, meta)
