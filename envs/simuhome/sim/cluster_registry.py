@@ -84,7 +84,7 @@ def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, 
     return {"cluster": view.cluster, "attribute": attribute, "old_value": old, "new_value": value}
 
 
-TENTH = 0.1
+TENTH = 0.1  # seconds: the usual length of a pass
 
 
 class LaterCounter(int):

@@ -190,11 +190,6 @@ class SimuHomeRecipe(Model):
             raise ValueError("types: no query type has a weight above 0")
         return self
 
-    @property
-    def home_scale(self) -> Scale:
-        """The size of the homes."""
-        return Scale(self.devices, self.kinds)
-
     def group_weights(self) -> dict[str, float]:
         """The weight of each group, such as `qt3/feasible`."""
         weights: dict[str, float] = {}

@@ -21,15 +21,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from homerl.envs.simuhome.sim.cluster_registry import command_result, register_command, register_passes
+from homerl.envs.simuhome.sim.cluster_registry import TENTH, command_result, register_command, register_passes
 from homerl.envs.simuhome.sim.clusters import appliances
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_integer, is_number, refuse_unless
 
 SUFFIX = "WithOnOff"  # of the commands that couple the level with power
 TRANSITION, MOVE = 1, 2  # bits of `#coupled`
-USUAL_PASS = 0.1  # seconds
-REASON = "The device is off and the options do not ask to act all the same"
 
 
 def current_level(view: ClusterView) -> float:
@@ -169,7 +167,8 @@ def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -
         acts = name.endswith(SUFFIX) or view.is_on or options & 1
     except TypeError:
         raise OperationError("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
-    return None if acts else command_result(view, name, suppressed=True, reason=REASON)
+    reason = "The device is off and the options do not ask to act all the same"
+    return None if acts else command_result(view, name, suppressed=True, reason=reason)
 
 
 def _note_coupled(view: ClusterView, what: int, coupled: bool) -> None:
@@ -195,7 +194,7 @@ def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: boo
         return ticks or 0 if takes_time(view) else 0
     interval = view.home.interval
     passes = max(1, math.ceil(ticks / 10 / interval))
-    changed = () if interval == USUAL_PASS else (interval,)
+    changed = () if interval == TENTH else (interval,)
     view["#transition"] = (current_level(view), target, passes, 0, coupled, *changed)
     view["RemainingTime"] = ticks
     _note_coupled(view, TRANSITION, coupled)
@@ -219,7 +218,7 @@ def advance_level(view: ClusterView, n: int) -> None:
 
 def _advance_transition(view: ClusterView, n: int) -> None:
     start, target, ticks, gone, coupled, *changed = view["#transition"]
-    interval = changed[0] if changed else USUAL_PASS
+    interval = changed[0] if changed else TENTH
     gone += n * max(1, round(view.home.interval / interval))
     if gone >= ticks:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None

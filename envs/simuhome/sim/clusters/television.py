@@ -68,21 +68,18 @@ def wind_media(view: ClusterView, name: str, playback_speed: Any) -> str:
     return f"{'Rewinding' if name == 'Rewind' else 'Fast forwarding'} at {playback_speed}x speed"
 
 
-Entry = dict[str, Any]
-
-
-def _channel_list(view: ClusterView) -> list[Entry]:
+def _channel_list(view: ClusterView) -> list[dict[str, Any]]:
     channels = view["ChannelList"] or []
     built = all(isinstance(entry, Struct) for entry in channels)
     refuse_unless(built or not view.is_strict, "INTERNAL_ERROR", "the channel list is no list of structures")
     return channels
 
 
-def _tune_to(view: ClusterView, entry: Entry) -> None:
+def _tune_to(view: ClusterView, entry: dict[str, Any]) -> None:
     view["#previous"], view["CurrentChannel"] = view["CurrentChannel"], entry
 
 
-def _channel_number(entry: Entry) -> str:
+def _channel_number(entry: dict[str, Any]) -> str:
     """The number of a channel as people say it, such as `4.1`."""
     return f"{entry['MajorNumber']}.{entry['MinorNumber']}"
 

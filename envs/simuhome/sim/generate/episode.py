@@ -76,31 +76,24 @@ def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale
             draft = MAKERS[query_type](rng, config, home, case == "feasible")
             if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
                 continue  # a kind that homes of this scale never have would show by itself that the device is missing
-            episode = _episode_from_draft(query_type, case, seed, draft, rng)
+            rooms = [target["room_id"] for goal in draft.goals for target in goal.get("targets", [goal])]
+            looks = [{"tool": "get_room_devices", "params": {"room_id": room}} for room in dict.fromkeys(rooms)]
+            devices = sum(len(room.devices) for room in draft.config.rooms.values())
+            meta = {"seed": seed, "query_type": query_type, "case": case, "num_rooms": len(draft.config.rooms)}
+            written = {
+                "meta": meta | {"num_devices": devices, **draft.meta},
+                "query": draft.query[0].upper() + draft.query[1:],
+                "user_location": rng.choice(sorted(draft.config.rooms)),
+                "temporal_conflict": draft.conflict,
+                "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
+                "initial_home_config": draft.config,
+            }
+            episode = EpisodeFile.model_validate(written)
             _prove_episode(episode)
             return episode
         except (UnfitHome, times.NoAnchor):
             continue
     raise RuntimeError(f"no {query_type} {case} episode came of seed {seed} in {MAX_HOMES} homes")
-
-
-def _episode_from_draft(query_type: str, case: str, seed: int, draft: EpisodeDraft, rng: Random) -> EpisodeFile:
-    rooms = [target["room_id"] for goal in draft.goals for target in goal.get("targets", [goal])]
-    looks = [{"tool": "get_room_devices", "params": {"room_id": room}} for room in dict.fromkeys(rooms)]
-    counts = {
-        "num_rooms": len(draft.config.rooms),
-        "num_devices": sum(len(room.devices) for room in draft.config.rooms.values()),
-    }
-    return EpisodeFile.model_validate(
-        {
-            "meta": {"seed": seed, "query_type": query_type, "case": case, **counts, **draft.meta},
-            "query": draft.query[0].upper() + draft.query[1:],
-            "user_location": rng.choice(sorted(draft.config.rooms)),
-            "temporal_conflict": draft.conflict,
-            "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
-            "initial_home_config": draft.config,
-        }
-    )
 
 
 def _prove_episode(episode: EpisodeFile) -> None:
