@@ -213,7 +213,7 @@ def test_what_came_of_any_life_can_be_met(seed, strict, query_type):
 
 def states(world):
     home = world.state.home
-    return dict(home.attributes(home.device("d0")))
+    return dict(home.shown_attributes(home.find_device("d0")))
 
 
 def any_call(rng, kind):
