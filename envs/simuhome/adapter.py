@@ -11,7 +11,7 @@ from typing import Any
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle, Policy
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import ExpertConfig, Suite, WorldAdapter
+from homerl.worlds.contract import Card, ExpertConfig, Suite, WorldAdapter
 
 
 class SimuHomeWorld(WorldAdapter):
@@ -37,7 +37,7 @@ class SimuHomeWorld(WorldAdapter):
         return exact_goal_texts(blueprint["task"])
 
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
-        """The scripted expert of `agents.py`."""
+        """The scripted expert of `tasks/expert.py`."""
         from homerl.envs.simuhome.tasks.expert import SimuHomeExpert
 
         return SimuHomeExpert(seed, config.mistakes, config.styles, config.minimal)
@@ -70,7 +70,19 @@ class SimuHomeWorld(WorldAdapter):
 
         return {"released": released_verdict(trajectory)}
 
-    card = late("homerl.envs.simuhome.card", "make_simuhome_card")
+    def card(self, recipe: Mapping[str, Any]) -> Card:
+        """The part of a model card that describes SimuHome: tools and system message, as a recipe sets them."""
+        from homerl.envs.simuhome.sim.tools import TOOLS, TOOLSETS
+        from homerl.envs.simuhome.tasks.languages import language_file, system_message
+
+        language = recipe.get("language", "en")
+        return Card(
+            tools=[TOOLS[name].function_schema() for name in TOOLSETS[recipe.get("toolset", "released")]],
+            system=system_message(recipe.get("prompt") or "full", language, "kitchen", "2025-08-23 10:00:00"),
+            told="says where the user is and what time it is",
+            utterance=language_file(language).example,
+            language=language,
+        )
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """Rooms, devices and calls over virtual time, see `pages.episode`."""

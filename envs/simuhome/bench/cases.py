@@ -11,7 +11,6 @@ Invariant: all functions are pure functions of a trajectory.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -115,48 +114,31 @@ def simuhome_judge_cases(trajectory: Trajectory) -> list[JudgeCase]:
     file, answer = blueprint.task, final_answer(trajectory)
     if (file["meta"]["case"] == "feasible" and file["meta"]["query_type"] != "qt1") or answer is None:
         return []
-    kind, intent = rubric_of(file), blueprint.intents[0]
-    return [
-        JudgeCase(
-            len(trajectory.steps) - 1,
-            intent.id,
-            kind,
-            intent.queries[0],
-            truth_text(file, blueprint),
-            f"{transcript_text(trajectory)}\nFinal answer: {answer}",
-            _rule_verdict(trajectory, file, answer),
-            RUBRICS[kind],
-        )
-    ]
-
-
-def _rule_verdict(trajectory: Trajectory, file: dict[str, Any], answer: str) -> Any:
+    meta, intent = file["meta"], blueprint.intents[0]
+    kind = f"{meta['query_type'].split('-')[0]}/{meta['case']}"
+    if kind.startswith("qt2"):  # here always infeasible
+        kind = "qt2/saturation" if meta.get("infeasible_family") == "contextual_saturation" else "qt2/nonexistence"
+    truth: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": file.get("user_location", "")}
+    if file.get("temporal_conflict"):
+        truth["contradiction"] = file["temporal_conflict"]
+    verdict = "wrong"
     if trajectory.success:
-        return "right"
-    required = set(range(len(file["eval"]["goals"]), _condition_count(file)))
-    looked = required <= set(trajectory.steps[-1].facts.met)
-    return "undecided" if looked and answer.strip() and trajectory.clean else "wrong"
+        verdict = "right"
+    elif _required_reads(file) <= {*trajectory.steps[-1].facts.met} and answer.strip() and trajectory.clean:
+        verdict = "undecided"
+    shown = f"{_transcript_text(trajectory)}\nFinal answer: {answer}"
+    number = len(trajectory.steps) - 1
+    query = intent.queries[0]
+    return [JudgeCase(number, intent.id, kind, query, json.dumps(truth), shown, verdict, RUBRICS[kind])]
 
 
-def _condition_count(file: dict[str, Any]) -> int:
-    return len(file["eval"]["goals"]) + len(file["eval"]["required_actions"])
+def _required_reads(file: dict[str, Any]) -> set[int]:
+    """The indices in Φ of the reads that an episode requires. They follow the goals."""
+    goals = len(file["eval"]["goals"])
+    return {*range(goals, goals + len(file["eval"]["required_actions"]))}
 
 
-def rubric_of(file: dict[str, Any]) -> str:
-    """The rubric by which an episode is judged."""
-    group, meta = file["meta"]["query_type"].split("-")[0], file["meta"]
-    if group == "qt2":
-        return "qt2/saturation" if meta.get("infeasible_family") == "contextual_saturation" else "qt2/nonexistence"
-    return f"{group}/{meta['case']}"
-
-
-def truth_text(file: dict[str, Any], blueprint: SimuHomeBlueprint) -> str:
-    """What a judge is told to be true: the goals, and the contradiction if there is one."""
-    told: dict[str, Any] = {"goals": file["eval"]["goals"], "user location": blueprint.task.get("user_location", "")}
-    return json.dumps(told | ({"contradiction": file["temporal_conflict"]} if file.get("temporal_conflict") else {}))
-
-
-def transcript_text(trajectory: Trajectory) -> str:
+def _transcript_text(trajectory: Trajectory) -> str:
     """The agent's calls and observations. The middle is cut out if the text is longer than `MAX_TRANSCRIPT_LENGTH`."""
     lines = []
     for step in trajectory.steps:
@@ -164,11 +146,9 @@ def transcript_text(trajectory: Trajectory) -> str:
         for act, seen in zip(actions_in_messages([step.message]), step.observations):
             lines.append(f"{json.dumps(act, ensure_ascii=False)} -> {seen}")
     text = "\n".join(lines)
-    return (
-        text
-        if len(text) <= MAX_TRANSCRIPT_LENGTH
-        else f"{text[: MAX_TRANSCRIPT_LENGTH // 2]}\n...\n{text[-MAX_TRANSCRIPT_LENGTH // 2 :]}"
-    )
+    if len(text) <= MAX_TRANSCRIPT_LENGTH:
+        return text
+    return f"{text[: MAX_TRANSCRIPT_LENGTH // 2]}\n...\n{text[-MAX_TRANSCRIPT_LENGTH // 2 :]}"
 
 
 # The cause of a failure
@@ -179,99 +159,58 @@ def simuhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint = SimuHomeBlueprint.model_validate(trajectory.blueprint)
-    infeasible = blueprint.intents[0].subcategory == "infeasible"
-    return _infeasible_failure(trajectory, blueprint.task) if infeasible else _feasible_failure(trajectory, blueprint)
-
-
-def _infeasible_failure(trajectory: Trajectory, file: dict[str, Any]) -> EpisodeFailure:
-    said = " ".join(
-        [final_answer(trajectory) or "", *(spoken_words_of(step.message).text for step in trajectory.steps)]
-    ).lower()
-    wanted = {"qt1": ("absent",), "qt2": ("absent", "limit"), "qt3": ("absent",)}.get(
-        file["meta"]["query_type"], ("conflict",)
-    )
-    if not reasons_in(said) & set(wanted):
-        return EpisodeFailure("CB", "the contradiction is not noticed")
-    return EpisodeFailure(
-        "CM", "acts although it notices" if not trajectory.clean else "names another reason, or not all of it"
-    )
-
-
-def _feasible_failure(trajectory: Trajectory, blueprint: SimuHomeBlueprint) -> EpisodeFailure:
     file = blueprint.task
-    goals, kind = file["eval"]["goals"], file["meta"]["query_type"]
+    kind, goals = file["meta"]["query_type"], file["eval"]["goals"]
+    if blueprint.intents[0].subcategory == "infeasible":
+        words = [final_answer(trajectory) or "", *(spoken_words_of(step.message).text for step in trajectory.steps)]
+        right = {"qt1": {"absent"}, "qt2": {"absent", "limit"}, "qt3": {"absent"}}.get(kind, {"conflict"})
+        if not reasons_in(" ".join(words).lower()) & right:
+            return EpisodeFailure("CB", "the contradiction is not noticed")
+        acted = not trajectory.clean
+        return EpisodeFailure("CM", "acts although it notices" if acted else "names another reason, or not all of it")
     met = set(trajectory.steps[-1].facts.met) if trajectory.steps else set()
-    if not set(range(len(goals), _condition_count(file))) <= met:
+    met_goals = met & {*range(len(goals))}
+    if not _required_reads(file) <= met:
         return EpisodeFailure("EP", "does not look at what it must")
     if kind == "qt1":
         return EpisodeFailure("EP", "a value is wrong or missing")
-    if trajectory.outcome is Outcome.STEP_LIMIT and not met & set(range(len(goals))):
+    if trajectory.outcome is Outcome.STEP_LIMIT and not met_goals:
         return EpisodeFailure("AP", "comes to no end")
-    done = list(_accepted_changes(trajectory))
-    if kind == "qt2":
-        return _complaint_failure(goals, met, done, trajectory)
     if kind.startswith("qt4"):
-        return _schedule_failure(goals, met, done, datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
-    if met & set(range(len(goals))):
+        unmet = [goal for number, goal in enumerate(goals) if number not in met]
+        return _schedule_failure(trajectory, unmet, len(goals), datetime.strptime(blueprint.home["base_time"], TIME_FORMAT))
+    if met_goals:
         return EpisodeFailure("AP", "only a part is done")
-    return (
-        EpisodeFailure("DC", "the wrong device or command")
-        if _tried_to_act(trajectory)
-        else EpisodeFailure("AP", "nothing is done")
-    )
-
-
-def _accepted_changes(trajectory: Trajectory) -> Iterator[dict[str, Any]]:
-    """The calls that change something, in steps without a refused call."""
-    for step in trajectory.steps:
-        if not step.facts.blocked:
-            yield from (act for act in actions_in_messages([step.message]) if act["name"] in (*ACTS, "schedule_workflow"))
-
-
-def _tried_to_act(trajectory: Trajectory) -> bool:
-    return any(act["name"] in ACTS for step in trajectory.steps for act in actions_in_messages([step.message]))
-
-
-def _complaint_failure(
-    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], trajectory: Trajectory
-) -> EpisodeFailure:
-    if met & set(range(len(goals))):
-        return EpisodeFailure("AP", "only a part is done")
-    movers = [(goal["room_id"], kind) for goal in goals for kind in WATCHED[goal["room_state"]]]
-    tried = [
-        str(act.get("device_id"))
-        for step in trajectory.steps
-        for act in actions_in_messages([step.message])
-        if act["name"] in ACTS
-    ]
-    if any(device.startswith(f"{room}_{kind}") for device in tried for room, kind in movers):
+    tried = [act for step in trajectory.steps for act in actions_in_messages([step.message]) if act["name"] in ACTS]
+    if kind != "qt2":
+        return EpisodeFailure("DC", "the wrong device or command") if tried else EpisodeFailure("AP", "nothing is done")
+    helpers = tuple(f"{goal['room_id']}_{mover}" for goal in goals for mover in WATCHED[goal["room_state"]])
+    if any(str(act.get("device_id")).startswith(helpers) for act in tried):
         return EpisodeFailure("DC", "the wrong command to a device that could help")
     return EpisodeFailure("II", "acts on what cannot help" if tried else "does nothing about it")
 
 
 def _schedule_failure(
-    goals: list[dict[str, Any]], met: set[int], done: list[dict[str, Any]], base: datetime
+    trajectory: Trajectory, unmet: list[dict[str, Any]], goal_count: int, base_time: datetime
 ) -> EpisodeFailure:
-    flows = [act for act in done if act["name"] == "schedule_workflow"]
+    """The cause of a QT4 failure, from the workflows that were registered in steps without a refused call."""
+    accepted = [act for step in trajectory.steps if not step.facts.blocked for act in actions_in_messages([step.message])]
+    flows = [act for act in accepted if act["name"] == "schedule_workflow"]
     if not flows:
         return EpisodeFailure("AP", "nothing is scheduled")
-    wrong = [goal for number, goal in enumerate(goals) if number not in met]
-    if not all(any(_on_time(flow, goal, base) for flow in flows) for goal in wrong):
+    if not all(any(_is_on_time(flow, goal["when"], base_time) for flow in flows) for goal in unmet):
         return EpisodeFailure("TR", "at a wrong time")
-    return (
-        EpisodeFailure("AP", "only a part is done")
-        if len(wrong) < len(goals)
-        else EpisodeFailure("DC", "the wrong device or command")
-    )
+    if len(unmet) < goal_count:
+        return EpisodeFailure("AP", "only a part is done")
+    return EpisodeFailure("DC", "the wrong device or command")
 
 
-def _on_time(flow: dict[str, Any], goal: dict[str, Any], base: datetime) -> bool:
+def _is_on_time(flow: dict[str, Any], when: dict[str, Any], base_time: datetime) -> bool:
     """Whether a workflow is due in a goal's window, or up to a minute before a goal that must hold at one moment."""
-    when = goal["when"]
-    early = max(when["tolerance_ticks"], 600)
-    start, end = when["at_tick"] - early, when["at_tick"] + when["tolerance_ticks"]
     try:
         due = datetime.strptime(str(flow.get("start_time")), TIME_FORMAT)
     except ValueError:
         return False
-    return base + timedelta(seconds=start / 10) <= due <= base + timedelta(seconds=end / 10)
+    # A workflow shows its effect after its tick, so it runs before a goal that must hold at one tick.
+    late = (due - base_time) / timedelta(seconds=0.1) - when["at_tick"]  # in ticks
+    return bool(-max(when["tolerance_ticks"], 600) <= late <= when["tolerance_ticks"])

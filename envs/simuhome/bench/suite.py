@@ -12,14 +12,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim import home_loading as load
-from homerl.envs.simuhome.sim.episode_file import EpisodeFile, read_episode
+from homerl.envs.simuhome.sim.episode_file import read_episode
 from homerl.envs.simuhome.sim.react_format import MAX_TURNS
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.author import make_group_blueprint
@@ -73,7 +74,13 @@ class SimuHomeSuite(contract.Suite):
     ) -> tuple[int, Iterator[SimuHomeInstance]]:
         """The number of instances, and the instances in order."""
         check_simuhome_language(language)
-        return TOTAL, build_simuhome_instances(seed, language, dropped, progress)
+
+        def build_instances() -> Iterator[SimuHomeInstance]:
+            for index in range(TOTAL):
+                yield make_simuhome_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
+                progress(index + 1, TOTAL)
+
+        return TOTAL, build_instances()
 
     def printed(self) -> Mapping[str, Any]:
         """The figures that the paper prints."""
@@ -109,34 +116,17 @@ def read_released_episodes(folder: Path) -> list[SimuHomeInstance]:
         raise InputError(
             "there are no episode files", str(folder), "name a folder of `qt1_feasible_seed_1.json` and the like"
         )
-    episodes = [(file.stem, read_episode(file)) for file in files]
-    return [_released(episode, f"{NAME}-{stem}") for stem, episode in sorted(episodes, key=_order_of)]
-
-
-def _released(episode: EpisodeFile, id: str) -> SimuHomeInstance:
-    reply = expert_reply(episode, load.start_home(episode.initial_home_config), "en")
-    return simuhome_instance(blueprint_from_episode(episode, id, reply=reply))
-
-
-def _order_of(named: tuple[str, EpisodeFile]) -> tuple[int, int, str]:
-    name, meta = named[0], named[1].meta
-    return GROUPS.index(f"{meta.query_type}/{meta.case}"), meta.seed, name
+    instances = []
+    for file in files:
+        episode = read_episode(file)
+        reply = expert_reply(episode, load.start_home(episode.initial_home_config), "en")
+        place = GROUPS.index(f"{episode.meta.query_type}/{episode.meta.case}"), episode.meta.seed, file.stem
+        blueprint = blueprint_from_episode(episode, f"{NAME}-{file.stem}", reply=reply)
+        instances.append((place, simuhome_instance(blueprint)))
+    return [instance for _, instance in sorted(instances, key=itemgetter(0))]
 
 
 # Generated episodes
-
-
-def build_simuhome_instances(
-    seed: int,
-    language: str = "en",
-    dropped: Counter[str] | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Iterator[SimuHomeInstance]:
-    """All generated instances, group by group. `progress` is called with the number that is done and the total."""
-    dropped = Counter() if dropped is None else dropped
-    for index in range(TOTAL):
-        yield make_simuhome_instance(GROUPS[index // PER_GROUP], index % PER_GROUP, seed, language, dropped)
-        progress(index + 1, TOTAL)
 
 
 def make_simuhome_instance(

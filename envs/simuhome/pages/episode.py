@@ -8,11 +8,13 @@ Invariants: the page is one file without scripts; every text of the episode is e
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,8 +24,7 @@ from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.tasks.expert import actions_in_messages
-from homerl.envs.simuhome.tasks.situation import exact_goal_texts as exact_goals
-from homerl.envs.simuhome.tasks.situation import simuhome_situation
+from homerl.envs.simuhome.tasks.situation import exact_goal_texts, simuhome_situation
 from homerl.host.html_pages import load_template
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.replay import replay_steps, reply_of_step
@@ -31,7 +32,8 @@ from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
 from homerl.worlds.registry import begin_episode, read_blueprint
 
 MINUTE = 600  # ticks of 0.1 s
-POINTS = 360
+POINTS = 360  # evenly spaced points of a curve
+# The least and the most time that is drawn, and the time that is drawn after the last event.
 MIN_SPAN, MAX_SPAN, MARGIN = 20 * MINUTE, 480 * MINUTE, 3 * MINUTE
 KEY = {  # what the colours say
     "met": "when a goal must hold, and did",
@@ -117,7 +119,6 @@ class SimuHomeReplay:
     Φ at the end.
     """
 
-    trajectory: Trajectory
     episode: Episode
     homes: tuple[MatterHome, ...]
     calls: tuple[tuple[int, dict[str, Any], bool], ...]
@@ -126,16 +127,15 @@ class SimuHomeReplay:
     @classmethod
     def from_trajectory(cls, trajectory: Trajectory) -> SimuHomeReplay:
         """Replay a trajectory."""
-        episode = begin_episode(
-            read_blueprint(trajectory.blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
-        )
+        limits = EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
+        episode = begin_episode(read_blueprint(trajectory.blueprint), limits)
         homes, calls = [simuhome_situation(episode).home.fork()], []
         for step in replay_steps(episode, trajectory):
             now = simuhome_situation(episode).home.tick
             done = episode.apply_reply(reply_of_step(step))
             calls += [(now, act, bool(done.facts.blocked)) for act in actions_in_messages([step.message])]
             homes.append(simuhome_situation(episode).home.fork())
-        return cls(trajectory, episode, tuple(homes), tuple(calls), episode.situation.met())
+        return cls(episode, tuple(homes), tuple(calls), episode.situation.met())
 
     def last_tick(self) -> int:
         """The last tick to draw."""
@@ -201,35 +201,41 @@ class SimuHomePage:
                 said[number] = room_name(room)
         return said
 
-    @property
-    def user_request(self) -> str:
-        """The user's request."""
-        return self.replay.trajectory.turns()[0].utterance
-
-    @property
-    def final_answer(self) -> str | None:
-        """The agent's final answer, or None."""
-        return simuhome_situation(self.replay.episode).final_answer
-
 
 def make_simuhome_page(trajectory: Trajectory) -> SimuHomePage:
     """The page of a trajectory."""
     replay = SimuHomeReplay.from_trajectory(trajectory)
-    file, ticks = simuhome_situation(replay.episode).file, replay.drawn_ticks()
-    samples = [_sample(home, home.tick) for home in replay.home_states()]
-    fresh = load.start_home(file.initial_home_config, simuhome_situation(replay.episode).blueprint.strict)
-    untouched = [_sample(fresh, tick) for tick in ticks]
-    last, end = replay.homes[-1], replay.last_tick()
-    rooms = tuple(_room_panel(room, last, samples, untouched, ticks, file) for room in last.plan.rooms)
-    task = trajectory.blueprint["task"]
-    goals, devices = exact_goals(task), last.plan.devices
+    situation, ticks = simuhome_situation(replay.episode), replay.drawn_ticks()
+    file, end = situation.file, replay.last_tick()
+    samples = []
+    for home in replay.home_states():
+        samples.append(_sample_home(home, home.tick))
+    last = home  # the home after the last pass that is drawn
+    fresh = load.start_home(file.initial_home_config, situation.blueprint.strict)
+    untouched = [_sample_home(fresh, tick) for tick in ticks]
+    rooms = [_room_panel(room, replay.homes[-1], samples, untouched, ticks, file) for room in replay.homes[-1].plan.rooms]
+    calls, flows, windows = [], [], []
+    for number, (tick, act, refused) in enumerate(replay.calls, 1):
+        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
+        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
+        calls.append(CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone))
+    for flow in last.workflows:
+        text = f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}"
+        flows.append(Span(100 * flow.due / end, 0.0, text, flow.status))
+    for number, goal in enumerate(file.eval.goals):
+        if goal.when:
+            window = goal.when.tick_window
+            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
+            windows.append(Span(left, right - left, f"goal {number + 1}", "met" if replay.met[number] else "missed"))
+    task, devices = trajectory.blueprint["task"], replay.homes[-1].plan.devices
+    goals = exact_goal_texts(task)
     return SimuHomePage(
         replay=replay,
         rooms=tuple(sorted(rooms, key=lambda room: not room.concerned)),
-        axis=tuple(_axis(last, end)),
-        calls=tuple(_calls(replay, end)),
-        flows=tuple(_flows(replay, end)),
-        windows=tuple(_windows(file, replay.met, end)),
+        axis=tuple(_axis_marks(last.plan.base_time, end)),
+        calls=tuple(calls),
+        flows=tuple(flows),
+        windows=tuple(windows),
         goals=tuple(zip(plain_goal_texts(task, devices), goals, replay.met)),
         names=device_names(devices.values()),
         dialogue=show_dialogue(trajectory, goals),
@@ -237,10 +243,11 @@ def make_simuhome_page(trajectory: Trajectory) -> SimuHomePage:
     )
 
 
+ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
 Sample = tuple[dict[str, dict[str, float]], dict[str, tuple[Any, ...]]]  # (variables of each room, activity of each device)
 
 
-def _sample(home: MatterHome, tick: int) -> Sample:
+def _sample_home(home: MatterHome, tick: int) -> Sample:
     passage.advance_home(home, tick)
     rooms = {room: home.room_state(room) for room in home.plan.rooms}
     return rooms, {device.id: device_activity(home, device) for device in home.plan.devices.values()}
@@ -254,92 +261,48 @@ def _room_panel(
     for variable in VARIABLES:
         values = [rooms[name][variable] for rooms, _ in samples]
         before = [rooms[name][variable] if name in rooms else values[0] for rooms, _ in untouched]
-        plots.append(_plot(variable, values, before, ticks, variable in wanted))
+        title, unit, scale, least = VARIABLE_SCALES[variable]
+        ours, theirs = ([value / scale for value in row] for row in (values, before))
+        low, high = min(*ours, *theirs), max(*ours, *theirs)
+        if high - low < least:
+            low, high = (low + high - least) / 2, (low + high + least) / 2
+        curve, dashed = (_svg_path(row, ticks, low, high) for row in (ours, theirs))
+        plots.append(Plot(title, unit, curve, dashed, low, high, ours[0], ours[-1], variable in wanted))
     moving, still, touched = [], [], False
     for device in home.plan.devices_by_room[name]:
-        told, without = ([devices.get(device.id, ("", "off", None)) for _, devices in row] for row in (samples, untouched))
-        touched = touched or told != without
-        if len(set(told)) == 1:
-            still.append((device.id, told[0][0]))
-        else:
-            moving.append((device.id, tuple(_spans(told, ticks))))
+        acted, idle = ([devices.get(device.id, ("", "off", None)) for _, devices in row] for row in (samples, untouched))
+        touched = touched or acted != idle
+        if len(set(acted)) == 1:
+            still.append((device.id, acted[0][0]))
+            continue
+        spans = []  # the stretches of time in which the device's activity stays the same
+        for (text, tone, level), run in groupby(enumerate(acted), key=itemgetter(1)):
+            steps = [number for number, _ in run]
+            start, stop = ticks[steps[0]], ticks[min(steps[-1] + 1, len(ticks) - 1)]
+            if stop > start:
+                spans.append(Span(100 * start / ticks[-1], 100 * (stop - start) / ticks[-1], text, tone, level))
+        moving.append((device.id, tuple(spans)))
     asked = [room for g in file.eval.goals for room in (g.anchor.get("room_id"), *(t.room_id for t in (g.targets or (g,))))]
     return RoomPanel(name, tuple(plots), tuple(moving), tuple(still), name in asked or touched)
 
 
-def _plot(variable: str, values: Sequence[float], before: Sequence[float], ticks: Sequence[int], wanted: bool) -> Plot:
-    name, unit, scale, least = VARIABLE_SCALES[variable]
-    ours, theirs = ([value / scale for value in row] for row in (values, before))
-    low, high = min(*ours, *theirs), max(*ours, *theirs)
-    if high - low < least:
-        low, high = (low + high - least) / 2, (low + high + least) / 2
-    return Plot(
-        name, unit, _path(ours, ticks, low, high), _path(theirs, ticks, low, high), low, high, ours[0], ours[-1], wanted
-    )
-
-
-def _path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
+def _svg_path(values: Sequence[float], ticks: Sequence[int], low: float, high: float) -> str:
     """An SVG path of straight lines through the values. A flat stretch keeps only its two ends."""
-    points = [
-        (round(1000 * tick / ticks[-1], 1), round(96 - 92 * (v - low) / (high - low), 1)) for tick, v in zip(ticks, values)
-    ]
+    # The box is 100 high, and the curve keeps a margin of 4 above and below.
+    heights = [round(96 - 92 * (value - low) / (high - low), 1) for value in values]
+    points = [(round(1000 * tick / ticks[-1], 1), height) for tick, height in zip(ticks, heights)]
     kept = [p for i, p in enumerate(points) if i in (0, len(points) - 1) or not points[i - 1][1] == p[1] == points[i + 1][1]]
     return "M" + "L".join(f"{x:g} {y:g}" for x, y in kept)
 
 
-def _spans(told: Sequence[tuple[Any, ...]], ticks: Sequence[int]) -> Iterator[Span]:
-    """The stretches of time in which a device's activity stays the same."""
-    end = ticks[-1]
-    for (text, tone, level), run in groupby(range(len(ticks)), key=lambda i: told[i]):
-        steps = list(run)
-        start, stop = ticks[steps[0]], ticks[min(steps[-1] + 1, len(ticks) - 1)]
-        if stop > start:
-            yield Span(100 * start / end, 100 * (stop - start) / end, text, tone, level)
-
-
-def _axis(home: MatterHome, end: int) -> Iterator[tuple[float, str]]:
+def _axis_marks(base_time: datetime, end: int) -> Iterator[tuple[float, str]]:
     """Marks at whole minutes of clock time."""
     step = next((step for step in AXIS_STEPS if end / MINUTE / step <= MAX_MARKS), AXIS_STEPS[-1])
-    base = home.plan.base_time
-    first = -(-(base.hour * 60 + base.minute + (base.second > 0)) // step) * step
-    at = base.replace(hour=0, minute=0, second=0) + timedelta(minutes=first)
-    while (tick := (at - base).total_seconds() * 10) <= end:
+    midnight = base_time.replace(hour=0, minute=0, second=0)
+    at = midnight + timedelta(minutes=math.ceil((base_time - midnight).total_seconds() / 60 / step) * step)
+    while (tick := (at - base_time).total_seconds() * 10) <= end:
         yield 100 * tick / end, at.strftime("%H:%M")
         at += timedelta(minutes=step)
-
-
-def _calls(replay: SimuHomeReplay, end: int) -> Iterator[CallMark]:
-    """A mark for each call, coloured by what it does."""
-    for number, (tick, act, refused) in enumerate(replay.calls, 1):
-        given = ", ".join(f"{key}={value!r}" for key, value in act.items() if key != "name")
-        tone = "refused" if refused else "acts" if act["name"] in ACTING_TOOLS else "looks"
-        yield CallMark(number, 100 * tick / end, f"{act['name']}({given})", tone)
-
-
-ACTING_TOOLS = ("execute_command", "write_attribute", "schedule_workflow", "cancel_workflow", "finish")
-
-
-def _flows(replay: SimuHomeReplay, end: int) -> Iterator[Span]:
-    """A mark for each workflow at its time, with its status at the end."""
-    *_, last = replay.home_states()
-    for flow in last.workflows:
-        yield Span(
-            100 * flow.due / end,
-            0.0,
-            f"{flow.start_time[11:]}: {flow.total} step{'s' if flow.total > 1 else ''}, {flow.status}",
-            flow.status,
-        )
-
-
-def _windows(file: Any, met: Sequence[bool], end: int) -> Iterator[Span]:
-    for number, goal in enumerate(file.eval.goals):
-        if goal.when:
-            window = goal.when.tick_window
-            left, right = (100 * min(tick, end) / end for tick in (window[0], window[-1] + 1))
-            yield Span(left, right - left, f"goal {number + 1}", "met" if met[number] else "missed")
-
-
-# The page
 
 
 def render_simuhome_page(trajectory: Trajectory) -> str:

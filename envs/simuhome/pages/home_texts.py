@@ -1,6 +1,6 @@
-"""What a device of SimuHome is doing, in a few words, a colour class and an amount.
+"""Rooms, devices, attributes and values of SimuHome in people's words, for pages.
 
-Rooms, devices, attributes and values in people's words, for pages.
+`device_activity` says what a device is doing: a few words, a colour class and an amount.
 
 Invariants: the words are those in which people ask for things (the English file of `language/`, each the most usual one),
 with units as a page writes them: hundredths of a percent are percent. A name that the file lacks is split into its words.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
@@ -68,13 +68,11 @@ VACUUM_STATES = {
 }
 
 
-UNITS = {"degrees": " °C", "percent": " %"}
 AFTER = {  # what is said after a value, by the attribute's path
     "WindowCovering.TargetPositionLiftPercent100ths": " closed",
     "WindowCovering.CurrentPositionLiftPercent100ths": " closed",
     "LevelControl.CurrentLevel": " of 254",
 }
-POWER = "OnOff.OnOff"
 WORDS = SimuHomeSpeaker(Voice("en", temperature=0.0), "clear", random.Random(0))  # at 0 nothing is drawn
 
 
@@ -86,28 +84,27 @@ def room_name(room: str) -> str:
 def device_names(devices: Iterable[MatterDevice]) -> dict[str, str]:
     """The name of each device of a home by id: its kind, and its number if its room has several of the kind."""
     devices = list(devices)
-    many = Counter((device.room, device.type.name) for device in devices)
-    drawn: Counter[tuple[str, str]] = Counter()
+    totals = Counter((device.room, device.type.name) for device in devices)
+    seen: Counter[tuple[str, str]] = Counter()
     names = {}
     for device in devices:
-        of = device.room, device.type.name
-        drawn[of] += 1
-        number = device.id.rpartition("_")[2] if device.id[-1].isdigit() else drawn[of]
-        names[device.id] = WORDS.say_kind(device.type.name) + (f" {number}" if many[of] > 1 else "")
+        group = device.room, device.type.name
+        seen[group] += 1
+        number = device.id.rpartition("_")[2] if device.id[-1].isdigit() else seen[group]
+        names[device.id] = WORDS.say_kind(device.type.name) + (f" {number}" if totals[group] > 1 else "")
     return names
 
 
 def setting_text(flat: str, value: Any) -> str:
     """An attribute and its value: `target position 35 % closed`, `set temperature -22 °C`, `on`."""
     path = flat.partition(".")[2]
-    if path == POWER:
-        return WORDS.say_value(flat, value)
-    unit = "percent" if path in PERCENT else HUNDREDTHS.get(path)
-    if unit and isinstance(value, (int, float)):
-        said = plain_number(value / 100 if path in HUNDREDTHS else value) + UNITS[unit]
-    else:
-        said = WORDS.say_value(flat, value)
-    return f"{WORDS.say_attribute(flat)} {said}{AFTER.get(path, '')}"
+    words = WORDS.say_value(flat, value)
+    if path == "OnOff.OnOff":
+        return words
+    if (path in PERCENT or path in HUNDREDTHS) and isinstance(value, (int, float)):
+        unit = " °C" if HUNDREDTHS.get(path) == "degrees" else " %"
+        words = plain_number(value / 100 if path in HUNDREDTHS else value) + unit
+    return f"{WORDS.say_attribute(flat)} {words}{AFTER.get(path, '')}"
 
 
 def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice]) -> Iterator[str]:
@@ -120,28 +117,21 @@ def plain_goal_texts(task: Mapping[str, Any], devices: Mapping[str, MatterDevice
         return f"{room_name(named['room_id'])} {kind}".rstrip()
 
     for goal in task["eval"]["goals"]:
-        feasible = task["meta"]["case"] == "feasible"
-        yield ("" if feasible else "says why not: ") + "; ".join(_wanted(goal, place)) + _when(goal)
+        targets = goal.get("targets") or ([goal] if goal.get("asserts") else [])
+        parts = []
+        for target in targets:
+            settings = ", ".join(setting_text(one["attribute"], one["value"]) for one in target["asserts"])
+            parts.append(f"{place(target)}: {settings}")
+        if not targets:  # something to tell, or the way in which a room changes
+            air = goal.get("room_state", "").replace("pm", "PM")
+            what = WORDS.say_attribute(goal["attribute"]) if goal.get("attribute") else air
+            way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
+            parts.append(f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}")
+        text = "; ".join(parts)
+        if when := goal.get("when"):
+            minutes = f"{when['at_tick'] / 600:.1f}".removesuffix(".0")
+            text += f" ({minutes} minutes in, ± {when['tolerance_ticks'] // 10} s)"
+        yield text if task["meta"]["case"] == "feasible" else f"says why not: {text}"
     for look in task["eval"]["required_actions"]:
         yield f"{look['tool']}({', '.join(room_name(str(value)) for value in look['params'].values())}) was called"
     yield "the agent has finished"
-
-
-def _wanted(goal: Mapping[str, Any], place: Callable[[Mapping[str, Any]], str]) -> Iterator[str]:
-    """What a goal asks for: settings of devices, or something that is told, or the way in which a room changes."""
-    targets = goal.get("targets") or ([goal] if goal.get("asserts") else [])
-    for target in targets:
-        settings = ", ".join(setting_text(one["attribute"], one["value"]) for one in target["asserts"])
-        yield f"{place(target)}: {settings}"
-    if not targets:
-        air = goal.get("room_state", "").replace("pm", "PM")
-        what = WORDS.say_attribute(goal["attribute"]) if goal.get("attribute") else air
-        way = {"increase": "goes up", "decrease": "goes down", "": "is told"}
-        yield f"{place(goal)}: {what} {way.get(goal.get('direction') or '', goal.get('direction'))}"
-
-
-def _when(goal: Mapping[str, Any]) -> str:
-    """The time of a goal, if it has one."""
-    when = goal.get("when")
-    minutes = f"{when['at_tick'] / 600:.1f}".removesuffix(".0") if when else ""
-    return f" ({minutes} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""

@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
@@ -45,7 +45,7 @@ class Influence(NamedTuple):
     """The effects of all devices on one variable of a room.
 
     `signature` holds the states of the devices for which the effects were computed. `before` is the variable's value
-    before the last pass, if the value after it does not tell it (`_remember`).
+    before the last pass, if the value after it does not tell it (`_remember_last_value`).
     """
 
     signature: dict[str, State]
@@ -70,39 +70,34 @@ class BaselineLaw(NamedTuple):
     high: float
 
 
+# Illuminance has no law: it is always the baseline plus the light of all devices.
 LAWS = {
     "temperature": BaselineLaw(0.0002, -INF, INF),
     "pm10": BaselineLaw(0.1, 0.0, INF),
     "humidity": BaselineLaw(0.01, 0.0, 10000.0),
 }
-WATCHED = {
+WATCHED = {  # the device types that move each variable
     "temperature": ("air_conditioner", "heat_pump", "fan"),
     "pm10": ("air_purifier",),
     "illuminance": ("on_off_light", "dimmable_light"),
     "humidity": ("humidifier", "dehumidifier"),
 }
-SIGNATURE = {
+SIGNATURE = {  # the attributes, by flat key, on whose values the effect of a device type depends
     "air_conditioner": (
-        "1.OnOff.OnOff",
-        "1.Thermostat.SystemMode",
-        "1.Thermostat.OccupiedCoolingSetpoint",
-        "1.Thermostat.OccupiedHeatingSetpoint",
-        "1.FanControl.PercentCurrent",
+        "1.OnOff.OnOff", "1.Thermostat.SystemMode", "1.Thermostat.OccupiedCoolingSetpoint",
+        "1.Thermostat.OccupiedHeatingSetpoint", "1.FanControl.PercentCurrent",
     ),
     "heat_pump": (
-        "4.Thermostat.SystemMode",
-        "4.Thermostat.OccupiedCoolingSetpoint",
-        "4.Thermostat.OccupiedHeatingSetpoint",
-        "2.ElectricalPowerMeasurement.ActivePower",
+        "4.Thermostat.SystemMode", "4.Thermostat.OccupiedCoolingSetpoint", "4.Thermostat.OccupiedHeatingSetpoint",
+        "2.ElectricalPowerMeasurement.ActivePower",  # it changes no effect, but its changes renew the effects
     ),
-    "fan": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
-    "air_purifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
     "on_off_light": ("1.OnOff.OnOff",),
     "dimmable_light": ("1.OnOff.OnOff", "1.LevelControl.CurrentLevel"),
-    "humidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
-    "dehumidifier": ("1.OnOff.OnOff", "1.FanControl.PercentCurrent"),
-}
-SENSORS = {
+    **dict.fromkeys(
+        ("fan", "air_purifier", "humidifier", "dehumidifier"), ("1.OnOff.OnOff", "1.FanControl.PercentCurrent")
+    ),
+}  # fmt: skip
+SENSORS = {  # the attribute in which a device type shows its room's variable
     "air_conditioner": "1.Thermostat.LocalTemperature",
     "heat_pump": "4.Thermostat.LocalTemperature",
     "humidifier": "2.RelativeHumidityMeasurement.MeasuredValue",
@@ -110,94 +105,75 @@ SENSORS = {
 }
 
 
-VARIABLES_AT = tuple(VARIABLES)
-
-
-# The effects of each device type, from its state, the baseline and the length `dt` of a pass in seconds
+# Effects of devices
 
 
 def _fan_share(percent: Any) -> float:
-    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number."""
+    """A fan's speed as a share from 0 to 1; 0.5 if the percentage is not a number, as in the released program."""
     return max(0.0, min(percent, 100)) / 100 if is_number(percent) else 0.5
 
 
-def _cooling(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+def _cooling_pieces(above: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """No effect up to `above`; then the effect grows to -full within `width`."""
+    # Temperatures are in 0.01 °C, so the effect grows within a fraction of a hundredth: nearly a switch.
     slope = -full / width
     return LinearPiece(above, above + width, -slope * above, slope), LinearPiece(above + width, INF, -full, 0.0)
 
 
-def _heating(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
+def _heating_pieces(below: float, full: float, width: float) -> tuple[LinearPiece, ...]:
     """No effect from `below` upwards; below it the effect grows to +full within `width`."""
     slope = -full / width
     return LinearPiece(-INF, below - width, full, 0.0), LinearPiece(below - width, below, -slope * below, slope)
 
 
-def _air_conditioner(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    on, mode, cooling, heating, percent = state
-    full = 0.05 * _fan_share(percent) * dt
-    if on is True and mode == 3 and is_number(cooling):
-        return _cooling(cooling, full, 0.05)
-    return _heating(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
+def device_effect(kind: str, state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
+    """The effect of one device on its room's variable.
 
+    Args:
+        kind: The device type, one of `SIGNATURE`.
+        state: The values of the attributes in the type's `SIGNATURE`.
+        baseline: The value to which the variable returns.
+        dt: The length of a pass in seconds.
 
-def _heat_pump(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    return _heating(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
-
-
-def _fan(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    return _cooling(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
-
-
-def _air_purifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    on, percent = state
-    if on is False or not is_number(percent) or percent <= 0:
-        return ()
-    full = 5 * (percent / 100) ** 0.8 * dt
-    if baseline <= 0:
-        return (LinearPiece(-INF, INF, -full, 0.0),)
-    edge = math.nextafter(2 * baseline, INF)
-    return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
-
-
-def _light(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
-
-
-def _dimmer(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    on, level = state
-    return (LinearPiece(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
-
-
-def _humidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    on, percent = state
+    Returns:
+        The pieces of the effect in one pass. There are none if the device does nothing.
+    """
+    match kind:
+        case "air_conditioner":
+            on, mode, cooling, heating, percent = state
+            full = 0.05 * _fan_share(percent) * dt
+            if on is True and mode == 3 and is_number(cooling):
+                return _cooling_pieces(cooling, full, 0.05)
+            return _heating_pieces(heating, full, 0.05) if on is True and mode == 4 and is_number(heating) else ()
+        case "heat_pump":
+            return _heating_pieces(state[2], 0.05 * dt, 0.05) if state[0] == 4 and is_number(state[2]) else ()
+        case "fan":
+            return _cooling_pieces(baseline - 200, 0.02 * _fan_share(state[1]) * dt, 0.04) if state[0] is True else ()
+        case "air_purifier":
+            on, percent = state
+            if on is False or not is_number(percent) or percent <= 0:
+                return ()
+            full = 5 * (percent / 100) ** 0.8 * dt
+            if baseline <= 0:
+                return (LinearPiece(-INF, INF, -full, 0.0),)
+            # The effect is proportional to the dust. Above twice the baseline it is weaker by a fifth; the edge itself
+            # belongs to the lower piece, and pieces are open above.
+            edge = math.nextafter(2 * baseline, INF)
+            return LinearPiece(-INF, edge, 0.0, -full / baseline), LinearPiece(edge, INF, 0.0, -0.8 * full / baseline)
+        case "on_off_light":
+            return (LinearPiece(-INF, INF, 500.0, 0.0),) if state[0] is True else ()
+        case "dimmable_light":
+            on, level = state
+            return (LinearPiece(-INF, INF, (level if is_number(level) else 0) / 254 * 500, 0.0),) if on is True else ()
+    on, percent = state  # a humidifier or a dehumidifier
     if on is not True or not is_number(percent) or percent <= 0:
         return ()
     full = 5 * (percent / 100) * dt
-    return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
-
-
-def _dehumidifier(state: State, baseline: float, dt: float) -> tuple[LinearPiece, ...]:
-    on, percent = state
-    if on is not True or not is_number(percent) or percent <= 0:
-        return ()
-    full = 5 * (percent / 100) * dt
-    return (
-        LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0),
-        LinearPiece(1900.0, INF, full / 9, -full / 9000),
-    )
-
-
-EFFECTS: dict[str, Callable[[State, float, float], tuple[LinearPiece, ...]]] = {
-    "air_conditioner": _air_conditioner,
-    "heat_pump": _heat_pump,
-    "fan": _fan,
-    "air_purifier": _air_purifier,
-    "on_off_light": _light,
-    "dimmable_light": _dimmer,
-    "humidifier": _humidifier,
-    "dehumidifier": _dehumidifier,
-}
+    if kind == "humidifier":
+        return LinearPiece(-INF, 8100.0, full, -full / 9000), LinearPiece(8100.0, 9000.0, 0.1 * full, 0.0)
+    # The lower piece begins just above 10 %: at 10 % itself there is no effect.
+    low = LinearPiece(math.nextafter(1000.0, INF), 1900.0, -0.1 * full, 0.0)
+    return low, LinearPiece(1900.0, INF, full / 9, -full / 9000)
 
 
 # Passes of one variable
@@ -235,10 +211,18 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
         rest = pull - slope + pull * slope
         if law.low <= value <= law.high and 0 < rest < 1:
             fixed = ((1 - pull) * base + pull * baseline) / rest
-            inside = low <= fixed <= high
-            whole = n if inside else min(n, _passes_to(high if fixed > high else low, value, fixed, rest) - 2)
+            whole = n
+            if not low <= fixed <= high:  # the closed form is used until two passes before the edge
+                edge = high if fixed > high else low
+                passes = math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest) if value != edge else 0
+                whole = min(n, int(passes) - 2)
             if whole > 0:
-                value = max(law.low, min(_after_approach(value, fixed, rest, whole), law.high))
+                # Single passes stop short of the fixed point as soon as a step is too small for a double to change. The
+                # closed form must stop at the same place: a sensor that truncates the value shows on which side it stops.
+                gap = value - fixed
+                stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
+                left = math.copysign(max(abs(gap) * math.exp(whole * math.log1p(-rest)), stall), gap)
+                value = max(law.low, min(fixed + left, law.high))
                 n -= whole
         for _ in range(min(n, SINGLE_PASSES_AT_EDGE)):
             value = value_after_pass(value, baseline, pull, base, slope, law)
@@ -246,22 +230,6 @@ def value_after(value: float, baseline: float, law: BaselineLaw, dt: float, piec
             if not low <= value < high:
                 low, high, base, slope = total_effect(pieces, value)
     return value
-
-
-def _passes_to(edge: float, value: float, fixed: float, rest: float) -> int:
-    """About how many passes bring a value to an edge on the way to its fixed point."""
-    return int(math.log((edge - fixed) / (value - fixed)) / math.log1p(-rest)) if value != edge else 0
-
-
-def _after_approach(value: float, fixed: float, rest: float, n: int) -> float:
-    """The value after `n` passes towards its fixed point.
-
-    Single passes stop short of the fixed point as soon as a step is too small for a double to change. The closed form
-    must stop at the same place: a sensor that truncates the value shows on which side of a whole number it stops.
-    """
-    gap = value - fixed
-    stall = min(abs(gap), math.ulp(fixed) / 2 / rest)
-    return fixed + math.copysign(max(abs(gap) * math.exp(n * math.log1p(-rest)), stall), gap)
 
 
 # Passes of a room
@@ -273,19 +241,18 @@ def advance_air(home: MatterHome, room: MatterRoom, n: int) -> None:
     for index, name in enumerate(VARIABLES):
         slot = room.base + index
         watched = [device for device in devices if device.type.name in WATCHED[name]]
-        influence, renewed = _influence(home, watched, slot, room.baseline[index], name)
+        influence, renewed = _present_influence(home, watched, slot, room.baseline[index], name)
         value = home.values[slot]
         if name != "illuminance":
-            home.set_slot(
-                slot, value_after(value, room.baseline[index], LAWS[name], home.interval, influence.all_pieces(), n)
-            )
-            _remember(home, slot, influence, value, room.baseline[index], LAWS[name], n)
+            after = value_after(value, room.baseline[index], LAWS[name], home.interval, influence.all_pieces(), n)
+            home.set_slot(slot, after)
+            _remember_last_value(home, slot, influence, value, room.baseline[index], LAWS[name], n)
         elif renewed or not home.plan.strict:
             home.set_slot(slot, room.baseline[index] + sum(piece.base for piece in influence.all_pieces()))
         _update_sensors(home, watched, name, home.values[slot])
 
 
-def _influence(
+def _present_influence(
     home: MatterHome, devices: list[MatterDevice], slot: int, baseline: float, name: str
 ) -> tuple[Influence, bool]:
     """(influence, whether it was computed anew) on the variable in `slot`.
@@ -299,7 +266,7 @@ def _influence(
     # The light of a removed device goes with the next sum. Any other effect of it stays, if it is kept at all.
     effects = dict(kept.effects) if kept is not None and name != "illuminance" else {}
     for device in devices:
-        pieces = EFFECTS[device.type.name](signature[device.id], baseline, home.interval)
+        pieces = device_effect(device.type.name, signature[device.id], baseline, home.interval)
         frozen = home.plan.strict and name in ("temperature", "pm10")
         effects[device.id] = _constant_effect(pieces, values[slot]) if frozen else pieces
     influence = Influence(signature, effects)
@@ -316,24 +283,21 @@ def _constant_effect(pieces: tuple[LinearPiece, ...], value: float) -> tuple[Lin
 
 def _update_sensors(home: MatterHome, devices: list[MatterDevice], name: str, value: float) -> None:
     """Show a room's temperature or humidity at its devices' sensors. They truncate to whole hundredths."""
-    if name not in ("temperature", "humidity"):
+    if name not in ("temperature", "humidity") or not math.isfinite(value):
         return
     for device in devices:
-        if (path := SENSORS.get(device.type.name)) and math.isfinite(value):
+        if path := SENSORS.get(device.type.name):
             shown = int(value)
             if name == "humidity":
-                prefix = "2.RelativeHumidityMeasurement."
-                least, most = (
-                    home.values[device.base + device.offsets[prefix + bound]]
-                    for bound in ("MinMeasuredValue", "MaxMeasuredValue")
-                )
+                bounds = ("2.RelativeHumidityMeasurement.MinMeasuredValue", "2.RelativeHumidityMeasurement.MaxMeasuredValue")
+                least, most = (home.values[device.base + device.offsets[bound]] for bound in bounds)
                 shown = max(least, min(shown, most))
             slot = device.base + device.offsets[path]
             if home.values[slot] != shown:
                 home.set_slot(slot, shown)
 
 
-def _remember(
+def _remember_last_value(
     home: MatterHome, slot: int, influence: Influence, value: float, baseline: float, law: BaselineLaw, n: int
 ) -> None:
     """Keep the value before the last of `n` passes, which began at `value`, if the value after them does not tell it.
@@ -386,7 +350,7 @@ def forget_device(home: MatterHome, device: MatterDevice) -> None:
     In strict mode its last effect stays, as in the released program: light until another light changes, the rest for ever.
     """
     room = home.plan.rooms[device.room]
-    for index in range(len(VARIABLES)):
+    for index, name in enumerate(VARIABLES):
         slot = room.base + index
         kept: Influence | None = home.values[slot + len(VARIABLES)]
         if kept is None or device.id not in kept.effects:
@@ -394,7 +358,7 @@ def forget_device(home: MatterHome, device: MatterDevice) -> None:
         effects = dict(kept.effects)
         pieces = effects.pop(device.id)
         if home.plan.strict:
-            law, before = LAWS.get(VARIABLES_AT[index]), kept.before
+            law, before = LAWS.get(name), kept.before
             if law is not None and before is None:
                 before = _value_one_pass_ago(home.values[slot], room.baseline[index], law, home.interval, kept.all_pieces())
             effects[device.id] = _constant_effect(pieces, home.values[slot] if before is None else before)

@@ -8,7 +8,7 @@ Invariants:
 Countdowns: how many whole seconds a number of passes counts.
 
 A counter says how much of a second has been counted, and is 0 after a reset. An integer counts passes of 0.1 s, and
-begins anew with each second; from the second one on it is a `Later`. A float is the fraction of a second itself, for
+begins anew with each second; from the second one on it is a `LaterCounter`. A float is the fraction of a second itself, for
 passes of any other length.
 
 Invariants:
@@ -42,13 +42,13 @@ def register_command(cluster: str, *names: str) -> Callable[[CommandFunction], C
 
     def register(function: CommandFunction) -> CommandFunction:
         for name in names:
-            COMMANDS[cluster, name] = _named(function, name) if len(names) > 1 else function
+            COMMANDS[cluster, name] = _with_name(function, name) if len(names) > 1 else function
         return function
 
     return register
 
 
-def _named(function: CommandFunction, name: str) -> CommandFunction:
+def _with_name(function: CommandFunction, name: str) -> CommandFunction:
     return lambda view, **arguments: function(view, name, **arguments)
 
 
@@ -56,8 +56,7 @@ def register_write(cluster: str, *attributes: str) -> Callable[[WriteFunction], 
     """Decorator: register the function that writes these attributes. Other attributes are stored without one."""
 
     def register(function: WriteFunction) -> WriteFunction:
-        for attribute in attributes:
-            WRITES[cluster, attribute] = function
+        WRITES.update({(cluster, attribute): function for attribute in attributes})
         return function
 
     return register
@@ -85,14 +84,14 @@ def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, 
     return {"cluster": view.cluster, "attribute": attribute, "old_value": old, "new_value": value}
 
 
-TENTH = 0.1
+TENTH = 0.1  # seconds: the usual length of a pass
 
 
 class LaterCounter(int):
     """A counter of a second that is not the first since the reset.
 
-    What was taken off as a whole second leaves another fraction. It has the text of its integer, since state keys are made
-    of texts, and stored trajectories have these.
+    In the released program, taking off a whole second leaves another rounding error than the first second has. The class
+    keeps the `repr` of its integer: state keys hash such texts, and stored trajectories hold these keys.
     """
 
 
@@ -107,8 +106,16 @@ class PassCount(NamedTuple):
 def count_seconds(counter: float, passes: int, interval: float, most: float = math.inf) -> PassCount:
     """Count `passes` passes of `interval` seconds. Stop after the pass in which `most` seconds are reached."""
     if interval == TENTH and isinstance(counter, int):
-        return _count_tenths(counter, passes, most)
-    fraction, seconds, used = _fraction(counter), 0, 0
+        before = _seconds_counted(counter)
+        if most < math.inf:
+            passes = min(passes, max(0, 10 * (before + math.ceil(most)) + 1 - counter))
+        after = counter + passes
+        kept = LaterCounter((after - 1) % 10 + 1) if after > 10 or isinstance(counter, LaterCounter) else after
+        return PassCount(passes, _seconds_counted(after) - before, kept)
+    fraction, seconds, used = counter, 0, 0
+    if isinstance(counter, int):  # the passes so far were of 0.1 s: their fraction is summed as the released program sums it
+        first = sum([TENTH] * 11) - 1 if isinstance(counter, LaterCounter) else TENTH * min(counter, 1)
+        fraction = sum([TENTH] * (counter - 1), first)
     while used < passes and seconds < most:
         used, fraction = used + 1, fraction + interval
         whole = int(fraction)
@@ -116,23 +123,6 @@ def count_seconds(counter: float, passes: int, interval: float, most: float = ma
     return PassCount(used, seconds, fraction)
 
 
-def _count_tenths(counter: int, passes: int, most: float) -> PassCount:
-    before = _seconds_of(counter)
-    if most < math.inf:
-        passes = min(passes, max(0, 10 * (before + math.ceil(most)) + 1 - counter))
-    after = counter + passes
-    kept = LaterCounter((after - 1) % 10 + 1) if after > 10 or isinstance(counter, LaterCounter) else after
-    return PassCount(passes, _seconds_of(after) - before, kept)
-
-
-def _seconds_of(passes: int) -> int:
+def _seconds_counted(passes: int) -> int:
     """The seconds counted in so many passes of 0.1 s since the reset."""
     return max(0, (passes - 1) // 10)
-
-
-def _fraction(counter: float) -> float:
-    """The fraction of a second in a counter."""
-    if not isinstance(counter, int):
-        return counter
-    first = sum([TENTH] * 11) - 1 if isinstance(counter, LaterCounter) else TENTH * min(counter, 1)
-    return sum([TENTH] * (counter - 1), first)

@@ -21,15 +21,9 @@ Action = dict[str, Any]
 Way = Literal["usual", "writing", "toggling"]  # how attributes are set: by commands, by writes instead, by `Toggle`
 WAYS: tuple[Way, ...] = ("usual", "writing", "toggling")
 WRITTEN = (  # clusters whose attributes can be written as well, also values that no command takes
-    "LaundryWasherMode",
-    "DishwasherMode",
-    "RVCRunMode",
-    "RVCCleanMode",
-    "RTCCMode",
-    "Channel",
-    "TemperatureControl",
+    "LaundryWasherMode", "DishwasherMode", "RVCRunMode", "RVCCleanMode", "RTCCMode", "Channel", "TemperatureControl",
     "WindowCovering",
-)
+)  # fmt: skip
 SETPOINTS = ("OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint")
 
 
@@ -67,27 +61,26 @@ class DeviceCalls:
     def setpoint_calls(self, mode: int, target: float) -> list[Action]:
         """The calls that move a setpoint (`mode` 0: heating, 1: cooling) to `target`, in 0.01 °C, to the next tenth.
 
-        They raise or lower the setpoint, since a write could be refused, because the two setpoints must stay apart. In
-        mended mode this could be refused too, so the other setpoint goes out of the way first.
+        The two setpoints must stay apart, so a write could be refused. The command `SetpointRaiseLower` checks this in
+        mended mode only, so there the other setpoint is moved out of the way first.
         """
         now = self.present_value("Thermostat", SETPOINTS[mode])
         tenths = round((target - now) / 10)
-        way = self._move(mode, tenths)
-        return [way] if self.home.plan.strict else [*self._clear(mode, now + 10 * tenths), way]
+        way = self._raise_lower_call(mode, tenths)
+        return [way] if self.home.plan.strict else [*self._calls_that_clear(mode, now + 10 * tenths), way]
 
     def exact_setpoint_calls(self, mode: int, target: int) -> list[Action]:
-        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way."""
-        away = self._clear(mode, target)
-        if away and self.is_tenths_away(mode, target) and self.way != "writing":
+        """The calls that make a setpoint `target`: a write, and before it whatever takes the other one out of its way.
+
+        A command is used where it can reach `target`: always for heating, and for cooling if the other is in the way.
+        """
+        away = self._calls_that_clear(mode, target)
+        in_tenths = (target - self.present_value("Thermostat", SETPOINTS[mode])) % 10 == 0
+        if in_tenths and self.way != "writing" and (away or mode == 0):
             return self.setpoint_calls(mode, target)
         return [*away, self.write_call("Thermostat", SETPOINTS[mode], target)]
 
-    def is_tenths_away(self, mode: int, target: int) -> bool:
-        """Whether a setpoint can be moved to `target`."""
-        now: int = self.present_value("Thermostat", SETPOINTS[mode])
-        return (target - now) % 10 == 0
-
-    def _clear(self, mode: int, target: float) -> list[Action]:
+    def _calls_that_clear(self, mode: int, target: float) -> list[Action]:
         """The call that takes the other setpoint out of the way of this one, now and at `target`, unless it is."""
         now, other = (self.present_value("Thermostat", SETPOINTS[at]) for at in (mode, 1 - mode))
         if abs(target - other) >= DEADBAND and (target > other) is bool(mode):
@@ -96,14 +89,14 @@ class DeviceCalls:
         if self.way == "writing":
             return [self.write_call("Thermostat", SETPOINTS[1 - mode], away)]
         tenths = (away - other) / 10
-        return [self._move(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
+        return [self._raise_lower_call(1 - mode, math.floor(tenths) if mode else math.ceil(tenths))]
 
-    def _move(self, mode: int, tenths: int) -> Action:
+    def _raise_lower_call(self, mode: int, tenths: int) -> Action:
         return self.command_call("Thermostat", "SetpointRaiseLower", Mode=mode, Amount=max(-500, min(tenths, 500)))
 
 
 def needs_power(calls: DeviceCalls, clusters: set[str]) -> bool:
-    """Whether the device must be switched on before these clusters can be set. A fan is, whether or not it is on."""
+    """Whether the device must be switched on before these clusters can be set. A fan is always switched on."""
     if "FanControl" in clusters:
         return True
     power, dims = calls.device.type.power, calls.device.type.dims and "LevelControl" in clusters
@@ -130,11 +123,8 @@ def attribute_calls(calls: DeviceCalls, cluster: str, attribute: str, value: Any
             yield calls.command_call("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=value)
         case "TemperatureControl", _:
             yield calls.command_call("TemperatureControl", "SetTemperature", target_temperature=value)
-        case "Thermostat", "OccupiedHeatingSetpoint":
-            moved = calls.is_tenths_away(0, value) and calls.way != "writing"
-            yield from calls.setpoint_calls(0, value) if moved else calls.exact_setpoint_calls(0, value)
-        case "Thermostat", "OccupiedCoolingSetpoint":
-            yield from calls.exact_setpoint_calls(1, value)
+        case "Thermostat", "OccupiedHeatingSetpoint" | "OccupiedCoolingSetpoint":
+            yield from calls.exact_setpoint_calls(SETPOINTS.index(attribute), value)
         case "LaundryWasherMode" | "DishwasherMode" | "RVCRunMode", "CurrentMode":
             if cluster == "RVCRunMode" and calls.present_value(cluster, attribute) not in (IDLE, value) and value != IDLE:
                 yield calls.command_call("RVCOperationalState", "GoHome")
@@ -144,34 +134,29 @@ def attribute_calls(calls: DeviceCalls, cluster: str, attribute: str, value: Any
                 yield calls.command_call("RVCOperationalState", "GoHome")
             yield calls.command_call(cluster, "ChangeToMode", mode=value)
         case "OperationalState", _:
-            yield from _set_operational_state(calls, value)
+            if value == 2 and calls.present_value(cluster, "OperationalState") != 1:
+                yield from (*calls.switch_on_calls(), calls.command_call(cluster, "Start"))
+            if value in (0, 1, 2):  # nobody can ask for another, such as an error
+                yield calls.command_call(cluster, ("Stop", "Start", "Pause")[value])
         case "RVCOperationalState", _:
-            yield from _set_vacuum_state(calls, value)
+            yield from _vacuum_state_calls(calls, value)
         case "MediaPlayback", _:
-            yield from _set_playback_state(calls, value)
-        case "Channel", "CurrentChannel":
-            yield _tune(calls, value)
+            now = calls.present_value(cluster, "CurrentState")
+            if now != 0 and value in (0, 1):
+                yield calls.command_call(cluster, "Play")
+            if value in (1, 2) and now != value:
+                yield calls.command_call(cluster, "Pause" if value == 1 else "Stop")
+        case "Channel", "CurrentChannel":  # a major number, or the first channel of the list with the wanted members
+            members = value if isinstance(value, Mapping) else {"MajorNumber": value}
+            listed = calls.present_value("Channel", "ChannelList") or ()
+            found = next((one for one in listed if members.items() <= one.items()), members)
+            minor = {"minor_number": found["MinorNumber"]} if found.get("MinorNumber") else {}
+            yield calls.command_call(cluster, "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
         case _:
             yield calls.write_call(cluster, attribute, value)
 
 
-def _tune(calls: DeviceCalls, wanted: Any) -> Action:
-    """The call that tunes to a channel: a major number, or the first channel of the list that has the wanted members."""
-    members = wanted if isinstance(wanted, Mapping) else {"MajorNumber": wanted}
-    listed = calls.present_value("Channel", "ChannelList") or ()
-    found = next((one for one in listed if members.items() <= one.items()), members)
-    minor = {"minor_number": found["MinorNumber"]} if found.get("MinorNumber") else {}
-    return calls.command_call("Channel", "ChangeChannelByNumber", major_number=found.get("MajorNumber"), **minor)
-
-
-def _set_operational_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    if state == 2 and calls.present_value("OperationalState", "OperationalState") != 1:
-        yield from (*calls.switch_on_calls(), calls.command_call("OperationalState", "Start"))
-    if state in (0, 1, 2):  # nobody can ask for another, such as an error
-        yield calls.command_call("OperationalState", ("Stop", "Start", "Pause")[state])
-
-
-def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
+def _vacuum_state_calls(calls: DeviceCalls, state: int) -> Iterator[Action]:
     now = calls.present_value("RVCOperationalState", "OperationalState")
     if now == 1 and state in (0, 64, 66):
         yield calls.command_call("RVCRunMode", "ChangeToMode", new_mode=1)
@@ -187,70 +172,35 @@ def _set_vacuum_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
         yield calls.command_call("RVCOperationalState", "GoHome")
 
 
-def _set_playback_state(calls: DeviceCalls, state: int) -> Iterator[Action]:
-    now = calls.present_value("MediaPlayback", "CurrentState")
-    if now != 0 and state in (0, 1):
-        yield calls.command_call("MediaPlayback", "Play")
-    if state == 1 and now != 1:
-        yield calls.command_call("MediaPlayback", "Pause")
-    if state == 2 and now != 2:
-        yield calls.command_call("MediaPlayback", "Stop")
-
-
-ADJUSTS = "PowerAdjustmentCapability"  # with it, strict mode refuses to raise a heat pump's setpoint
-
-
 def moving_calls(home: MatterHome, room: str, variable: str, direction: str) -> list[Action]:
     """All calls in a room that move a variable in a direction (`increase` or `decrease`)."""
     up, value = direction == "increase", home.room_state(room)[variable]
     acts: list[Action] = []
     for device in home.plan.devices_by_room[room]:
-        if lever := _MOVERS.get((device.type.name, variable)):
-            acts += lever(DeviceCalls(home, device), up, value)
+        calls = DeviceCalls(home, device)
+        match device.type.name, variable:
+            case "air_conditioner", "temperature" if up:
+                acts.append(calls.command_call("OnOff", "Off"))
+            case "air_conditioner", "temperature":
+                acts += [*calls.switch_on_calls(), calls.write_call("Thermostat", "SystemMode", 3)]
+                acts += calls.setpoint_calls(1, value - 500)
+                acts.append(calls.write_call("FanControl", "PercentSetting", 100))
+            case "heat_pump", "temperature":
+                acts.append(calls.write_call("Thermostat", "SystemMode", 4 if up else 0))
+                adjusts = calls.present_value("DeviceEnergyManagement", "PowerAdjustmentCapability")
+                if up and home.plan.strict and isinstance(adjusts, Struct):  # then strict mode does not raise a setpoint
+                    for setpoint in reversed(SETPOINTS):  # the other one first, out of the way
+                        most = HEAT_PUMP_RANGES["Thermostat", setpoint][1]
+                        acts.append(calls.write_call("Thermostat", setpoint, most))
+                elif up:
+                    acts += calls.setpoint_calls(0, value + 500)
+            case "on_off_light" | "dimmable_light", "illuminance":
+                acts.append(calls.command_call("OnOff", "On" if up else "Off"))
+                if up and "LevelControl" in device.type.endpoint_of:
+                    acts.append(calls.command_call("LevelControl", "MoveToLevel", Level=254))
+            case ("fan", "temperature") | ("humidifier" | "dehumidifier", "humidity") | ("air_purifier", "pm10") as mover:
+                if up is (mover[0] == "humidifier"):  # the humidifier alone moves its variable up
+                    acts += [*calls.switch_on_calls(), calls.write_call("FanControl", "PercentSetting", 100)]
+                else:
+                    acts.append(calls.command_call("OnOff", "Off"))
     return acts
-
-
-def _air_conditioner(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    if up:
-        yield calls.command_call("OnOff", "Off")
-        return
-    yield from (
-        *calls.switch_on_calls(),
-        calls.write_call("Thermostat", "SystemMode", 3),
-        *calls.setpoint_calls(1, value - 500),
-    )
-    yield calls.write_call("FanControl", "PercentSetting", 100)
-
-
-def _heat_pump(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    yield calls.write_call("Thermostat", "SystemMode", 4 if up else 0)
-    if up and calls.home.plan.strict and isinstance(calls.present_value("DeviceEnergyManagement", ADJUSTS), Struct):
-        for setpoint in reversed(SETPOINTS):  # the other one first, out of the way
-            yield calls.write_call("Thermostat", setpoint, HEAT_PUMP_RANGES["Thermostat", setpoint][1])
-    elif up:
-        yield from calls.setpoint_calls(0, value + 500)
-
-
-def _set_fan(calls: DeviceCalls, helps: bool) -> Iterator[Action]:
-    if helps:
-        yield from (*calls.switch_on_calls(), calls.write_call("FanControl", "PercentSetting", 100))
-    else:
-        yield calls.command_call("OnOff", "Off")
-
-
-def _light(calls: DeviceCalls, up: bool, value: float) -> Iterator[Action]:
-    yield calls.command_call("OnOff", "On" if up else "Off")
-    if up and "LevelControl" in calls.device.type.endpoint_of:
-        yield calls.command_call("LevelControl", "MoveToLevel", Level=254)
-
-
-_MOVERS: Mapping[tuple[str, str], Any] = {
-    ("air_conditioner", "temperature"): _air_conditioner,
-    ("heat_pump", "temperature"): _heat_pump,
-    ("fan", "temperature"): lambda calls, up, _: _set_fan(calls, not up),
-    ("humidifier", "humidity"): lambda calls, up, _: _set_fan(calls, up),
-    ("dehumidifier", "humidity"): lambda calls, up, _: _set_fan(calls, not up),
-    ("air_purifier", "pm10"): lambda calls, up, _: _set_fan(calls, not up),
-    ("on_off_light", "illuminance"): _light,
-    ("dimmable_light", "illuminance"): _light,
-}

@@ -111,6 +111,7 @@ class Cycle:
         return len(self.shares) - 1
 
 
+# Views look attributes up by these tables, because making a flat key at each access would cost more.
 Tables = Mapping[tuple[int, str], Mapping[str, int]]  # (endpoint, cluster) -> attribute -> offset
 
 
@@ -144,9 +145,7 @@ class DeviceType:
 
     def tables_for_offsets(self, offsets: Mapping[str, int]) -> Tables:
         """Offsets by endpoint and cluster, of a device with other keys too."""
-        tables: dict[tuple[int, str], dict[str, int]] = {
-            (endpoint, cluster.name): {} for endpoint, cluster in self.cluster_places
-        }
+        tables: dict[tuple[int, str], dict[str, int]] = {(place, part.name): {} for place, part in self.cluster_places}
         places = {(str(endpoint), cluster): table for (endpoint, cluster), table in tables.items()}
         for key, offset in offsets.items():
             endpoint, cluster, attribute = (*key.split(".", 2), "", "")[:3]
@@ -175,7 +174,7 @@ class DeviceType:
         }
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _known_type, (self.name,)  # every process reads the same catalogue
+        return _device_type, (self.name,)  # every process reads the same catalogue
 
     def is_read_only(self, endpoint: int, cluster: Cluster, attribute: Any) -> bool:
         """Whether an attribute is read-only. Attributes that only the loaded configuration has can be written."""
@@ -209,21 +208,21 @@ def all_clusters() -> dict[str, Cluster]:
     """The clusters of the catalogue by name."""
     data = read_yaml(CATALOGUE / "clusters.yaml").data
     return {
-        name: Cluster(name, **(given | {"writable": frozenset(given.get("writable", ()))})) for name, given in data.items()
+        name: Cluster(name, **given | {"writable": frozenset(given.get("writable", ()))}) for name, given in data.items()
     }
 
 
 @lru_cache(maxsize=1)
 def device_types() -> dict[str, DeviceType]:
     """The 17 device types by name."""
-    return {name: _device_type(name, given) for name, given in read_yaml(CATALOGUE / "devices.yaml").data.items()}
+    return {name: _read_device_type(name, given) for name, given in read_yaml(CATALOGUE / "devices.yaml").data.items()}
 
 
-def _known_type(name: str) -> DeviceType:
+def _device_type(name: str) -> DeviceType:
     return device_types()[name]
 
 
-def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
+def _read_device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
     known = all_clusters()
     endpoints: dict[int, dict[str, Cluster]] = {}
     initial: dict[str, Any] = {}
@@ -236,25 +235,17 @@ def _device_type(name: str, given: Mapping[str, Any]) -> DeviceType:
             for attribute, value in {**cluster.attributes, **own}.items():
                 initial[prefix + attribute] = cluster.typed_default(attribute, value)
             initial |= {f"{prefix}#{key}": value for key, value in cluster.hidden.items()}
-    flags = given.get("guarded", False), _power(given), _cycle(given), given.get("dims", False), given.get("rows", {})
-    return DeviceType(name, endpoints, initial, *flags)
-
-
-def _power(given: Mapping[str, Any]) -> PowerRules:
-    power = given.get("power", {})
-    at = power.get("at")
-    return PowerRules(
-        frozenset(power.get("commands", ())),
-        None if at == "any" else at,
-        frozenset(power.get("except", ())),
-        {cluster: frozenset(names) for cluster, names in power.get("writes", {}).items()},
-        power.get("writes_at"),
+    written = given.get("power", {})
+    power = PowerRules(
+        commands=frozenset(written.get("commands", ())),
+        at=None if written.get("at") == "any" else written.get("at"),
+        without=frozenset(written.get("except", ())),
+        writes={cluster: frozenset(names) for cluster, names in written.get("writes", {}).items()},
+        writes_at=written.get("writes_at"),
     )
-
-
-def _cycle(given: Mapping[str, Any]) -> Cycle | None:
-    if "cycle" not in given:
-        return None
-    cycle = given["cycle"]
-    cluster, attribute = cycle["by"].split(".")
-    return Cycle((cluster, attribute), cycle["seconds"], cycle["otherwise"], tuple(cycle["shares"]), cycle["whole_seconds"])
+    cycle = None
+    if parts := given.get("cycle"):
+        cluster_name, attribute = parts["by"].split(".")
+        cycle = Cycle(**parts | {"by": (cluster_name, attribute), "shares": tuple(parts["shares"])})
+    guarded, dims, rows = given.get("guarded", False), given.get("dims", False), given.get("rows", {})
+    return DeviceType(name, endpoints, initial, guarded, power, cycle, dims, rows)

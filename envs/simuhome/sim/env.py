@@ -25,7 +25,7 @@ from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim import virtual_time as passage
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile, HomeConfig
 from homerl.envs.simuhome.sim.evaluation import AgentCall
-from homerl.envs.simuhome.sim.home import MatterHome, Savepoint
+from homerl.envs.simuhome.sim.home import MatterHome
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -84,44 +84,44 @@ class SimuHome(World, gym.Env[str, Action]):
         super().reset(seed=seed)
         self.state = self._start.fork()
         self._progress = self._measure()
-        return self.episode.query if self.episode else "", self._info(None, ())
+        return self.episode.query if self.episode else "", self._info()
 
     def step(self, action: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take a tool call. If it is accepted, `ticks_per_step` ticks pass. The reward is the gain in progress."""
-        before, earlier = self.state.home.make_savepoint(), self._progress
-        name, result = self._act(action)
-        refused = tools.is_refused(result)
-        changed = () if refused else self._accept(name, action, before)
-        if changed:
-            self._progress = self._measure()
-        finished = name == "finish" and not refused
-        error = "the evaluation fails: time cannot go on over a malformed workflow" if finished and self._broken else None
+        state, earlier = self.state, self._progress
+        before, met, answer = state.home.make_savepoint(), state.met, state.answer
+        name = action.get("name") if isinstance(action, Mapping) else None
+        arguments = {key: value for key, value in action.items() if key != "name"} if name else {}
+        if isinstance(name, str) and name in self._toolset:
+            result = tools.call_tool(state.home, name, arguments)
+        else:
+            shown = name[:80] if isinstance(name, str) else type(name).__name__
+            result = {"error": f"Unknown tool '{shown}'"}
+        # An agent's text may hold half of a surrogate pair, which no file and no other process takes.
         text = ENCODER.encode(result).encode(errors="replace").decode()
-        return text, self._progress - earlier, finished, False, self._info(result if refused else None, changed, error)
-
-    def _accept(self, name: str, action: Action, before: Savepoint) -> tuple[str, ...]:
-        """Take note of a call that was accepted, and let its time pass. The result names all that it changed."""
-        state, met, answer = self.state, self.state.met, self.state.answer
-        if self.episode is not None:
-            self._note(AgentCall(name, {key: value for key, value in action.items() if key != "name"}))
+        if tools.is_refused(result):
+            reason = result["error"]
+            if isinstance(reason, Mapping):
+                blocked = {"rule": reason["type"], "message": reason["detail"]}
+            else:
+                rule = "unknown_tool" if reason.startswith("Unknown tool") else "invalid_call"
+                blocked = {"rule": rule, "message": reason}
+            return text, 0.0, False, False, self._info(blocked=blocked)
+        for number, required in enumerate(self.episode.eval.required_actions if self.episode else ()):
+            if evaluate.is_required_action_met(required, [AgentCall(str(name), arguments)]):
+                state.met |= {number}
         passage.advance_home(state.home, state.home.tick + self._ticks)
         if name == "finish":
-            state.answer = _text(action["answer"])
-        required = tuple(f"required.{number}" for number in sorted(state.met - met))
-        return state.home.changes_since(before) + required + (("answer",) if state.answer != answer else ())
-
-    def _act(self, action: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        name = action.get("name") if isinstance(action, Mapping) else None
-        if not isinstance(name, str) or name not in self._toolset:
-            return "", {"error": f"Unknown tool '{name[:80] if isinstance(name, str) else type(name).__name__}'"}
-        arguments = {key: value for key, value in action.items() if key != "name"}
-        return name, tools.call_tool(self.state.home, name, arguments)
-
-    def _note(self, call: AgentCall) -> None:
-        """Record which required actions a call fulfils."""
-        actions = self.episode.eval.required_actions if self.episode else ()
-        met = {number for number, action in enumerate(actions) if evaluate.is_required_action_met(action, [call])}
-        self.state.met = self.state.met | met
+            given = action["answer"]
+            given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+            state.answer = given.encode(errors="replace").decode()
+        changed = state.home.changes_since(before) + tuple(f"required.{number}" for number in sorted(state.met - met))
+        changed += ("answer",) if state.answer != answer else ()
+        if changed:
+            self._progress = self._measure()
+        fails = name == "finish" and self._broken
+        error = "the evaluation fails: time cannot go on over a malformed workflow" if fails else None
+        return text, self._progress - earlier, name == "finish", False, self._info(changed=changed, error=error)
 
     def _measure(self) -> float:
         """The share of goals and required actions that would hold if the agent stopped now."""
@@ -135,8 +135,8 @@ class SimuHome(World, gym.Env[str, Action]):
         total = len(self.episode.eval.goals) + len(actions)
         return (sum(verdict.goals) + len(self.state.met)) / total if total else 0.0
 
-    def _info(self, refusal: Mapping[str, Any] | None, changed: tuple[str, ...], error: str | None = None) -> dict[str, Any]:
-        return {"progress": self._progress, "blocked": _blocked(refusal), "error": error, "changed": changed}
+    def _info(self, **more: Any) -> dict[str, Any]:
+        return {"progress": self._progress, "blocked": None, "error": None, "changed": ()} | more
 
     def wait_ticks(self, ticks: int) -> None:
         """Let `ticks` ticks of virtual time pass without a call."""
@@ -152,24 +152,6 @@ class SimuHome(World, gym.Env[str, Action]):
 
     def state_key(self) -> str:
         """An exact hash of the home, of the required actions that were made, and of the final answer."""
-        rest = (
-            f"{sorted(self.state.met)} {self.state.answer!r}"
-            if self.state.answer is not None
-            else f"{sorted(self.state.met)}"
-        )
+        answer = "" if self.state.answer is None else f" {self.state.answer!r}"
+        rest = f"{sorted(self.state.met)}{answer}"
         return f"{text_hash(f'{self.state.home.state_key()} {rest}'):032x}"
-
-
-def _text(answer: Any) -> str:
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
-    return text.encode(errors="replace").decode()
-
-
-def _blocked(refusal: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Rule and message of a refused call, or None."""
-    if refusal is None:
-        return None
-    error = refusal["error"]
-    if isinstance(error, Mapping):
-        return {"rule": error["type"], "message": error["detail"]}
-    return {"rule": "unknown_tool" if error.startswith("Unknown tool") else "invalid_call", "message": error}

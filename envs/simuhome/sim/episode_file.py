@@ -47,12 +47,12 @@ class RoomConfig(BaseModel):
 
     @field_validator("state", "devices", mode="before")
     @classmethod
-    def _absent(cls, value: Any, info: Any) -> Any:
+    def _empty_if_none(cls, value: Any, info: Any) -> Any:
         return ({} if info.field_name == "state" else ()) if value is None else value
 
     @field_validator("state")
     @classmethod
-    def _are_numbers(cls, state: dict[str, Any]) -> dict[str, Any]:
+    def _check_variables(cls, state: dict[str, Any]) -> dict[str, Any]:
         for name in VARIABLES:
             if name in state and not isinstance(state[name], (int, float)):
                 raise ValueError(f"{name} is a number, not {state[name]!r}")
@@ -77,7 +77,7 @@ class HomeConfig(BaseModel):
 
     @field_validator("base_time")
     @classmethod
-    def _is_a_time(cls, text: str) -> str:
+    def _check_base_time(cls, text: str) -> str:
         datetime.strptime(text, TIME_FORMAT)
         return text
 
@@ -89,6 +89,11 @@ class _FilePart(BaseModel):
     """A part of an episode file. Unknown keys are kept."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+    @property
+    def further_keys(self) -> dict[str, Any]:
+        """The keys of the file that are no field here."""
+        return self.model_extra or {}
 
 
 class RequiredAction(_FilePart):
@@ -125,11 +130,6 @@ class DueTime(_FilePart):
         """The ticks of the window. The goal must hold at one of them."""
         return range(max(0, self.at_tick - self.tolerance_ticks), self.at_tick + self.tolerance_ticks + 1)
 
-    @property
-    def further_keys(self) -> dict[str, Any]:
-        """The other keys of the file, which say how the time is told."""
-        return self.model_extra or {}
-
 
 class GoalSpec(_FilePart):
     """One goal of an episode. Which fields are used depends on the query type.
@@ -149,21 +149,21 @@ class GoalSpec(_FilePart):
     targets: tuple[TargetDevice, ...] = ()
 
     @property
+    def due_time(self) -> DueTime:
+        """When a QT4 goal is due. Raises `ValueError` if the file does not say."""
+        if self.when is None:
+            raise ValueError("a goal of this query type says when it is due, and one does not")
+        return self.when
+
+    @property
     def asked_attribute(self) -> str:
         """The attribute that QT1 asks for, by flat key; empty in goals of other kinds."""
-        return str((self.model_extra or {}).get("attribute", ""))
+        return str(self.further_keys.get("attribute", ""))
 
     @property
     def concerned_rooms(self) -> set[str]:
         """The rooms of the goal's anchor and targets."""
         return {self.anchor.get("room_id", ""), *(target.room_id for target in self.targets)} - {""}
-
-
-def due_time_of(goal: GoalSpec) -> DueTime:
-    """When a QT4 goal is due. Raises `ValueError` if the file does not say."""
-    if goal.when is None:
-        raise ValueError("a goal of this query type says when it is due, and one does not")
-    return goal.when
 
 
 class EvaluationSpec(_FilePart):

@@ -13,22 +13,14 @@ from typing import Any
 from homerl.envs.simuhome.sim import air
 from homerl.envs.simuhome.sim import home_loading as load
 from homerl.envs.simuhome.sim import virtual_time as passage
-from homerl.envs.simuhome.sim import virtual_time as workflows
-from homerl.envs.simuhome.sim.episode_file import (
-    AttributeAssert,
-    EpisodeFile,
-    GoalSpec,
-    RequiredAction,
-    TargetDevice,
-    due_time_of,
-)
+from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, RequiredAction
 from homerl.envs.simuhome.sim.home import MatterHome
 from homerl.envs.simuhome.sim.operation_results import OperationError, is_number
 
 MIN_DIFFERENCE = 1e-8  # the least difference of a room variable from that of the untouched home
 SETTLE_TICKS = 5  # ticks between the agent's end and the final state
-LEAD_TICKS = 300  # by which what is wanted at a time may be done before it
-NEVER = 1 << 62  # ticks
+LEAD_TICKS = 300  # a goal may be reached so many ticks before it is due
+NEVER = 1 << 62  # a tick that no window reaches
 PASS, FAIL, NOT_EVALUATED = 1, 0, -1
 
 
@@ -82,7 +74,7 @@ def goals_hold(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
     """For each goal of an episode that a rule decides, whether it holds in the end state."""
     goals = episode.eval.goals
     if episode.meta.query_type == "qt2":
-        fresh = untouched_home(episode, final.plan.strict)
+        fresh = load.build_home(episode.initial_home_config, final.plan.strict)
         passage.advance_home(fresh, final.tick, [goal.room_id for goal in goals])
         return tuple(has_variable_moved(goal, final, fresh) for goal in goals)
     if episode.meta.query_type == "qt3":
@@ -90,7 +82,7 @@ def goals_hold(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
     held = timed_goals_hold(goals, final)
     if final.plan.strict:
         return held
-    return tuple(holds and not early for holds, early in zip(held, goals_done_early(episode, final)))
+    return tuple(holds and not early for holds, early in zip(held, _goals_done_early(episode, final)))
 
 
 # Required actions
@@ -101,29 +93,22 @@ def is_required_action_met(action: RequiredAction, calls: Iterable[AgentCall], s
 
     In strict mode refused calls count as well.
     """
-    return any(
-        call.tool == action.tool and contains_params(call.params, action.params) and (strict or not call.refused)
-        for call in calls
-    )
+    counted = (call for call in calls if strict or not call.refused)
+    return any(call.tool == action.tool and _contains_params(call.params, action.params) for call in counted)
 
 
-def contains_params(given: Any, wanted: Any) -> bool:
+def _contains_params(given: Any, wanted: Any) -> bool:
     """Whether `given` contains `wanted`: objects recursively, lists by membership, anything else by equality."""
     if isinstance(wanted, Mapping):
-        return isinstance(given, Mapping) and all(
-            key in given and contains_params(given[key], part) for key, part in wanted.items()
-        )
+        if not isinstance(given, Mapping):
+            return False
+        return all(key in given and _contains_params(given[key], part) for key, part in wanted.items())
     if isinstance(wanted, list):
-        return isinstance(given, list) and all(any(contains_params(one, part) for one in given) for part in wanted)
+        return isinstance(given, list) and all(any(_contains_params(item, part) for item in given) for part in wanted)
     return bool(given == wanted)
 
 
 # Room variables (QT2)
-
-
-def untouched_home(episode: EpisodeFile, strict: bool) -> MatterHome:
-    """The home of an episode at its beginning, in which nobody acts."""
-    return load.build_home(episode.initial_home_config, strict)
 
 
 def has_variable_moved(goal: GoalSpec, final: MatterHome, fresh: MatterHome) -> bool:
@@ -179,70 +164,65 @@ def timed_goals_hold(goals: Iterable[GoalSpec], final: MatterHome) -> tuple[bool
     """
     goals = list(goals)
     home, held = final.fork(), [False] * len(goals)
-    for index in _by_time(goals):
-        held[index] = _holds_in_window(goals[index], home, _rooms_of(goals))
+    for index in indices_by_time(goals):
+        held[index] = _holds_in_window(goals[index], home, _concerned_rooms(goals))
     return tuple(held)
 
 
-def goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
-    """For each QT4 goal, whether somebody did it before its window, so that "in ten minutes" was done at once.
+def _goals_done_early(episode: EpisodeFile, final: MatterHome) -> tuple[bool, ...]:
+    """For each QT4 goal, whether the agent did it too early, such as at once where "in ten minutes" was asked.
 
-    Then a target has what is wanted before the window, more than `LEAD_TICKS` before the goal is due, and has it not in the
-    untouched home. It may have it from an earlier goal. A goal without tolerance looks at one tick, and says nothing of the
-    time before.
+    A goal is done early if the asserts of a target hold before the window, more than `LEAD_TICKS` before the goal is due,
+    and do not hold in the untouched home. Targets of earlier goals are left out, since these goals may have set them. So
+    are goals without tolerance, which say nothing of the time before.
     """
     goals = episode.eval.goals
-    then, fresh = final.fork(), untouched_home(episode, final.plan.strict)
+    then, fresh = final.fork(), load.build_home(episode.initial_home_config, final.plan.strict)
     early, known = [False] * len(goals), set[str]()
-    for index in _by_time(goals):
-        due = due_time_of(goals[index])
+    for index in indices_by_time(goals):
+        due = goals[index].due_time
         before = due.at_tick - max(due.tolerance_ticks, LEAD_TICKS) - 1
         if due.tolerance_ticks and then.tick <= before:
             for home in (then, fresh):
-                passage.advance_home(home, before, _rooms_of(goals), live=False)
-            new = [target for target in goals[index].targets if target.device_id not in known]
-            early[index] = any(_holds(then, target) and not _holds(fresh, target) for target in new)
+                passage.advance_home(home, before, _concerned_rooms(goals), live=False)
+            for target in goals[index].targets:
+                had, has = (asserts_hold(home, target.device_id, target.asserts) for home in (fresh, then))
+                early[index] |= has and not had and target.device_id not in known
         known |= {target.device_id for target in goals[index].targets}
     return tuple(early)
 
 
-def _by_time(goals: Sequence[GoalSpec]) -> list[int]:
+def indices_by_time(goals: Sequence[GoalSpec]) -> list[int]:
     """The indices of goals in the order in which they are due."""
-    return sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick)
+    return sorted(range(len(goals)), key=lambda index: goals[index].due_time.at_tick)
 
 
-def _rooms_of(goals: Iterable[GoalSpec]) -> list[str]:
+def _concerned_rooms(goals: Iterable[GoalSpec]) -> list[str]:
     return sorted(set[str]().union(*(goal.concerned_rooms for goal in goals)))
-
-
-def _holds(home: MatterHome, target: TargetDevice) -> bool:
-    return asserts_hold(home, target.device_id, target.asserts)
 
 
 def _holds_in_window(goal: GoalSpec, home: MatterHome, rooms: list[str]) -> bool:
     """Whether a goal holds at a tick of its window. Only ticks at which something may have changed are looked at."""
-    window = due_time_of(goal).tick_window
+    window = goal.due_time.tick_window
     tick = max(window.start, home.tick)
     while tick in window:
         passage.advance_home(home, tick, rooms, live=False)
-        if all(_holds(home, target) for target in goal.targets):
+        if all(asserts_hold(home, target.device_id, target.asserts) for target in goal.targets):
             return True
-        tick = tick + 1 if _changes_by_itself(home, goal) else _next_event(home)
+        if _changes_by_itself(home, goal):
+            tick += 1
+        else:  # the effects of the next workflow can be seen one tick after it is due
+            due = passage.next_due(home)
+            tick = NEVER if due is None else max(due, home.tick) + 1
     if home.tick in window:  # nothing more happens in this window; the search for the next goal starts at its end
         passage.advance_home(home, window[-1], rooms, live=False)
     return False
 
 
-def _next_event(home: MatterHome) -> int:
-    """The first tick at which the effects of the next workflow can be seen; `NEVER` if no workflow waits."""
-    due = workflows.next_due(home)
-    return NEVER if due is None else max(due, home.tick) + 1
-
-
 def _changes_by_itself(home: MatterHome, goal: GoalSpec) -> bool:
     """Whether a target may change without a workflow.
 
-    It is enough to try one pass: if a pass changes nothing of a device, the next pass changes nothing either.
+    One pass is enough to tell: a device that does not change in a pass does not change in the next one either.
     """
     twin = home.fork()
     for target in goal.targets:

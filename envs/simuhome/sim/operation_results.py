@@ -1,33 +1,26 @@
-"""Results of operations: the error type `OperationError`, and the envelopes in which agents see results.
+"""Results of operations: the error type `OperationError`, and the envelope in which agents see a refusal.
 
-The envelopes and HTTP status codes are those of the released program's service.
+The envelope and HTTP status codes are those of the released program's service.
 
-Invariant: whoever raises `OperationError` has changed nothing, or runs inside `Home.attempt`, which restores the state.
+Invariant: whoever raises `OperationError` has changed nothing, or runs inside `MatterHome.run_or_undo`, which restores the
+state.
 """
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
-HTTP_STATUS: dict[str, int] = {
-    **dict.fromkeys(
-        "DEVICE_NOT_FOUND ROOM_NOT_FOUND ENDPOINT_NOT_FOUND CLUSTER_NOT_FOUND ATTRIBUTE_NOT_FOUND COMMAND_NOT_FOUND".split(),
-        404,
-    ),
-    **dict.fromkeys(
-        "COMMAND_INVALID_ARGS COMMAND_EXECUTION_ERROR READ_ONLY VALIDATION_ERROR DEPENDENCY_VIOLATION CONSTRAINT_ERROR "
-        "INVALID_ARGUMENT UNSUPPORTED_MODE INVALID_IN_MODE UNSUPPORTED_COMMAND ATTRIBUTE_WRITE_ERROR "
-        "ATTRIBUTE_INVALID_VALUE HTTP_ERROR".split(),
-        400,
-    ),
-    "INVALID_STATE": 409,
-    "DEVICE_ALREADY_EXISTS": 409,
-    "TIMEOUT_ERROR": 408,
-    "CONNECTION_ERROR": 503,
-    "SCHEMA_ERROR": 422,
-    "INTERNAL_ERROR": 500,
+_TYPES_BY_STATUS = {
+    400: "COMMAND_INVALID_ARGS COMMAND_EXECUTION_ERROR READ_ONLY VALIDATION_ERROR DEPENDENCY_VIOLATION CONSTRAINT_ERROR "
+    "INVALID_ARGUMENT UNSUPPORTED_MODE INVALID_IN_MODE UNSUPPORTED_COMMAND ATTRIBUTE_WRITE_ERROR ATTRIBUTE_INVALID_VALUE "
+    "HTTP_ERROR",
+    404: "DEVICE_NOT_FOUND ROOM_NOT_FOUND ENDPOINT_NOT_FOUND CLUSTER_NOT_FOUND ATTRIBUTE_NOT_FOUND COMMAND_NOT_FOUND",
+    408: "TIMEOUT_ERROR",
+    409: "INVALID_STATE DEVICE_ALREADY_EXISTS",
+    422: "SCHEMA_ERROR",
+    503: "CONNECTION_ERROR",
 }
+HTTP_STATUS = {type: status for status, types in _TYPES_BY_STATUS.items() for type in types.split()}  # others: 500
 LABELS: dict[str, str] = {
     "DEVICE_NOT_FOUND": "Device not found",
     "ENDPOINT_NOT_FOUND": "Endpoint not found",
@@ -79,27 +72,6 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and value == value and abs(value) != float("inf")
 
 
-def success_envelope(data: Any) -> dict[str, Any]:
-    """The envelope of an accepted call."""
-    return {"status": {"code": 200, "message": "OK"}, "data": data, "error": None}
-
-
 def error_envelope(code: int, message: str, type: str, detail: str) -> dict[str, Any]:
     """The envelope of a refused call."""
     return {"status": {"code": code, "message": message}, "data": None, "error": {"type": type, "detail": detail}}
-
-
-def http_error_envelope(failure: OperationError, url: str) -> dict[str, Any]:
-    """The envelope of a refused call in strict mode.
-
-    The released program's client sees only the HTTP status and the URL; the reason stays on the server.
-    """
-    status = failure.http_status
-    side = "Client" if status < 500 else "Server"
-    detail = f"{status}: {status} {side} Error: {HTTPStatus(status).phrase} for url: {url}"
-    return error_envelope(400, "HTTP_ERROR", "HTTP_ERROR", detail)
-
-
-def plain_error_envelope(failure: OperationError) -> dict[str, Any]:
-    """The envelope of a refused call in mended mode, with type and reason."""
-    return error_envelope(failure.http_status, failure.type, failure.type, failure.detail or failure.label)

@@ -19,7 +19,7 @@ from homerl.envs.simuhome.sim.device_catalogue import device_types
 
 INVALID = {"error": "Invalid structured output format"}
 BRACES = re.compile("{+|}+")
-MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8
+MAX_TURNS, MAX_FAILURES, MAX_POLLS = 20, 3, 8  # messages; failed messages in a row; status queries of one workflow
 LONGEST_POLL = 8  # seconds
 RESPONSE_SCHEMA = {
     "type": "object",
@@ -38,9 +38,9 @@ class ReActStep:
     arguments: Mapping[str, Any]
 
     @property
-    def world_action(self) -> dict[str, Any]:
-        """The step as an action of the world. The name `finish` is recognised in any case."""
-        return {"name": "finish" if self.action.lower() == "finish" else self.action, **self.arguments}
+    def tool_name(self) -> str:
+        """The tool that the step calls. `finish` is recognised in any case."""
+        return "finish" if self.action.lower() == "finish" else self.action
 
 
 def poll_seconds(number: int) -> int:
@@ -53,7 +53,7 @@ def parse_step(text: str, strict: bool = True) -> ReActStep | None:
     if len(text) > MOST_TEXT:
         return None
     try:
-        step = _by_counting_braces(text) if strict else _by_json_decoder(text)
+        step = _read_counted_object(text) if strict else json.JSONDecoder().raw_decode(text, text.index("{"))[0]
         given = step["action_input"]
         arguments = given if isinstance(given, dict) else json.loads(given) if given.strip() else {}
         well_formed = isinstance(step["thought"], str) and isinstance(step["action"], str) and isinstance(arguments, dict)
@@ -62,8 +62,11 @@ def parse_step(text: str, strict: bool = True) -> ReActStep | None:
         return None
 
 
-def _by_counting_braces(text: str) -> dict[str, Any]:
-    """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`."""
+def _read_counted_object(text: str) -> dict[str, Any]:
+    """The JSON object from the first brace to the one that closes it, by counting braces. Raises `ValueError`.
+
+    Braces within strings count too, as in the released program.
+    """
     start, depth = text.index("{"), 0
     for braces in BRACES.finditer(text, start):
         count = len(braces.group())
@@ -77,20 +80,9 @@ def _by_counting_braces(text: str) -> dict[str, Any]:
     raise ValueError("the braces do not close")
 
 
-def _by_json_decoder(text: str) -> dict[str, Any]:
-    """The JSON object that starts at the first brace. Raises `ValueError`."""
-    step: dict[str, Any] = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
-    return step
-
-
 def observation_text(result: Any) -> str:
     """The message that shows a result to the agent."""
     return f"observation: {result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)}"
-
-
-def task_text(query: str, context: str) -> str:
-    """The message that sets the task. `context` says where the user is and what time it is."""
-    return f"User query: {query}\n{context}\nAnswer with one JSON object: thought, action and action_input."
 
 
 def text_dialogue(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -99,45 +91,35 @@ def text_dialogue(messages: Sequence[Mapping[str, Any]], tools: Iterable[Mapping
     The dialogue must start with a system message whose last paragraph is the context, followed by one user message.
     """
     conduct, _, context = messages[0]["content"].rpartition("\n\n")
-    said = [{"role": "system", "content": system_text(tools, conduct)}]
+    texts = [{"role": "system", "content": system_text(tools, conduct)}]
     for message in messages[1:]:
-        match message["role"]:
-            case "user":
-                said.append({"role": "user", "content": task_text(message["content"], context)})
-            case "tool":
-                seen = json.dumps(INVALID) if message["content"].startswith("refused: syntax") else message["content"]
-                said.append({"role": "user", "content": observation_text(seen)})
-            case _:
-                said.append({"role": "assistant", "content": _message_text(message)})
-    return said
-
-
-def _message_text(message: Mapping[str, Any]) -> str:
-    """The text of an agent's message. A tool call becomes the JSON object that it was."""
-    calls = message.get("tool_calls") or ()
-    if not calls:
-        return str(message["content"])
-    function = calls[0]["function"]
-    step = {"thought": message.get("content") or "", "action": function["name"], "action_input": function["arguments"]}
-    return json.dumps(step, ensure_ascii=False)
+        role, content = "user", message.get("content") or ""
+        if message["role"] == "user":
+            content = f"User query: {content}\n{context}\nAnswer with one JSON object: thought, action and action_input."
+        elif message["role"] == "tool":
+            content = observation_text(json.dumps(INVALID) if content.startswith("refused: syntax") else content)
+        else:
+            role = "assistant"
+            if calls := message.get("tool_calls"):  # a tool call becomes the JSON object that it was
+                call = calls[0]["function"]
+                step = {"thought": content or "", "action": call["name"], "action_input": call["arguments"]}
+                content = json.dumps(step, ensure_ascii=False)
+        texts.append({"role": role, "content": content})
+    return texts
 
 
 def system_text(tools: Iterable[Mapping[str, Any]], conduct: str) -> str:
     """The system message in our own words: rules of conduct, the format, the tools and the device types."""
     functions = sorted((tool["function"] for tool in tools), key=lambda function: function["name"])
-    rows = [f"| {one['name']} | {one['description']} | {_arguments(one['parameters'])} |" for one in functions]
-    table = ("| tool | what it does | arguments |", "|---|---|---|", *rows)
-    return "\n".join((conduct, "", *_FORM, "", *table, "", f"Device types: {', '.join(sorted(device_types()))}."))
-
-
-def _arguments(parameters: Mapping[str, Any]) -> str:
-    required = parameters.get("required", ())
-    named = (f"{name}{'' if name in required else ' (optional)'}" for name in parameters["properties"])
-    return ", ".join(named) or "none"
-
-
-_FORM = (
-    "Work step by step. Every message of yours is one JSON object:",
-    '{"thought": "...", "action": "<tool>", "action_input": "<JSON object>"}.',
-    "You then read what the tool observed. When all is done, call finish with your answer to the user.",
-)
+    table = ["| tool | what it does | arguments |", "|---|---|---|"]
+    for function in functions:
+        parameters = function["parameters"]
+        required = parameters.get("required", ())
+        arguments = [f"{name}{'' if name in required else ' (optional)'}" for name in parameters["properties"]]
+        table.append(f"| {function['name']} | {function['description']} | {', '.join(arguments) or 'none'} |")
+    form = (
+        "Work step by step. Every message of yours is one JSON object:\n"
+        '{"thought": "...", "action": "<tool>", "action_input": "<JSON object>"}.\n'
+        "You then read what the tool observed. When all is done, call finish with your answer to the user."
+    )
+    return "\n".join((conduct, "", form, "", *table, "", f"Device types: {', '.join(sorted(device_types()))}."))

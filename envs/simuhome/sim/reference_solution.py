@@ -1,10 +1,12 @@
 """The reference agent: the calls that solve a feasible episode that a rule decides, in order.
 
-A device's attributes depend on one another in ways that no order fits: a mode is refused while a machine runs, power that is
-switched off takes a level with it. So plans are tried in forks of the home, the usual one first, until one meets the goal.
-It does not look for a blind that is on its way, for what the mode of a washer has set beside itself, nor for goals that only
-hold at different times. In strict mode the released program forbids some episodes: the channel commands of a loaded TV fail,
-and an assert on a channel's number is never true.
+The attributes of a device depend on one another: a mode is refused while a machine runs, and switching off changes the
+level. No single order of calls fits all devices. So plans are tried in forks of the home until one meets the goal; the
+usual plan is the first.
+
+Three kinds of goals are not found: a blind that is still moving, a value that a washer's mode sets in another attribute, and
+goals that only hold at different times. In strict mode some episodes cannot be solved at all: the channel commands of a
+loaded TV fail, and an assert on a channel's number is never true.
 
 Invariants:
 - Every call is one that an agent could make, and rests only on what an agent could read.
@@ -25,26 +27,18 @@ from homerl.envs.core.world import action_arguments
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import tools
 from homerl.envs.simuhome.sim import virtual_time as passage
-from homerl.envs.simuhome.sim import virtual_time as workflows
 from homerl.envs.simuhome.sim.device_calls import WAYS, Action, DeviceCalls, Way, attribute_calls, moving_calls, needs_power
-from homerl.envs.simuhome.sim.episode_file import (
-    TIME_FORMAT,
-    AttributeAssert,
-    EpisodeFile,
-    GoalSpec,
-    TargetDevice,
-    due_time_of,
-)
+from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 
 Path = tuple[str, str]  # cluster and attribute
 Setting = tuple[Path, Way]  # what is set, and how
 SWITCH: Path = ("OnOff", "OnOff")
-LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal: the usual, and those tried where that is too early
-DOCKING_SECONDS = 12  # after which a vacuum that was called home takes another task
-LONGEST = 40  # seconds within which a device does what it was told to
-MOST_PLANS = 200  # of a device that are tried
-# Clusters are set in this order, since a device may need power or a mode first, and takes none while it runs.
+LEADS = (5, 3, 2, 1)  # seconds by which a workflow runs before its goal; the others are tried where 5 is too early
+DOCKING_SECONDS = 12  # a vacuum that was called home takes another task after this time
+LONGEST = 40  # a device has done what it was told within so many seconds
+MOST_PLANS = 200  # the most plans that are tried for one device
+# Clusters are set in this order: a device may need power or a mode first, and accepts neither while it runs.
 SET_FIRST = ("OnOff", "LaundryWasherMode", "LaundryDryerControls", "Thermostat", "FanControl")
 SET_LAST = ("RVCCleanMode", "RVCRunMode", "RVCOperationalState", "OperationalState")
 
@@ -57,9 +51,9 @@ def solution_calls(episode: EpisodeFile, home: MatterHome) -> list[Action]:
         acts = [act for goal in goals for act in moving_calls(home, goal.room_id, goal.room_state, goal.direction)]
     elif kind == "qt3":
         wanted = asserts_by_device(goals)
-        acts = [act for device, asserts in wanted.items() for part in fulfil_asserts(home, device, asserts) for act in part]
+        acts = [act for device, asserts in wanted.items() for part in _fulfil_asserts(home, device, asserts) for act in part]
     else:
-        acts = list(schedule_calls(home, goals))
+        acts = _schedule_goals(home, goals)
     return [*looks, *acts, {"name": "finish", "answer": "Done."}]
 
 
@@ -71,113 +65,112 @@ def asserts_by_device(goals: Iterable[GoalSpec]) -> dict[str, list[AttributeAsse
     return wanted
 
 
-def schedule_calls(home: MatterHome, goals: Sequence[GoalSpec]) -> Iterator[Action]:
-    """For each goal, the calls that schedule workflows, which make its targets hold just before the goal is due."""
-    tried = (_calls_by_goal(home, goals, lead) for lead in LEADS)
-    usual = next(tried)
-    met = (
-        calls for calls in chain((usual,), tried) if all(evaluate.timed_goals_hold(goals, _scheduled(home, *calls.values())))
-    )
-    calls = next(met, usual)
-    return (act for index in range(len(goals)) for act in calls[index])
+def _schedule_goals(home: MatterHome, goals: Sequence[GoalSpec]) -> list[Action]:
+    """The calls that schedule workflows for all goals. Each workflow runs a few seconds before its goal is due."""
+    usual: list[Action] | None = None
+    for lead in LEADS:
+        calls: dict[int, list[Action]] = {}
+        for index in evaluate.indices_by_time(goals):
+            calls[index] = _schedule_goal(_with_workflows(home, *calls.values()), goals[index], lead)
+        acts = [act for index in range(len(goals)) for act in calls[index]]
+        if all(evaluate.timed_goals_hold(goals, _with_workflows(home, *calls.values()))):
+            return acts
+        usual = acts if usual is None else usual
+    return usual or []
 
 
-def _calls_by_goal(home: MatterHome, goals: Sequence[GoalSpec], lead: int) -> dict[int, list[Action]]:
-    """The calls for each goal, by its index. They are made in the order in which goals are due."""
-    calls: dict[int, list[Action]] = {}
-    for index in sorted(range(len(goals)), key=lambda index: due_time_of(goals[index]).at_tick):
-        calls[index] = _calls_of_goal(_scheduled(home, *calls.values()), goals[index], lead)
-    return calls
-
-
-def _scheduled(home: MatterHome, *calls: Iterable[Action]) -> MatterHome:
+def _with_workflows(home: MatterHome, *calls: Iterable[Action]) -> MatterHome:
     """A fork of the home in which these workflows wait."""
     then = home.fork()
     for act in chain(*calls):
-        if workflows.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.elapsed_seconds):
-            workflows.schedule_workflow(then, act["start_time"], act["steps"])
+        if passage.parse_time(act["start_time"]) > home.plan.base_time + timedelta(seconds=then.elapsed_seconds):
+            passage.schedule_workflow(then, act["start_time"], act["steps"])
     return then
 
 
-def _calls_of_goal(home: MatterHome, goal: GoalSpec, lead: int) -> list[Action]:
-    """The calls that schedule a goal's workflows. Each target's are made for the home as it is when the last of them run.
+def _schedule_goal(home: MatterHome, goal: GoalSpec, lead: int) -> list[Action]:
+    """The calls that schedule a goal's workflows.
 
-    Targets with parts that must wait for one another have a workflow for each part.
+    The steps for a target are planned for the home as it will be when the last of them run. If parts of a plan must wait for
+    one another, each part has a workflow of its own.
     """
-    due = due_time_of(goal).at_tick / 10
+    due = goal.due_time.at_tick / 10
     by_lead: dict[int, list[Action]] = {}
     for target in goal.targets:
-        parts, before = _planned(home, target, due - lead, lead)
+        parts, before = _plan_target(home, target, due - lead, lead)
         if before != lead:  # what takes time begins earlier, and the home may be another then
-            parts, before = _planned(home, target, due - before, lead)
+            parts, before = _plan_target(home, target, due - before, lead)
         for later, part in enumerate(reversed(parts)):
             steps = [{"tool": act["name"], "args": action_arguments(act)} for act in part]
             by_lead.setdefault(before + later * DOCKING_SECONDS, []).extend(steps)
-    return [_schedule_call(home, due - before, steps) for before, steps in sorted(by_lead.items(), reverse=True) if steps]
+    calls = []
+    for before, steps in sorted(by_lead.items(), reverse=True):
+        if steps:
+            at = home.plan.base_time + timedelta(seconds=max(1, int(due - before)))
+            calls.append({"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps})
+    return calls
 
 
-def _planned(home: MatterHome, target: TargetDevice, seconds: float, lead: int) -> tuple[list[list[Action]], int]:
-    """(the calls for a target in a home after so many seconds, how long before its goal is due they are made)."""
+def _plan_target(home: MatterHome, target: TargetDevice, seconds: float, lead: int) -> tuple[list[list[Action]], int]:
+    """(the calls for a target in a home after so many seconds, how many seconds before its goal is due they are made).
+
+    Some asserts hold for a while only: a vacuum is docked before it stops. Then the middle of that while is the due time.
+    """
     then = home.fork()
     passage.advance_home(then, max(then.tick, 10 * int(seconds) - 1))
-    parts = fulfil_asserts(then, target.device_id, target.asserts)
-    return parts, _lead(then, parts, target, lead)
-
-
-def _schedule_call(home: MatterHome, seconds: float, steps: list[Action]) -> Action:
-    at = home.plan.base_time + timedelta(seconds=max(1, int(seconds)))
-    return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
-
-
-def _lead(home: MatterHome, parts: list[list[Action]], target: TargetDevice, lead: int) -> int:
-    """How many seconds before a target's goal is due the last calls are made.
-
-    What holds for a while only, such as that a vacuum is docked before it stops, shall hold from as long before to as long
-    after.
-    """
-    then = _played(home, parts)
-    if then is None or _stays(then, target, 2 * lead):
-        return lead
-    passage.advance_home(then, then.tick + evaluate.SETTLE_TICKS)
-    holds = [evaluate.asserts_hold(then, target.device_id, target.asserts) for _ in _seconds(then, LONGEST)]
+    parts = _fulfil_asserts(then, target.device_id, target.asserts)
+    after = _play_parts(then, parts)
+    if after is None:
+        return parts, lead
+    later, stays = after.fork(), True
+    for ticks in (evaluate.SETTLE_TICKS, round(2 * lead / after.interval)):
+        passage.advance_home(later, later.tick + ticks)
+        stays = stays and evaluate.asserts_hold(later, target.device_id, target.asserts)
+    if stays:
+        return parts, lead
+    passage.advance_home(after, after.tick + evaluate.SETTLE_TICKS)
+    holds = [evaluate.asserts_hold(after, target.device_id, target.asserts) for _ in _live_seconds(after)]
     if not any(holds):
-        return lead
+        return parts, lead
     first = holds.index(True)
     last = next((second for second, held in enumerate(holds) if second > first and not held), None)
     if last is not None and last < first + 2 * lead:
-        return math.ceil((first + last) / 2)
-    return lead + first + bool(first)
-
-
-def _stays(home: MatterHome, target: TargetDevice, seconds: int) -> bool:
-    """Whether a target's asserts hold at once, and after so many seconds."""
-    then = home.fork()
-    for ticks in (evaluate.SETTLE_TICKS, round(seconds / then.interval)):
-        passage.advance_home(then, then.tick + ticks)
-        if not evaluate.asserts_hold(then, target.device_id, target.asserts):
-            return False
-    return True
+        return parts, math.ceil((first + last) / 2)
+    return parts, lead + first + bool(first)
 
 
 # Plans for a device
 
 
-def fulfil_asserts(home: MatterHome, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
-    """The calls that make a device's asserts hold, in parts: of the plans that are tried, the first that does so.
+def _fulfil_asserts(home: MatterHome, device_id: str, asserts: Sequence[AttributeAssert]) -> list[list[Action]]:
+    """The calls of the first plan that makes a device's asserts hold, in parts; those of the usual plan if none does.
 
-    A part must wait for `DOCKING_SECONDS` after the one before: a vacuum that cleans must have come home before it maps.
+    Between two parts `DOCKING_SECONDS` must pass: a vacuum that cleans must come home before it maps.
     """
-    device, wanted = home.find_device(device_id), _wanted(asserts)
+    device = home.find_device(device_id)
+    wanted: dict[Path, Any] = {}  # the values by cluster and attribute; of a structure, the members that are asserted
+    for one in asserts:
+        _, cluster, attribute, *member = one.attribute.split(".")
+        if member:
+            wanted[cluster, attribute] = {**wanted.get((cluster, attribute), {}), ".".join(member): one.value}
+        else:
+            wanted[cluster, attribute] = one.value
     if device is None or not wanted:
         return []
-    plans = (_plan(home, device, wanted, settings) for settings in _settings(wanted))
-    usual = next(plans)
-    tried = chain((usual,), islice(plans, MOST_PLANS - 1))
-    return next((parts for parts in tried if seconds_until(_played(home, parts), {device_id: asserts}) is not None), usual)
+    usual: list[list[Action]] | None = None
+    for settings in islice(_ways_to_set(wanted), MOST_PLANS):
+        parts = _calls_for_settings(home, device, wanted, settings)
+        if seconds_until(_play_parts(home, parts), {device_id: asserts}) is not None:
+            return parts
+        usual = parts if usual is None else usual
+    return usual or []
 
 
-def _settings(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
-    """Orders and ways in which attributes may be set: the usual, other orders, then ever more attributes in other ways."""
+def _ways_to_set(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
+    """Orders and ways in which attributes may be set.
+
+    The usual one comes first, then other orders, then orders in which more and more attributes are set in other ways.
+    """
     off_last = wanted.get(SWITCH) in (False, 0)
     first, last = (SET_FIRST[1:], (*SET_LAST, "OnOff")) if off_last else (SET_FIRST, SET_LAST)
     places = [*first, None, *last]
@@ -188,14 +181,20 @@ def _settings(wanted: Mapping[Path, Any]) -> Iterator[list[Setting]]:
     yield from islice(more, 1, None)
 
 
-def _plan(
+def _calls_for_settings(
     home: MatterHome, device: MatterDevice, wanted: Mapping[Path, Any], settings: Sequence[Setting]
 ) -> list[list[Action]]:
-    """The calls that set attributes in this order and in these ways, each for the home as those before it leave it."""
+    """The calls that set attributes in this order and in these ways. Each is made for the home as the last one left it."""
     then = home.fork()
+    calls = DeviceCalls(then, device)
+    first: list[Action] = []  # what comes before any attribute is set
+    if wanted.get(("OperationalState", "OperationalState")) == 1:  # a machine that shall run begins anew
+        first = [*calls.switch_on_calls(), calls.command_call("OperationalState", "Stop")]
+    elif settings[0][0] != SWITCH and not wanted.get(SWITCH) and needs_power(calls, {cluster for cluster, _ in wanted}):
+        first = calls.switch_on_calls()
     sets = (act for path, way in settings for act in attribute_calls(DeviceCalls(then, device, way), *path, wanted[path]))
     parts: list[list[Action]] = [[]]
-    for act in chain(_prepare(DeviceCalls(then, device), wanted, settings[0][0]), sets):
+    for act in chain(first, sets):
         if any(act in part for part in parts):  # an agent that follows a plan makes each call of it once
             continue
         refused = _is_refused(then, act)
@@ -207,16 +206,7 @@ def _plan(
     return parts
 
 
-def _prepare(calls: DeviceCalls, wanted: Mapping[Path, Any], first: Path) -> list[Action]:
-    """What comes before any attribute is set: the power, and that a machine which shall run begins anew."""
-    if wanted.get(("OperationalState", "OperationalState")) == 1:
-        return [*calls.switch_on_calls(), calls.command_call("OperationalState", "Stop")]
-    if first == SWITCH or wanted.get(SWITCH):
-        return []
-    return calls.switch_on_calls() if needs_power(calls, {cluster for cluster, _ in wanted}) else []
-
-
-def _played(home: MatterHome, parts: Iterable[Iterable[Action]]) -> MatterHome | None:
+def _play_parts(home: MatterHome, parts: Iterable[Iterable[Action]]) -> MatterHome | None:
     """The home after the calls of a plan; None if one of them is refused."""
     then = home.fork()
     for number, part in enumerate(parts):
@@ -228,22 +218,22 @@ def _played(home: MatterHome, parts: Iterable[Iterable[Action]]) -> MatterHome |
 
 
 def seconds_until(home: MatterHome | None, wanted: Mapping[str, Sequence[AttributeAssert]]) -> int | None:
-    """The seconds after which what is wanted of devices holds of all of them, if nothing more is done.
+    """The seconds after which the asserts of all devices hold, if nothing more is done.
 
-    None if that is not within `LONGEST`, or if there is no home.
+    None if that takes longer than `LONGEST`, or if there is no home.
     """
     if home is None:
         return None
     then = home.fork()
     passage.advance_home(then, then.tick + evaluate.SETTLE_TICKS)
-    held = (all(evaluate.asserts_hold(then, *one) for one in wanted.items()) for _ in _seconds(then, LONGEST))
+    held = (all(evaluate.asserts_hold(then, *one) for one in wanted.items()) for _ in _live_seconds(then))
     return next((second for second, holds in enumerate(held) if holds), None)
 
 
 def seconds_until_taken(home: MatterHome, act: Action) -> int | None:
-    """The seconds after which a call is no longer refused, if nothing is done before; None if that takes over `LONGEST`."""
+    """The seconds after which a call is accepted, if nothing is done before; None if that takes longer than `LONGEST`."""
     then = home.fork()
-    return next((second for second in _seconds(then, LONGEST) if not _is_refused(then.fork(), act)), None)
+    return next((second for second in _live_seconds(then) if not _is_refused(then.fork(), act)), None)
 
 
 def _is_refused(home: MatterHome, act: Action) -> bool:
@@ -251,20 +241,8 @@ def _is_refused(home: MatterHome, act: Action) -> bool:
     return tools.is_refused(tools.call_tool(home, act["name"], action_arguments(act)))
 
 
-def _seconds(home: MatterHome, most: int) -> Iterator[int]:
-    """Let the home live second by second, from now on."""
-    for second in range(most):
+def _live_seconds(home: MatterHome) -> Iterator[int]:
+    """The numbers of the next `LONGEST` seconds. After each of them the home lives for a second."""
+    for second in range(LONGEST):
         yield second
         passage.advance_home(home, home.tick + max(1, round(1 / home.interval)))
-
-
-def _wanted(asserts: Iterable[AttributeAssert]) -> dict[Path, Any]:
-    """What is wanted, by cluster and attribute. Of a structure it is an object with the members that are asserted."""
-    wanted: dict[Path, Any] = {}
-    for one in asserts:
-        _, cluster, attribute, *member = one.attribute.split(".")
-        if member:
-            wanted[cluster, attribute] = {**wanted.get((cluster, attribute), {}), ".".join(member): one.value}
-        else:
-            wanted[cluster, attribute] = one.value
-    return wanted

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from homerl.envs.core.documents import read_yaml
+from homerl.envs.simuhome.sim.cluster_registry import store_attribute
 from homerl.envs.simuhome.sim.clusters import COMMANDS, WRITES
 from homerl.envs.simuhome.sim.device_catalogue import CATALOGUE, REQUIRED, Cluster, Struct, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT
@@ -66,15 +67,17 @@ def require_device(home: MatterHome, device_id: Any) -> MatterDevice:
     return device
 
 
-def _endpoint_of(given: Any) -> Any:
+def _step_endpoint(given: Any) -> Any:
     """The endpoint that a workflow's step means: 1.0 and true are 1. Other values stay as they are, and are no endpoint."""
     return int(given) if isinstance(given, (int, float)) and given == int(given) else given
 
 
 def _check_heat_pump_command(home: MatterHome, device: MatterDevice, cluster: str, command: Any) -> None:
-    """In mended mode refuse what a heat pump without current does not do; in strict mode, to move its setpoint while it can
-    adjust its power. The released program asks for both, but takes no number from a file for a member of an enumeration,
-    and no object for a structure.
+    """Raise `OperationError` for a command that a heat pump does not take now.
+
+    Mended mode refuses all commands of a heat pump without current. Strict mode refuses to move a setpoint while the heat
+    pump can adjust its power. The released program checks both. But it recognises neither a status nor a capability that
+    was loaded from a file, because these are a plain number and a plain object.
     """
     if cluster not in ("DeviceEnergyManagement", "Thermostat"):
         return
@@ -95,7 +98,7 @@ def _require_cluster(device: MatterDevice, endpoint: Any, cluster: Any) -> Clust
     return spec
 
 
-def _powered(home: MatterHome, device: MatterDevice) -> bool:
+def _is_on(home: MatterHome, device: MatterDevice) -> bool:
     return ClusterView(home, device, 1, "OnOff")["OnOff"] is True
 
 
@@ -106,7 +109,7 @@ def execute_command(home: MatterHome, device_id: Any, endpoint_id: Any, cluster_
     """
     device = require_device(home, device_id)
     if type(endpoint_id) is not int:
-        endpoint_id = _endpoint_of(endpoint_id)
+        endpoint_id = _step_endpoint(endpoint_id)
     if args:
         refuse_unless(isinstance(args, dict), "COMMAND_INVALID_ARGS", "args is an object")
         if reserved := RESERVED & args.keys():
@@ -122,10 +125,9 @@ def execute_command(home: MatterHome, device_id: Any, endpoint_id: Any, cluster_
     if parameters is None:
         endpoint_id, parameters = _find_command(home, device, endpoint_id, cluster_id, command_id)
     arguments = _bind_arguments(cluster_id, command_id, parameters, args or {}) if args or parameters else parameters
+    view = ClusterView(home, device, endpoint_id, cluster_id)
     try:
-        return home.run_or_undo(
-            COMMANDS[cluster_id, command_id], ClusterView(home, device, endpoint_id, cluster_id), **arguments
-        )
+        return home.run_or_undo(COMMANDS[cluster_id, command_id], view, **arguments)
     except TypeError as error:
         wrong = f"Invalid arguments for command '{command_id}' in cluster '{cluster_id}'"
         raise OperationError("COMMAND_INVALID_ARGS", f"{wrong}: {error}", wrong) from None
@@ -138,7 +140,7 @@ def _find_command(
 ) -> tuple[int, Mapping[str, Any]]:
     """The endpoint at which a command runs, and its parameters. Raises `OperationError` if the device does not take it."""
     if device.type.power.covers_command(endpoint, cluster_id, command):
-        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
+        refuse_unless(_is_on(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
         endpoint = endpoint if device.type.power.at else 1
     cluster = _require_cluster(device, endpoint, cluster_id)
     if not isinstance(command, str) or command not in cluster.commands:
@@ -164,11 +166,16 @@ def write_attribute(
     home: MatterHome, device_id: Any, endpoint_id: Any, cluster_id: Any, attribute_id: Any, value: Any
 ) -> Any:
     """Write an attribute and return the data of the result. Raises `OperationError`, and then nothing has changed."""
-    device, endpoint_id = require_device(home, device_id), _endpoint_of(endpoint_id)
+    device, endpoint_id = require_device(home, device_id), _step_endpoint(endpoint_id)
     refuse_unless(isinstance(cluster_id, str), "CLUSTER_NOT_FOUND")
     refuse_unless(isinstance(attribute_id, str), "ATTRIBUTE_NOT_FOUND")
-    if device.type.guarded:
-        _check_guarded(home, device, endpoint_id, cluster_id, attribute_id)
+    if device.type.guarded:  # read-only attributes and power are checked before the cluster is looked up
+        spec = device.type.endpoints.get(endpoint_id, {}).get(cluster_id) if type(endpoint_id) is int else None
+        if spec and device.type.is_read_only(endpoint_id, spec, attribute_id):
+            raise OperationError("READ_ONLY", label=f"{attribute_id} attribute is read-only")
+        power = device.type.power
+        if attribute_id in power.writes.get(cluster_id, ()) and power.writes_at in (None, endpoint_id):
+            refuse_unless(_is_on(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
     if device.type.name == "heat_pump":
         _check_heat_pump_write(cluster_id, attribute_id, value)
     cluster = _require_cluster(device, endpoint_id, cluster_id)
@@ -177,16 +184,6 @@ def write_attribute(
         return home.run_or_undo(_write_checked, view, cluster, attribute_id, value)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise OperationError("INTERNAL_ERROR", str(error)) from None
-
-
-def _check_guarded(home: MatterHome, device: MatterDevice, endpoint: Any, cluster: Any, attribute: Any) -> None:
-    """The checks of a guarded device type before the cluster is looked up: read-only attributes and power."""
-    spec = device.type.endpoints.get(endpoint, {}).get(cluster) if type(endpoint) is int else None
-    if spec and device.type.is_read_only(endpoint, spec, attribute):
-        raise OperationError("READ_ONLY", label=f"{attribute} attribute is read-only")
-    power = device.type.power
-    if attribute in power.writes.get(cluster, ()) and power.writes_at in (None, endpoint):
-        refuse_unless(_powered(home, device), "DEPENDENCY_VIOLATION", f"{device.id} is off")
 
 
 def _check_heat_pump_write(cluster: Any, attribute: Any, value: Any) -> None:
@@ -208,11 +205,7 @@ def _write_checked(view: ClusterView, cluster: Cluster, attribute: Any, value: A
     refuse_unless(not read_only, "READ_ONLY", label=f"Attribute '{attribute}' is read-only")
     if not view.is_strict and attribute in cluster.enums:
         value = enum_member(cluster.enums[attribute], value)
-    old, view[attribute] = view[attribute], value
-    return {"cluster": cluster.name, "attribute": attribute, "old_value": old, "new_value": value}
-
-
-AIR_QUALITY = {"pm10": "air_quality"}  # the name of PM10 in the catalogue's control rules
+    return store_attribute(view, attribute, value)
 
 
 def list_rooms(home: MatterHome) -> dict[str, Any]:
@@ -220,7 +213,7 @@ def list_rooms(home: MatterHome) -> dict[str, Any]:
     return {"rooms": [{"room_id": name, "display_name": name.replace("_", " ").title()} for name in sorted(home.plan.rooms)]}
 
 
-def _known_room(home: MatterHome, room_id: Any) -> str:
+def _require_room(home: MatterHome, room_id: Any) -> str:
     if not isinstance(room_id, str) or room_id not in home.plan.rooms:
         raise OperationError("ROOM_NOT_FOUND", f"there is no room {room_id!r}")
     return room_id
@@ -228,31 +221,29 @@ def _known_room(home: MatterHome, room_id: Any) -> str:
 
 def room_devices(home: MatterHome, room_id: Any) -> dict[str, Any]:
     """The devices of a room by id, with their types. Raises `OperationError` for an unknown room."""
-    return {device.id: {"device_type": device.type.name} for device in home.plan.devices_by_room[_known_room(home, room_id)]}
+    return {
+        device.id: {"device_type": device.type.name} for device in home.plan.devices_by_room[_require_room(home, room_id)]
+    }
 
 
 def room_states(home: MatterHome, room_id: Any) -> dict[str, float]:
     """A room's variables by name, as in `Home.room_state`. Raises `OperationError` for an unknown room."""
-    return home.room_state(_known_room(home, room_id))
+    return home.room_state(_require_room(home, room_id))
 
 
 def home_state(home: MatterHome) -> dict[str, Any]:
     """The whole home: clock, rooms, and all attributes of all devices."""
+    rooms: dict[str, dict[str, Any]] = {name: {"state": home.room_state(name)} for name in home.plan.rooms}
+    for device in home.plan.devices.values():
+        shown = {"device_id": device.id, "device_type": device.type.name, "attributes": home.shown_attributes(device)}
+        rooms[device.room].setdefault("devices", []).append(shown)
     return {
         "tick_interval": home.interval,
         "current_tick": home.tick,
         "current_time": home.clock_text,
         "base_time": home.plan.base_time.strftime(TIME_FORMAT),
-        "rooms": {name: _room_with_devices(home, name) for name in home.plan.rooms},
+        "rooms": rooms,
     }
-
-
-def _room_with_devices(home: MatterHome, name: str) -> dict[str, Any]:
-    devices = [
-        {"device_id": device.id, "device_type": device.type.name, "attributes": home.shown_attributes(device)}
-        for device in home.plan.devices_by_room[name]
-    ]
-    return {"state": home.room_state(name)} | ({"devices": devices} if devices else {})
 
 
 def all_attributes(home: MatterHome, device_id: Any) -> dict[str, Any]:
@@ -269,55 +260,41 @@ def read_attribute(home: MatterHome, device_id: Any, endpoint_id: Any, cluster_i
         return None
     value = home.values[device.base + device.offsets[key]]
     if home.plan.strict and (cluster_id, attribute_id) == ("OperationalState", "CurrentPhase"):
-        return _phase_name(home.cluster_view(device_id, cluster_id)["PhaseList"], value)
+        phases = home.cluster_view(device_id, cluster_id)["PhaseList"]
+        return phases[value] if phases and isinstance(value, int) and 0 <= value < len(phases) else value
     return value
-
-
-def _phase_name(phases: Any, index: Any) -> Any:
-    return phases[index] if phases and isinstance(index, int) and 0 <= index < len(phases) else index
 
 
 def device_structure(home: MatterHome, device_id: Any) -> dict[str, Any]:
     """A device's endpoints, clusters, typed attributes and commands. Raises `OperationError` for an unknown device."""
     device = require_device(home, device_id)
-    endpoints: dict[str, dict[str, Any]] = {}
-    for endpoint, clusters in device.type.endpoints.items():
-        endpoints[str(endpoint)] = {"clusters": {}}
-        for name, cluster in clusters.items():
-            prefix, attributes = f"{endpoint}.{name}.", {}
-            for key, slot in device.shown_slots():
-                if key.startswith(prefix):
-                    read_only = device.type.is_read_only(endpoint, cluster, key[len(prefix) :])
-                    attributes[key[len(prefix) :]] = _typed(home.values[slot]) | {"readonly": read_only}
-            part = {"cluster_id": name, "attributes": attributes, "commands": list(cluster.commands)}
-            endpoints[str(endpoint)]["clusters"][name] = part
+    endpoints: dict[str, dict[str, Any]] = {str(endpoint): {"clusters": {}} for endpoint in device.type.endpoints}
+    for endpoint, cluster in device.type.cluster_places:
+        prefix, attributes = f"{endpoint}.{cluster.name}.", {}
+        for key, slot in device.shown_slots():
+            if key.startswith(prefix):
+                name, value = key.removeprefix(prefix), home.values[slot]
+                kind = value.kind if isinstance(value, Struct) else type(value).__name__
+                typed = {"value": _with_enum_names(value), "type": "enum" if isinstance(value, IntEnum) else kind}
+                if isinstance(value, IntEnum):
+                    typed |= {"enum_name": kind, "enum_values": {member.name: int(member) for member in type(value)}}
+                attributes[name] = typed | {"readonly": device.type.is_read_only(endpoint, cluster, name)}
+        part = {"cluster_id": cluster.name, "attributes": attributes, "commands": list(cluster.commands)}
+        endpoints[str(endpoint)]["clusters"][cluster.name] = part
     return {"device_id": device.id, "device_type": device.type.name, "endpoints": endpoints}
 
 
-def _typed(value: Any) -> dict[str, Any]:
-    if isinstance(value, IntEnum):
-        members = type(value)
-        return {
-            "value": value.name,
-            "type": "enum",
-            "enum_name": members.__name__,
-            "enum_values": {one.name: int(one) for one in members},
-        }
-    kind = value.kind if isinstance(value, Struct) else type(value).__name__
-    return {"value": _named(value), "type": kind}
-
-
-def _named(value: Any) -> Any:
+def _with_enum_names(value: Any) -> Any:
     """A value with every enumeration member in it replaced by its name."""
     if isinstance(value, IntEnum):
         return value.name
     if isinstance(value, Mapping):
-        return {key: _named(part) for key, part in value.items()}
-    return [_named(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: _with_enum_names(part) for key, part in value.items()}
+    return [_with_enum_names(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 @lru_cache(maxsize=1)
-def _rules() -> dict[str, list[dict[str, Any]]]:
+def _rules_by_variable() -> dict[str, list[dict[str, Any]]]:
     rules: dict[str, list[dict[str, Any]]] = read_yaml(CATALOGUE / "rules.yaml").data
     return rules
 
@@ -327,8 +304,8 @@ def control_rules(home: MatterHome, state: Any) -> dict[str, Any]:
 
     In strict mode PM10 is known only by the name `air_quality`.
     """
-    other_names = {} if home.plan.strict else AIR_QUALITY
-    rules = _rules().get(other_names.get(state, state)) if isinstance(state, str) else None
+    name = "air_quality" if state == "pm10" and not home.plan.strict else state
+    rules = _rules_by_variable().get(name) if isinstance(name, str) else None
     if rules is None:
-        raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules())}")
+        raise OperationError("VALIDATION_ERROR", f"state is one of {', '.join(_rules_by_variable())}")
     return {"state": state, "control_rules": json.dumps(rules)}

@@ -50,34 +50,30 @@ def parse_time(text: Any) -> datetime:
         raise OperationError("VALIDATION_ERROR", f"{text!r} is no time like 2025-01-31 18:00:00") from None
 
 
-def schedule_workflow(home: MatterHome, start_time: Any, steps: Any, description: Any = None) -> dict[str, Any]:
+def schedule_workflow(home: MatterHome, start_time: Any, steps: Any) -> dict[str, Any]:
     """Register a workflow for a time in the future.
 
     Raises `OperationError` if the time or the form of the steps is wrong. Whether the devices, commands and attributes
     of the steps exist is only checked when the steps run.
     """
-    _check_steps(start_time, steps)
+    refuse_unless(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
+    refuse_unless(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
+    for step in steps:
+        whole = isinstance(step, dict) and isinstance(step.get("tool"), str) and isinstance(step.get("args"), dict)
+        refuse_unless(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
     for step in steps:
         refuse_unless(step["tool"] in STEP_KEYS, "VALIDATION_ERROR", f"a workflow cannot call {step['tool']!r}")
     seconds = (parse_time(start_time) - home.plan.base_time).total_seconds()
     refuse_unless(seconds > home.elapsed_seconds, "VALIDATION_ERROR", "start_time is not in the future")
     pending = sum(flow.status == "pending" for flow in home.workflows)
     refuse_unless(pending < MAX_PENDING, "VALIDATION_ERROR", f"{MAX_PENDING} workflows are waiting already")
+    # Random ids would make equal homes differ, and a replay would not give the ids of its trajectory.
     number = text_hash(f"{home.plan.plan_hash} {len(home.workflows)}")
     text = json.dumps([{"tool": step["tool"], "args": step["args"]} for step in steps])
-    due = math.ceil((seconds - home.offset) / home.interval)
-    flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps), description)
+    due = math.ceil((seconds - home.offset) / home.interval)  # the first tick that is not before `start_time`
+    flow = Workflow(str(uuid.UUID(int=number, version=4)), due, start_time, text, len(steps))
     home.workflows = (*home.workflows, flow)
     return {"workflow_id": flow.id}
-
-
-def _check_steps(start_time: Any, steps: Any) -> None:
-    """Check the form of a registration. Raises `OperationError`."""
-    refuse_unless(isinstance(start_time, str), "SCHEMA_ERROR", "start_time is a text")
-    refuse_unless(isinstance(steps, list) and steps, "SCHEMA_ERROR", "steps is a list that is not empty")
-    for step in steps:
-        whole = isinstance(step, dict) and isinstance(step.get("tool"), str) and isinstance(step.get("args"), dict)
-        refuse_unless(whole, "SCHEMA_ERROR", "a step has a tool (text) and args (an object)")
 
 
 def _require_workflow(home: MatterHome, workflow_id: Any) -> Workflow:
@@ -96,13 +92,12 @@ def list_workflows(home: MatterHome, status: Any = None, from_time: Any = None, 
     """The workflows with a status and a start time in a span, each optional. Their errors are left out."""
     status, from_time, to_time = (None if given in NOT_GIVEN else given for given in (status, from_time, to_time))
     refuse_unless(status is None or status in STATUSES, "VALIDATION_ERROR", f"status is one of {', '.join(STATUSES)}")
-    start = None if from_time is None else parse_time(from_time)
-    end = None if to_time is None else parse_time(to_time)
-    refuse_unless(start is None or end is None or start <= end, "VALIDATION_ERROR", "from_time is later than to_time")
+    start = datetime.min if from_time is None else parse_time(from_time)
+    end = datetime.max if to_time is None else parse_time(to_time)
+    refuse_unless(start <= end, "VALIDATION_ERROR", "from_time is later than to_time")
     records = []
     for flow in home.workflows:
-        at = parse_time(flow.start_time)
-        if (status is None or flow.status == status) and (start is None or at >= start) and (end is None or at <= end):
+        if status in (None, flow.status) and start <= parse_time(flow.start_time) <= end:
             records.append({key: value for key, value in flow.to_record().items() if key != "error"})
     return records
 
@@ -160,21 +155,19 @@ def _run_workflow(home: MatterHome, flow: Workflow, live: bool) -> None:
 
 
 def _run_step(home: MatterHome, tool: str, args: dict[str, Any]) -> None:
-    optional = {"args"}
-    if set(args) - STEP_KEYS[tool] or STEP_KEYS[tool] - optional - set(args):
+    if not STEP_KEYS[tool] - {"args"} <= args.keys() <= STEP_KEYS[tool]:  # `args` may be left out
         raise MalformedStep(f"{tool} takes {', '.join(sorted(STEP_KEYS[tool]))}")
     if not home.plan.strict:
         args = service.coerced_arguments(args)
-    if tool == "execute_command":
-        try:
-            service.execute_command(home, **({"args": {}} | args))
-        except UnhandledError as failure:
-            raise MalformedStep(failure.detail) from None
-        return
     try:
-        service.write_attribute(home, **args)
-    except OperationError as failure:
-        if failure.type == "INTERNAL_ERROR":
+        if tool == "execute_command":
+            service.execute_command(home, **({"args": {}} | args))
+        else:
+            service.write_attribute(home, **args)
+    except OperationError as failure:  # the released program handles neither of these two
+        if tool == "execute_command" and isinstance(failure, UnhandledError):
+            raise MalformedStep(failure.detail) from None
+        if tool == "write_attribute" and failure.type == "INTERNAL_ERROR":
             raise MalformedStep(failure.label) from None
         raise
 
@@ -192,28 +185,22 @@ def advance_home(home: MatterHome, to_tick: int, rooms: Iterable[str] | None = N
         run_due(home, live)
         due = next_due(home)
         stop = to_tick if due is None else min(max(due, home.tick + 1), to_tick)
-        advance_rooms(home, stop - home.tick, names)
+        for name in names:
+            if name in home.plan.rooms:
+                for device in home.plan.devices_by_room[name]:
+                    advance_device(home, device, stop - home.tick)
+                if home.plan.aggregators:
+                    air.advance_air(home, home.plan.rooms[name], stop - home.tick)
         home.tick = stop
 
 
 @lru_cache
-def time_driven_clusters(kind: DeviceType) -> tuple[tuple[int, str], ...]:
+def _time_driven_clusters(kind: DeviceType) -> tuple[tuple[int, str], ...]:
     """(endpoint, cluster) of the clusters of a device type that change as time passes."""
     return tuple((endpoint, cluster.name) for endpoint, cluster in kind.cluster_places if cluster.name in PASSES)
 
 
-def advance_rooms(home: MatterHome, n: int, rooms: Iterable[str]) -> None:
-    """Advance some rooms by `n` passes, during which no workflow runs."""
-    for name in rooms:
-        if name not in home.plan.rooms:
-            continue
-        for device in home.plan.devices_by_room[name]:
-            advance_device(home, device, n)
-        if home.plan.aggregators:
-            air.advance_air(home, home.plan.rooms[name], n)
-
-
 def advance_device(home: MatterHome, device: MatterDevice, n: int) -> None:
     """Advance the time-driven clusters of one device by `n` passes."""
-    for endpoint, cluster in time_driven_clusters(device.type):
+    for endpoint, cluster in _time_driven_clusters(device.type):
         PASSES[cluster](ClusterView(home, device, endpoint, cluster), n)

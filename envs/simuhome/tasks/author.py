@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Literal
 
 from homerl.envs.simuhome.sim import home_loading as load
-from homerl.envs.simuhome.sim.generate import generate_episode
+from homerl.envs.simuhome.sim.generate import Scale, generate_episode
 from homerl.envs.simuhome.tasks.answer_checks import expert_reply
 from homerl.envs.simuhome.tasks.blueprint import SimuHomeBlueprint, SimuHomeRecipe, blueprint_from_episode
 from homerl.envs.simuhome.tasks.sentences import plain_speaker, request_text, request_wordings
@@ -35,9 +35,8 @@ def make_simuhome_blueprint(
     rng = random.Random(f"simuhome {split} {seed}")
     groups = recipe.group_weights()
     query_type, case = rng.choices(list(groups), list(groups.values()))[0].split("/")
-    return make_group_blueprint(
-        recipe, split, query_type, case, f"{split}-{seed}", rng, Counter() if dropped is None else dropped
-    )
+    dropped = Counter() if dropped is None else dropped
+    return make_group_blueprint(recipe, split, query_type, case, f"{split}-{seed}", rng, dropped)
 
 
 def make_group_blueprint(
@@ -52,8 +51,9 @@ def make_group_blueprint(
     """A blueprint of one group: a query type, and `feasible` or `infeasible`."""
     voice, before = Voice(recipe.language, recipe.temperature, recipe.frames), dropped.copy()
     for _ in range(MAX_EPISODES):
+        # Even seeds make the homes of `train`, odd ones those of `heldout`. So the splits share no home.
         number = 2 * rng.getrandbits(40) + (split == "heldout")
-        episode = generate_episode(query_type, case, number, recipe.home_scale)
+        episode = generate_episode(query_type, case, number, Scale(recipe.devices, recipe.kinds))
         if not recipe.goals[0] <= len(episode.eval.goals) <= recipe.goals[1]:
             dropped[GOALS] += 1
             continue

@@ -8,7 +8,7 @@ SimuHome's blueprints: episodes with their requests in words, in the form that h
 Φ, the condition of success, consists of the episode's goals and required actions, and of a final answer.
 
 Invariants: a blueprint is plain data, complete in itself and immutable; its home is packed, which loses nothing (see
-`packing`).
+`pack_home`).
 """
 
 from __future__ import annotations
@@ -32,45 +32,42 @@ Json = dict[str, Any]
 
 def pack_home(config: Mapping[str, Any]) -> Json:
     """A home's configuration, in which complete devices keep only the attributes that differ from their type's."""
-    return _each_device(config, _pack)
+
+    def pack_device(device: Json) -> Json:
+        initial, given = _initial_attributes(device["device_type"]), device["attributes"]
+        if "rest" in device or initial.keys() != given.keys():
+            return device
+        # Values are compared as text, since 1 == 1.0 == True in Python.
+        differing = {key: value for key, value in given.items() if json.dumps(value) != json.dumps(initial[key])}
+        return {**device, "attributes": differing, "rest": "as built"}
+
+    return _replace_devices(config, pack_device)
 
 
 def unpack_home(config: Mapping[str, Any]) -> Json:
     """The configuration before `pack_home`."""
-    return _each_device(config, _unpack)
+
+    def unpack_device(device: Json) -> Json:
+        if device.get("rest") != "as built":
+            return device
+        whole = {key: value for key, value in device.items() if key != "rest"}
+        return {**whole, "attributes": {**_initial_attributes(device["device_type"]), **device["attributes"]}}
+
+    return _replace_devices(config, unpack_device)
 
 
-def _each_device(config: Mapping[str, Any], change: Callable[[Json], Json]) -> Json:
+def _replace_devices(config: Mapping[str, Any], change: Callable[[Json], Json]) -> Json:
     rooms = {name: {**room, "devices": [change(one) for one in room["devices"]]} for name, room in config["rooms"].items()}
     return {**config, "rooms": rooms}
 
 
-def _pack(device: Json) -> Json:
-    built, given = _built(device["device_type"]), device["attributes"]
-    if "rest" in device or built.keys() != given.keys():
-        return device
-    differing = {key: value for key, value in given.items() if not _same(value, built[key])}
-    return {**device, "attributes": differing, "rest": "as built"}
-
-
-def _unpack(device: Json) -> Json:
-    if device.get("rest") != "as built":
-        return device
-    whole = {key: value for key, value in device.items() if key != "rest"}
-    return {**whole, "attributes": {**_built(device["device_type"]), **device["attributes"]}}
-
-
-def _same(one: Any, other: Any) -> bool:
-    return json.dumps(one) == json.dumps(other)  # as text, since 1 == 1.0 == True in Python
-
-
 @lru_cache(maxsize=32)
-def _built(kind: str) -> Json:
+def _initial_attributes(kind: str) -> Json:
     """The initial attributes of a device type, as plain JSON values."""
     known = device_types().get(kind)
     initial = {} if known is None else {key: value for key, value in known.initial.items() if ".#" not in key}
-    built: Json = json.loads(json.dumps(initial))
-    return built
+    plain: Json = json.loads(json.dumps(initial))
+    return plain
 
 
 Feasibility = Literal["feasible", "infeasible"]
@@ -165,7 +162,7 @@ class SimuHomeRecipe(Model):
 
     @field_validator("types")
     @classmethod
-    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+    def _check_types(cls, weights: dict[str, float]) -> dict[str, float]:
         for name in weights:
             if name not in (*GROUPS, *QUERY_TYPES):
                 raise ValueError(f"there is no query type '{name}' (there is {', '.join((*QUERY_TYPES, *GROUPS))})")
@@ -173,31 +170,25 @@ class SimuHomeRecipe(Model):
 
     @field_validator("language")
     @classmethod
-    def _spoken(cls, language: str) -> str:
+    def _check_language(cls, language: str) -> str:
         check_simuhome_language(language)
         return language
 
     @field_validator("kinds")
     @classmethod
-    def _made(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_kinds(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := sorted(set(kinds) - set(ALL_KINDS)):
             raise ValueError(f"homes have no {', '.join(unknown)} (there is {', '.join(ALL_KINDS)})")
         return kinds
 
     @model_validator(mode="after")
-    def _some(self) -> SimuHomeRecipe:
-        if not 1 <= self.devices[0] <= self.devices[1]:
-            raise ValueError(f"devices: {list(self.devices)} should be two numbers from 1 up, the smaller first")
-        if not 1 <= self.goals[0] <= self.goals[1]:
-            raise ValueError(f"goals: {list(self.goals)} should be two numbers from 1 up, the smaller first")
+    def _check_ranges(self) -> SimuHomeRecipe:
+        for name, (low, high) in (("devices", self.devices), ("goals", self.goals)):
+            if not 1 <= low <= high:
+                raise ValueError(f"{name}: {[low, high]} should be two numbers from 1 up, the smaller first")
         if not sum(self.types.values()) > 0:
             raise ValueError("types: no query type has a weight above 0")
         return self
-
-    @property
-    def home_scale(self) -> Scale:
-        """The size of the homes."""
-        return Scale(self.devices, self.kinds)
 
     def group_weights(self) -> dict[str, float]:
         """The weight of each group, such as `qt3/feasible`."""

@@ -1,4 +1,4 @@
-"""The scripted agents of SimuHome, all of them oracles: the expert, and three simple agents that no suite may reward.
+"""The scripted agents of SimuHome: the expert, and three simple agents that no suite may reward.
 
 All of them are oracles: they see the episode itself, not only what a policy observes. The expert also knows the goals
 and the state of the home.
@@ -45,45 +45,38 @@ def expert_plan(
     """The calls of a flawless agent, in parts: reads, calls that act, and the final answer.
 
     A feasible and an infeasible request of the same type begin with the same calls, up to the read that shows which of
-    the two it is. Otherwise a policy that learns from the expert could read the case off its own calls. `minimal`
-    leaves out the reads that only prepare a call, so that the calls may rest on values that the agent never saw.
-    `sweeping` makes every call in a room that may help, where the fewest would do.
+    the two it is. Otherwise a policy that learns from the expert could tell the case from its own calls.
+
+    Args:
+        file: The episode.
+        home: Its home at the start.
+        reply: The final answer.
+        minimal: Leave out the reads that only prepare a call. Calls may then rest on values that the agent never saw.
+        sweeping: Make every call in a room that may help, in place of the fewest that are enough.
     """
     seen = [{"name": action.tool, **action.params} for action in file.eval.required_actions]
-    reads = [] if minimal and file.is_decided_by_rule else [look for look in needed_reads(file, home) if look not in seen]
+    reads = [] if minimal and file.is_decided_by_rule else [look for look in _needed_reads(file, home) if look not in seen]
     acts: list[Action] = []
     if file.meta.query_type == "qt2" and file.is_decided_by_rule:
-        acts = [act for goal in file.eval.goals for act in (helping_calls if sweeping else fewest_calls)(goal, home)]
+        for goal in file.eval.goals:
+            helping = moving_calls(home, goal.room_id, goal.room_state, goal.direction)
+            acts += helping if sweeping else _fewest_of_calls(helping, goal, home)
     elif file.is_decided_by_rule:
         acts = [act for act in solution_calls(file, home) if act["name"] != "finish" and act not in seen]
     looked = [reads, seen] if any(goal.when for goal in file.eval.goals) else [seen, reads]
-    return [*looked, *_at_once(acts), [{"name": "finish", "answer": reply}]]
-
-
-def _at_once(acts: list[Action]) -> list[list[Action]]:
-    """Calls in parts that can be made at once: a vacuum that was sent home is given no new task before it has come."""
-    parts: list[list[Action]] = [[]]
-    for act in acts:
+    parts: list[list[Action]] = [*looked, []]
+    for act in acts:  # a vacuum that was sent home takes no new task before it has come home
         if act.get("cluster_id") == "RVCRunMode" and any(one.get("command_id") == "GoHome" for one in parts[-1]):
             parts.append([])
         parts[-1].append(act)
-    return parts
+    return [*parts, [{"name": "finish", "answer": reply}]]
 
 
-def helping_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
-    """Every call in the room that moves a goal's variable, or would if its device were in another state."""
-    return moving_calls(home, goal.room_id, goal.room_state, goal.direction)
-
-
-def fewest_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
-    """The fewest calls to one device that move a goal's variable.
-
-    If no single device is enough, the result is every call in the room that helps.
-    """
-    acts = helping_calls(goal, home)
-    alone = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
+def _fewest_of_calls(acts: list[Action], goal: GoalSpec, home: MatterHome) -> list[Action]:
+    """The fewest of these calls, all to one device, that move a goal's variable; all of them if no device is enough."""
+    by_device = [list(group) for _, group in groupby(acts, key=lambda act: act["device_id"])]
     untouched = evaluate.final_state(home)
-    for group in sorted(alone, key=len):
+    for group in sorted(by_device, key=len):
         twin = home.fork()
         for act in group:
             tools.call_tool(twin, act["name"], action_arguments(act))
@@ -92,7 +85,7 @@ def fewest_calls(goal: GoalSpec, home: MatterHome) -> list[Action]:
     return acts
 
 
-def needed_reads(file: EpisodeFile, home: MatterHome) -> list[Action]:
+def _needed_reads(file: EpisodeFile, home: MatterHome) -> list[Action]:
     """The reads that an agent needs in order to answer, or to know what to do, each once."""
     reads: list[Action] = []
     for goal in file.eval.goals:
@@ -113,32 +106,28 @@ def _attribute_read(device_id: str, endpoint: str, cluster: str, attribute: str)
     return {"name": "get_attribute", **place, "attribute_id": attribute}
 
 
-def waiting_call(situation: Any, act: Action, last: Action) -> Action | None:
+def _waiting_call(situation: SimuHomeSituation, act: Action, last: Action) -> Action | None:
     """The call that lets time pass before `act`, where QT3 needs that something has ended; None if nothing is waited for.
 
-    Time passes while a workflow is asked for its status again, so it begins with one that is due long after the end, and
-    would repeat the `last` call. Of several workflows, that is asked which makes the most of the time that is left.
+    Time passes only while the agent asks for the status of a workflow again. So the first such call registers a workflow,
+    due long after the end of the episode, that would repeat the `last` call. Of several workflows, the agent asks for the
+    one that makes the most of the time that is left.
     """
     file, home, polls = situation.file, situation.home, situation.polls
-    if not (file.is_decided_by_rule and file.meta.query_type == "qt3"):
-        return None
-    if not (left := _seconds_left(file.eval.goals, home, act)):
+    left = None  # the seconds after which `act` is taken, or after which `finish` meets the goals
+    if file.is_decided_by_rule and file.meta.query_type == "qt3":
+        if act["name"] in ACTS:
+            left = seconds_until_taken(home, act)
+        elif act["name"] == "finish":
+            left = seconds_until(home, asserts_by_device(file.eval.goals))
+    if not left:
         return None
     waits = [(poll_seconds(polls[flow.id] + 1), flow.id) for flow in home.workflows if polls[flow.id] < MAX_POLLS]
     if fitting := [wait for wait in waits if wait[0] <= left]:
         return {"name": "get_workflow_status", "workflow_id": max(fitting, key=lambda wait: wait[0])[1]}
-    at = home.plan.base_time + timedelta(seconds=home.seconds, hours=1)
+    at = home.plan.base_time + timedelta(seconds=home.elapsed_seconds, hours=1)
     steps = [{"tool": last["name"], "args": action_arguments(last)}]
     return {"name": "schedule_workflow", "start_time": at.strftime(TIME_FORMAT), "steps": steps}
-
-
-def _seconds_left(goals: Sequence[GoalSpec], home: MatterHome, act: Action) -> int:
-    """The seconds after which `act` is taken, or after which `finish` meets the goals; 0 if that is now or never."""
-    if act["name"] in ACTS:
-        return seconds_until_taken(home, act) or 0
-    if act["name"] != "finish":
-        return 0
-    return seconds_until(home, asserts_by_device(goals)) or 0
 
 
 def acting_message(*acts: Action) -> Message:
@@ -170,74 +159,59 @@ class SimuHomeExpert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """`n` candidates for the next message."""
-        messages = draw_candidates(self._candidate, episode, n, self.seed)
-        return [Reply(message, _malformed_reason(message)) for message in messages]
+        replies = []
+        for message in draw_candidates(self._draw_message, episode, n, self.seed):
+            is_cut = not message.get("tool_calls") and message["content"].startswith("{")
+            replies.append(Reply(message, "the tool call is not the JSON asked for" if is_cut else None))
+        return replies
 
-    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+    def _draw_message(self, episode: Episode, rng: random.Random) -> Message:
         situation = simuhome_situation(episode)
-        parts, made = self._plan(situation), actions_in_messages(episode.messages)
+        parts, made = self._plan_for(situation), actions_in_messages(episode.messages)
         rest = next((left for part in parts if (left := [act for act in part if act not in made])), parts[-1])
-        acts = [act for part in parts for act in part if act["name"] in ACTS]
-        if acts and (asked := waiting_call(situation, rest[0], acts[-1])):
+        acts = [act for part in parts for act in part if act["name"] in ACTS]  # none where only workflows are scheduled
+        if acts and (asked := _waiting_call(situation, rest[0], acts[-1])):
             rest = [asked]
         if rng.random() < self.mistakes:
-            return rng.choice(MISTAKES)(rest, situation.home, rng)
-        style = self._style(rng)
+            return _mistaken_message(rng.choice(MISTAKES), rest, situation.home, rng)
+        style = self._draw_style(rng)
         return acting_message(*(rest[:1] if style == "stepwise" and rest[0]["name"] not in READ_TOOLS else rest))
 
-    def _style(self, rng: random.Random) -> str:
+    def _draw_style(self, rng: random.Random) -> str:
         return str(rng.choices(list(self.styles), list(self.styles.values()))[0])
 
-    def _plan(self, situation: SimuHomeSituation) -> list[list[Action]]:
+    def _plan_for(self, situation: SimuHomeSituation) -> list[list[Action]]:
         if not self._known or self._known[0] is not situation.file:
             reply = situation.blueprint.intents[0].reply
-            sweeping = self._style(random.Random(f"style {self.seed} {situation.blueprint.id}")) == "sweeping"
+            sweeping = self._draw_style(random.Random(f"style {self.seed} {situation.blueprint.id}")) == "sweeping"
             self._known = situation.file, expert_plan(situation.file, situation.start, reply, self.minimal, sweeping)
         plan: list[list[Action]] = self._known[1]
         return plan
 
 
-def _malformed_reason(message: Message) -> str | None:
-    return (
-        None
-        if message.get("tool_calls") or not message["content"].startswith("{")
-        else "the tool call is not the JSON asked for"
-    )
+MISTAKES = ("another device", "another value", "a call left out", "finished too soon", "a call that is cut off")
 
 
-def _other_device(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+def _mistaken_message(mistake: str, rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    """A message that makes one of the `MISTAKES` in place of the first call of `rest`.
+
+    A call without a value gets another device instead, and a call without a device is replaced by `finish`.
+    """
     act = rest[0]
-    others = [name for name in home.plan.devices if name != act.get("device_id")]
-    return acting_message({**act, "device_id": rng.choice(others)}) if "device_id" in act else _too_soon(rest, home, rng)
-
-
-def _other_value(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
-    act = rest[0]
-    if isinstance(act.get("value"), int):
-        return acting_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
-    numbers = {key: value + rng.choice((-5, 5, 500)) for key, value in act.get("args", {}).items() if type(value) is int}
-    return acting_message({**act, "args": {**act["args"], **numbers}}) if numbers else _other_device(rest, home, rng)
-
-
-def _left_out(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
-    return acting_message(rest[1] if len(rest) > 1 else rest[0])
-
-
-def _too_soon(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
+    if mistake == "a call that is cut off":
+        return {"role": "assistant", "content": json.dumps(act, ensure_ascii=False)[:-1]}
+    if mistake == "a call left out":
+        return acting_message(rest[1] if len(rest) > 1 else act)
+    if mistake == "another value":
+        if isinstance(act.get("value"), int):
+            return acting_message({**act, "value": act["value"] + rng.choice((-10, 10, 500))})
+        numbers = {key: old + rng.choice((-5, 5, 500)) for key, old in act.get("args", {}).items() if type(old) is int}
+        if numbers:
+            return acting_message({**act, "args": {**act["args"], **numbers}})
+    if mistake != "finished too soon" and "device_id" in act:
+        others = [name for name in home.plan.devices if name != act["device_id"]]
+        return acting_message({**act, "device_id": rng.choice(others)})
     return acting_message({"name": "finish", "answer": "Done."})
-
-
-def _unparsable(rest: list[Action], home: MatterHome, rng: random.Random) -> Message:
-    return {"role": "assistant", "content": json.dumps(rest[0], ensure_ascii=False)[:-1]}
-
-
-MISTAKES: tuple[Callable[[list[Action], MatterHome, random.Random], Message], ...] = (
-    _other_device,
-    _other_value,
-    _left_out,
-    _too_soon,
-    _unparsable,
-)
 
 
 class FixedAnswerAgent:
@@ -252,12 +226,9 @@ class FixedAnswerAgent:
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """The next required action, or `finish`."""
         done = actions_in_messages(episode.messages)
-        wanted = (
-            [{"name": a.tool, **a.params} for a in simuhome_situation(episode).file.eval.required_actions]
-            if self.looks_first
-            else []
-        )
-        rest: list[Any] = [act for act in wanted if act not in done]
+        required = simuhome_situation(episode).file.eval.required_actions if self.looks_first else ()
+        wanted: list[Action] = [{"name": action.tool, **action.params} for action in required]
+        rest = [act for act in wanted if act not in done]
         return [Reply(acting_message(rest[0] if rest else {"name": "finish", "answer": self.words}))]
 
 

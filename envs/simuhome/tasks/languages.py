@@ -97,39 +97,25 @@ def reasons_in(text: str) -> set[str]:
     Weak signs count only if there are no others. If several are shown, the first of `WeakSigns` gives the reason: "it is
     already cooling, so that is not possible" says `limit`.
     """
-    weak = (name for name in WeakSigns.model_fields if _matches(_weak_patterns(name), text))
+    weak = (name for name in WeakSigns.model_fields if shows_sign(name, text, weak=True))
     return {name for name in WeakSigns.model_fields if shows_sign(name, text)} or set(islice(weak, 1))
 
 
-def shows_sign(sign: str, text: str) -> bool:
-    """Whether a text shows a sign, such as `absent`, in any language."""
-    return _matches(_patterns(sign), text)
+def shows_sign(sign: str, text: str, weak: bool = False) -> bool:
+    """Whether a text shows a sign, such as `absent`, in any language; with `weak`, a weak sign."""
+    text = fold_for_patterns(text)
+    return any(pattern.search(text) for pattern in _sign_patterns(sign, weak))
+
+
+@lru_cache
+def _sign_patterns(sign: str, weak: bool) -> list[re.Pattern[str]]:
+    files = map(language_file, LANGUAGES.paths_by_language())
+    return [pattern for file in files for pattern in getattr(file.signs.weak if weak else file.signs, sign)]
 
 
 def fold_for_patterns(text: str) -> str:
     """A text in the form that patterns match: in lower case, with ' as apostrophe."""
     return text.lower().replace("’", "'")
-
-
-def _matches(patterns: Patterns, text: str) -> bool:
-    text = fold_for_patterns(text)
-    return any(pattern.search(text) for pattern in patterns)
-
-
-@lru_cache
-def _patterns(sign: str) -> Patterns:
-    return tuple(
-        pattern for language in LANGUAGES.paths_by_language() for pattern in getattr(language_file(language).signs, sign)
-    )
-
-
-@lru_cache
-def _weak_patterns(sign: str) -> Patterns:
-    return tuple(
-        pattern
-        for language in LANGUAGES.paths_by_language()
-        for pattern in getattr(language_file(language).signs.weak, sign)
-    )
 
 
 def system_message(style: str, language: str, location: str, now: str) -> str:

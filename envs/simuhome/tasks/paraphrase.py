@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from homerl.envs.core.model import Model
 from homerl.envs.simuhome.sim.device_catalogue import device_types
@@ -46,28 +45,24 @@ class SimuHomeParaphraser(Paraphraser):
     """Rewords the requests of SimuHome's blueprints."""
 
     async def paraphrased(self, query: str, intent: SimuHomeIntent, blueprint: SimuHomeBlueprint, home: None) -> str:
-        """A paraphrase with the same meaning. Raises `Rejected` with the reason if there is none."""
+        """A paraphrase with the same meaning. Raises `ParaphraseRejected` with the rule that it breaks."""
         paraphrase = await self.asked(query, blueprint)
-        check_request_words(query, paraphrase, blueprint.split)
+        refuse_bad_paraphrase(query, paraphrase, blueprint.split)
+        if _count_names(query.lower()) != _count_names(paraphrase.lower()):
+            raise ParaphraseRejected("other names")
+        if Counter(NUMBER.findall(query.lower())) != Counter(NUMBER.findall(paraphrase.lower())):
+            raise ParaphraseRejected("other values")
         if intent.family == "qt2":
             told = f"Rooms: {', '.join(sorted(blueprint.home['rooms']))}\n\nThe person says: {paraphrase}"
             recovered = await self.client.ask(RECOVER, told, Wishes, blueprint.seed, temperature=0.0)
-            if not same_changes(recovered.wants, blueprint.task["eval"]["goals"]):
+            wishes = {(wish.room_id, wish.room_state, wish.direction) for wish in recovered.wants}
+            goals = blueprint.task["eval"]["goals"]
+            if wishes != {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}:
                 raise ParaphraseRejected("another meaning")
         return paraphrase
 
 
-def check_request_words(query: str, paraphrase: str, split: str) -> None:
-    """Check a paraphrase by the rules of this module. Raises `Rejected` with the first rule that it breaks."""
-    refuse_bad_paraphrase(query, paraphrase, split)
-    said, new = query.lower(), paraphrase.lower()
-    if count_names(said) != count_names(new):
-        raise ParaphraseRejected("other names")
-    if Counter(NUMBER.findall(said)) != Counter(NUMBER.findall(new)):
-        raise ParaphraseRejected("other values")
-
-
-def count_names(text: str) -> Counter[str]:
+def _count_names(text: str) -> Counter[str]:
     """How often a text names each room and each kind of device.
 
     Longer names are counted first and removed, so that a `dimmer light` does not count as a `light`.
@@ -80,9 +75,3 @@ def count_names(text: str) -> Counter[str]:
         counts[owners[way]] += len(pattern.findall(text))
         text = pattern.sub(" \x00 ", text)
     return +counts
-
-
-def same_changes(recovered: Sequence[Wish], goals: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the recovered changes of room variables are those of the goals."""
-    wishes = {(wish.room_id, wish.room_state, wish.direction) for wish in recovered}
-    return wishes == {(goal["room_id"], goal["room_state"], goal["direction"]) for goal in goals}

@@ -44,11 +44,6 @@ def react_reply(text: str, strict: bool = True, tokens: int = 0, prompt_tokens: 
     if step is None:
         message = {"role": "assistant", "content": text}
         return Reply(message, react.INVALID["error"], tokens, prompt_tokens=prompt_tokens)
-    name = "finish" if step.action.lower() == "finish" else step.action
-    call = tool_call(name, dict(step.arguments), "call_0")
-    return Reply(
-        {"role": "assistant", "content": step.thought, "tool_calls": [call]},
-        None,
-        tokens,
-        prompt_tokens=prompt_tokens,
-    )
+    calls = [tool_call(step.tool_name, dict(step.arguments), "call_0")]
+    called = {"role": "assistant", "content": step.thought, "tool_calls": calls}
+    return Reply(called, None, tokens, prompt_tokens=prompt_tokens)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 from homerl.envs.simuhome.sim.device_catalogue import all_clusters, all_enumerations
-from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice, due_time_of
+from homerl.envs.simuhome.sim.episode_file import AttributeAssert, EpisodeFile, GoalSpec, TargetDevice
 from homerl.envs.simuhome.tasks.languages import simuhome_grammar
 from homerl.play.words.grammar import Style
 from homerl.play.words.splits import Split, Voice, draw_of_split
@@ -30,6 +30,7 @@ HUNDREDTHS = {  # attributes in hundredths of the unit in which people speak of 
     "WindowCovering.CurrentPositionLiftPercent100ths": "percent",
 }
 PERCENT = ("FanControl.PercentSetting", "FanControl.PercentCurrent")
+Target = GoalSpec | TargetDevice | dict[str, Any]  # what names a device; an anchor is a dict
 SCALE = {"temperature": 100, "humidity": 100, "illuminance": 1, "pm10": 1}
 
 
@@ -42,7 +43,7 @@ class DeviceReference:
     number: str
 
     @classmethod
-    def from_target(cls, target: GoalSpec | TargetDevice | dict[str, Any]) -> DeviceReference:
+    def from_target(cls, target: Target) -> DeviceReference:
         """The reference to the device of a goal, target or anchor. In released files the ids end in the device's number."""
         named = target if isinstance(target, dict) else dict(target)
         return cls(named["room_id"], named["device_type"], named["device_id"].rpartition("_")[2] or "1")
@@ -72,8 +73,9 @@ class SimuHomeSpeaker:
         """The name of a kind of device."""
         return self.say_phrase_or(f"kind.{kind}", kind.replace("_", " "))
 
-    def say_device(self, place: DeviceReference) -> str:
-        """A device, with its kind, number and room."""
+    def say_device(self, target: Target) -> str:
+        """The device of a goal, target or anchor, with its kind, number and room."""
+        place = DeviceReference.from_target(target)
         return self.say_phrase("device", kind=self.say_kind(place.kind), number=place.number, room=self.say_room(place.room))
 
     def join_phrases(self, key: str, parts: Sequence[str]) -> str:
@@ -86,18 +88,16 @@ class SimuHomeSpeaker:
     def say_attribute(self, flat: str) -> str:
         """The name of an attribute, given by flat key."""
         path = flat.partition(".")[2]
-        return self.say_phrase_or(f"attribute.{path}", split_camel_case(path.rpartition(".")[2]))
+        # A name that the grammar lacks is split into its words: `OnOffTransitionTime`, on off transition time.
+        return self.say_phrase_or(f"attribute.{path}", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", path.rpartition(".")[2]).lower())
 
     def say_value(self, flat: str, value: Any) -> str:
         """The value of an attribute in words, with its unit."""
         path = flat.partition(".")[2]
         if isinstance(value, (list, dict)):
             items = value if isinstance(value, list) else [value]
-            return (
-                self.join_phrases("and", [item_names(flat, item)[0] for item in items])
-                if items
-                else self.say_phrase("value.empty")
-            )
+            names = [item_names(flat, item)[0] for item in items]
+            return self.join_phrases("and", names) if names else self.say_phrase("value.empty")
         if value is None or isinstance(value, bool):
             return self.say_phrase(f"value.{'null' if value is None else str(value).lower()}")
         if f"value.{path}.{value}" in self.grammar:
@@ -109,11 +109,6 @@ class SimuHomeSpeaker:
         return enum_label(flat, value) or str(value)
 
 
-def split_camel_case(name: str) -> str:
-    """`OnOffTransitionTime` as words: `on off transition time`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-
-
 def plain_number(value: float) -> str:
     """A number with at most two decimals, without trailing zeros: `21.5`."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
@@ -121,17 +116,13 @@ def plain_number(value: float) -> str:
 
 def enum_label(flat: str, value: Any) -> str | None:
     """The name of a value in the attribute's enumeration, such as `quick wash`, or None."""
-    names = dict(zip(_enum_numbers(flat), enum_names(flat)))
+    names = dict(zip(map(int, _enumeration(flat)), enum_names(flat)))
     return names.get(value) if isinstance(value, int) else None
 
 
 def enum_names(flat: str) -> list[str]:
     """The names of all members of an attribute's enumeration; an empty list if it has none."""
     return [one.name.replace("_", " ").lower() for one in _enumeration(flat)]
-
-
-def _enum_numbers(flat: str) -> list[int]:
-    return [int(one) for one in _enumeration(flat)]
 
 
 def _enumeration(flat: str) -> Iterable[IntEnum]:
@@ -158,46 +149,63 @@ def item_names(flat: str, item: Any) -> tuple[str, ...]:
 
 def request_text(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
     """The user's request for an episode."""
-    return REQUESTS[episode.meta.query_type](episode, speaker)
+    goals, say = episode.eval.goals, speaker.say_phrase
+    match episode.meta.query_type:
+        case "qt1":
+            return speaker.join_phrases("two", [_question_text(goal, speaker) for goal in goals])
+        case "qt2":
+            hints = [say(f"hint.{goal.room_state}.{goal.direction}", room=speaker.say_room(goal.room_id)) for goal in goals]
+            return speaker.join_phrases("two", hints)
+        case "qt3":
+            return say("request", act=_action_clauses(goals, speaker))
+        case "qt4-1":
+            clauses = []
+            for goal in goals:
+                minutes = goal.due_time.further_keys["offset_minutes"]
+                clauses.append(say("later", minutes=minutes, act=_action_clauses(goal.targets, speaker)))
+            text = speaker.join_phrases("two", clauses)
+        case "qt4-2":
+            (goal,) = goals
+            when, anchor = goal.due_time.further_keys, speaker.say_device(goal.anchor)
+            act = _action_clauses(goal.targets, speaker)
+            text = say(when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=act)
+        case "qt4-3":
+            first, second = goals
+            target, anchor = speaker.say_device(first.targets[0]), speaker.say_device(first.anchor)
+            scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
+            key = f"together.{scenario[episode.meta.further_keys['scenario']]}"
+            text = say(key, minutes=second.due_time.further_keys["offset_minutes"], target=target, anchor=anchor)
+    if (conflict := episode.temporal_conflict) is None:
+        return text
+    # An infeasible request goes on with a clause that contradicts it.
+    key = CONFLICT_CLAUSES.get(conflict["type"], "at")
+    return say(key, request=text, time=conflict.get("conflict_time", "")[:5])
 
 
-def _perceive(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    return speaker.join_phrases("two", [_question(goal, speaker) for goal in episode.eval.goals])
+CONFLICT_CLAUSES = {
+    "absolute_time_mismatch": "but.start",
+    "completion_vs_pause": "but.complete",
+    "impossible_early_end": "but.early",
+}
 
 
-def _question(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
+def _question_text(goal: GoalSpec, speaker: SimuHomeSpeaker) -> str:
     if goal.room_state:
         return speaker.say_phrase(f"ask.{goal.room_state}", room=speaker.say_room(goal.room_id))
-    attribute = goal.asked_attribute
-    return speaker.say_phrase(
-        "ask.attribute", name=speaker.say_attribute(attribute), target=speaker.say_device(DeviceReference.from_target(goal))
-    )
+    name, target = speaker.say_attribute(goal.asked_attribute), speaker.say_device(goal)
+    return speaker.say_phrase("ask.attribute", name=name, target=target)
 
 
-def _complain(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    said = [
-        speaker.say_phrase(f"hint.{g.room_state}.{g.direction}", room=speaker.say_room(g.room_id))
-        for g in episode.eval.goals
-    ]
-    return speaker.join_phrases("two", said)
+def _action_clauses(targets: Iterable[GoalSpec | TargetDevice], speaker: SimuHomeSpeaker) -> str:
+    """What the asserts want of several devices, as one text of joined clauses."""
+    clauses = []
+    for target in targets:
+        name, value = _clause_for_asserts(target.asserts)
+        clauses.append(speaker.say_phrase(f"act.{name}", target=speaker.say_device(target), value=value))
+    return speaker.join_phrases("and", clauses)
 
 
-def _command(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    return speaker.say_phrase("request", act=action_clauses(episode.eval.goals, speaker))
-
-
-def action_clauses(targets: Iterable[Any], speaker: SimuHomeSpeaker) -> str:
-    """What is to be done with several devices, as one text of joined clauses."""
-    return speaker.join_phrases("and", [action_clause(target, speaker) for target in targets])
-
-
-def action_clause(target: Any, speaker: SimuHomeSpeaker) -> str:
-    """One clause: what the asserts want of a device."""
-    name, value = clause_for_asserts(target.asserts)
-    return speaker.say_phrase(f"act.{name}", target=speaker.say_device(DeviceReference.from_target(target)), value=value)
-
-
-def clause_for_asserts(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
+def _clause_for_asserts(asserts: Sequence[AttributeAssert]) -> tuple[str, str]:
     """(name of the clause that expresses the asserts, the number that it mentions)."""
     wanted = {one.attribute.partition(".")[2]: one.value for one in asserts}
     for path, name, scale in CLAUSES:
@@ -208,7 +216,7 @@ def clause_for_asserts(asserts: Sequence[AttributeAssert]) -> tuple[str, Any]:
 
 
 COOLING = 3
-CLAUSES = (
+CLAUSES = (  # (attribute that decides the clause, the clause's name, divisor from the stored unit)
     ("FanControl.PercentSetting", "fan", 1),
     ("LevelControl.CurrentLevel", "level", 1),
     ("WindowCovering.TargetPositionLiftPercent100ths", "closed", 100),
@@ -219,80 +227,15 @@ CLAUSES = (
 )
 
 
-def _later(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    said = [
-        speaker.say_phrase(
-            "later", minutes=due_time_of(goal).further_keys["offset_minutes"], act=action_clauses(goal.targets, speaker)
-        )
-        for goal in episode.eval.goals
-    ]
-    return _with_conflict(speaker.join_phrases("two", said), episode, speaker)
-
-
-def _after(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    (goal,) = episode.eval.goals
-    when, anchor = due_time_of(goal).further_keys, speaker.say_device(DeviceReference.from_target(goal.anchor))
-    text = speaker.say_phrase(
-        when["relation"], minutes=when["offset_minutes"], anchor=anchor, act=action_clauses(goal.targets, speaker)
-    )
-    return _with_conflict(text, episode, speaker)
-
-
-def _together(episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    first, second = episode.eval.goals
-    names = {
-        "target": speaker.say_device(DeviceReference.from_target(first.targets[0])),
-        "anchor": speaker.say_device(DeviceReference.from_target(first.anchor)),
-    }
-    scenario = {"pause_at_anchor_end": "pause", "align_end_with_anchor": "align", "delayed_start": "delay"}
-    key = f"together.{scenario[(episode.meta.model_extra or {})['scenario']]}"
-    return _with_conflict(
-        speaker.say_phrase(key, minutes=due_time_of(second).further_keys["offset_minutes"], **names), episode, speaker
-    )
-
-
-CONFLICT_CLAUSES = {
-    "absolute_time_mismatch": "but.start",
-    "completion_vs_pause": "but.complete",
-    "impossible_early_end": "but.early",
-}
-
-
-def _with_conflict(text: str, episode: EpisodeFile, speaker: SimuHomeSpeaker) -> str:
-    """The request with the clause that contradicts it, if the episode has a conflict of times."""
-    conflict = episode.temporal_conflict
-    if conflict is None:
-        return text
-    key = CONFLICT_CLAUSES.get(conflict["type"], "at")
-    return speaker.say_phrase(key, request=text, time=conflict.get("conflict_time", "")[:5])
-
-
-REQUESTS: dict[str, Callable[[EpisodeFile, SimuHomeSpeaker], str]] = {
-    "qt1": _perceive,
-    "qt2": _complain,
-    "qt3": _command,
-    "qt4-1": _later,
-    "qt4-2": _after,
-    "qt4-3": _together,
-}
-
-
 def request_wordings(episode: EpisodeFile, voice: Voice, split: Split, count: int, rng: random.Random) -> tuple[str, ...]:
     """Up to `count` different requests of a split. Raises `NoSentence` if the split has none."""
-    return tuple(
-        dict.fromkeys(
-            draw_of_split(lambda: _capitalized(request_text(episode, _any_style(voice, rng))), split) for _ in range(count)
-        )
-    )
 
+    def draw_request() -> str:
+        style: Style = rng.choice(("clear", "colloquial")) if voice.temperature else "clear"
+        text = request_text(episode, SimuHomeSpeaker(voice, style, rng))
+        return text[0].upper() + text[1:]
 
-def _any_style(voice: Voice, rng: random.Random) -> SimuHomeSpeaker:
-    return SimuHomeSpeaker(voice, rng.choice(("clear", "colloquial")) if voice.temperature else "clear", rng)
-
-
-def _capitalized(text: str) -> str:
-    """A text with its first letter in upper case."""
-    return text[0].upper() + text[1:]
+    return tuple(dict.fromkeys(draw_of_split(draw_request, split) for _ in range(count)))
 
 
 def plain_speaker(language: str) -> SimuHomeSpeaker:

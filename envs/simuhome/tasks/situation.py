@@ -2,7 +2,7 @@
 
 Φ consists of every goal, every required action, and the agent's finish.
 - Goals that a rule decides are evaluated in a fork half a second later, in which scheduled workflows run.
-- Goals that a judge would decide are evaluated from the final answer (`answers.py`).
+- Goals that a judge would decide are evaluated from the final answer (`answer_checks.py`).
 
 So all of Φ is met exactly if the episode's own evaluation passes.
 
@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action
+from homerl.envs.core.world import Action, action_arguments
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim.env import SimuHome
 from homerl.envs.simuhome.sim.episode_file import EpisodeFile
@@ -37,23 +37,20 @@ from homerl.play.situation import Reply, Situation
 
 def exact_goal_texts(task: Mapping[str, Any]) -> list[str]:
     """Φ in words, one text for each goal, each required action and the finish."""
-    goals = [_in_words(goal, task["meta"]["case"]) for goal in task["eval"]["goals"]]
-    looks = [
-        f"{a['tool']}({', '.join(map(str, a['params'].values()))}) was called" for a in task["eval"]["required_actions"]
-    ]
-    return [*goals, *looks, "the agent has finished"]
-
-
-def _in_words(goal: Mapping[str, Any], case: str) -> str:
-    what = ", ".join(
-        f"{target.get('device_id')}: " + " and ".join(f"{one['attribute']} == {one['value']}" for one in target["asserts"])
-        for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
-    )
-    what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
-    what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
-    when = goal.get("when")
-    when = f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)" if when else ""
-    return f"{what}{when}" if case == "feasible" else f"says why not: {what}{when}"
+    texts = []
+    for goal in task["eval"]["goals"]:
+        what = ", ".join(
+            f"{target.get('device_id')}: " + " and ".join(f"{a['attribute']} == {a['value']}" for a in target["asserts"])
+            for target in goal.get("targets") or ([goal] if goal.get("asserts") else [])
+        )
+        what = what or " ".join(filter(None, (goal.get("device_id") or goal.get("room_id"), goal.get("attribute"))))
+        what += "".join(f" {goal[key]}" for key in ("room_state", "direction") if goal.get(key))
+        if when := goal.get("when"):
+            what += f" ({when['at_tick'] / 600:.1f} minutes in, ± {when['tolerance_ticks'] // 10} s)"
+        texts.append(what if task["meta"]["case"] == "feasible" else f"says why not: {what}")
+    for action in task["eval"]["required_actions"]:
+        texts.append(f"{action['tool']}({', '.join(map(str, action['params'].values()))}) was called")
+    return [*texts, "the agent has finished"]
 
 
 TICKS_PER_SECOND = 10
@@ -93,28 +90,13 @@ class SimuHomeSituation(Situation):
 
     def opening(self) -> list[Message]:
         """The system message."""
-        b = self.blueprint
-        return [
-            {
-                "role": "system",
-                "content": system_message(b.prompt, b.language, self.file.user_location, self.start.clock_text),
-            }
-        ]
+        prompt, language = self.blueprint.prompt, self.blueprint.language
+        text = system_message(prompt, language, self.file.user_location, self.start.clock_text)
+        return [{"role": "system", "content": text}]
 
     def fork(self) -> SimuHomeSituation:
         """An independent copy."""
-        return SimuHomeSituation(
-            self.blueprint,
-            self.file,
-            self.world.fork(),
-            self.start,
-            self.required,
-            self.failures,
-            self.polls.copy(),
-            self.broken_rule,
-            self._answered,
-            self._side_effects,
-        )
+        return replace(self, world=self.world.fork(), polls=self.polls.copy())
 
     @property
     def home(self) -> MatterHome:
@@ -128,19 +110,16 @@ class SimuHomeSituation(Situation):
 
     def met(self) -> tuple[bool, ...]:
         """For each part of Φ, in the order of `goals_in_words`, whether it is met now."""
-        wanted = self.file.eval.required_actions
-        required = tuple(number in self.required for number in range(len(wanted)))
-        return (*self._goals(), *required, self.final_answer is not None)
-
-    def _goals(self) -> tuple[bool, ...]:
+        goals = (False,) * len(self.file.eval.goals)
         if self.file.is_decided_by_rule:
-            return self.world.goals or (False,) * len(self.file.eval.goals)
-        if self.final_answer is None:
-            return (False,) * len(self.file.eval.goals)
-        if self._answered[0] != (key := self.world.state_key()):
-            final = evaluate.final_state(self.home)
-            self._answered = key, goals_answered(self.file, self.start, final, self.final_answer)
-        return self._answered[1]
+            goals = self.world.goals or goals
+        elif self.final_answer is not None:
+            if self._answered[0] != (key := self.world.state_key()):
+                final = evaluate.final_state(self.home)
+                self._answered = key, goals_answered(self.file, self.start, final, self.final_answer)
+            goals = self._answered[1]
+        required = (number in self.required for number in range(len(self.file.eval.required_actions)))
+        return (*goals, *required, self.final_answer is not None)
 
     def open_intents(self) -> list[SimuHomeIntent]:
         """The one intent, unless all of Φ is met."""
@@ -149,10 +128,8 @@ class SimuHomeSituation(Situation):
     def side_effects(self) -> int:
         """The number of devices that were changed and that the request does not concern."""
         if self._side_effects[0] != (key := self.home.state_key()):
-            self._side_effects = (
-                key,
-                len(stray_changes(self.file, self.home)) if self.home.state_key() != self.start.state_key() else 0,
-            )
+            is_changed = key != self.start.state_key()
+            self._side_effects = key, len(stray_changes(self.file, self.home)) if is_changed else 0
         return self._side_effects[1]
 
     @property
@@ -173,39 +150,31 @@ class SimuHomeSituation(Situation):
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
         """Make a call in the world. The result is the observation and the world's info."""
-        self._poll(action)
+        if action["name"] == "get_workflow_status":  # time passes before a repeated query is answered
+            flow = str(action.get("workflow_id"))
+            self.polls[flow] += 1
+            if self.polls[flow] > MAX_POLLS:
+                self.broken_rule = "polls"
+            else:
+                self.wait(poll_seconds(self.polls[flow]))
         text, _, _, _, info = self.world.step(action)
-        self._note(action, info["blocked"])
+        blocked = info["blocked"]
+        call = AgentCall(action["name"], action_arguments(action), bool(blocked))
+        for number, required in enumerate(self.file.eval.required_actions):
+            if evaluate.is_required_action_met(required, [call], self.blueprint.strict):
+                self.required |= {number}
+        self._count_failure(blocked and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
         return text, info
-
-    def _poll(self, action: Action) -> None:
-        """Let time pass before a repeated status query of a workflow is answered."""
-        if action["name"] != "get_workflow_status":
-            return
-        flow = str(action.get("workflow_id"))
-        self.polls[flow] += 1
-        if self.polls[flow] > MAX_POLLS:
-            self.broken_rule = "polls"
-        elif seconds := poll_seconds(self.polls[flow]):
-            self.wait(seconds)
-
-    def _note(self, action: Action, blocked: Mapping[str, str] | None) -> None:
-        call = AgentCall(action["name"], {key: value for key, value in action.items() if key != "name"}, bool(blocked))
-        wanted = enumerate(self.file.eval.required_actions)
-        self.required |= {
-            number for number, one in wanted if evaluate.is_required_action_met(one, [call], self.blueprint.strict)
-        }
-        self._count(blocked is not None and (blocked["rule"] == "unknown_tool" or action["name"] == "finish"), "tools")
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Count a message of invalid format as a failure."""
         if "syntax" in refusals:
-            self._count(True, "format")
+            self._count_failure(True, "format")
 
-    def _count(self, failed: bool, why: str) -> None:
+    def _count_failure(self, failed: bool, rule: str) -> None:
         self.failures = self.failures + 1 if failed else 0
         if self.failures >= MAX_FAILURES:
-            self.broken_rule = why
+            self.broken_rule = rule
 
     def mark(self) -> tuple[MatterHome, str | None]:
         """The present home and answer, to compare with later."""

@@ -409,7 +409,7 @@ def test_air_leaps_as_it_ticks(climate, passes):
     ticking, lines = Ticking(home), []
     for device in home.plan.devices.values():
         state = tuple(home.values[device.base + device.offsets[key]] for key in air.SIGNATURE[device.type.name])
-        own = air.EFFECTS[device.type.name](state, baseline, 0.1)
+        own = air.device_effect(device.type.name, state, baseline, 0.1)
         *_, base, slope = air.total_effect(own, value)
         assert base + slope * value == pytest.approx(ticking._effect(device, name, value, baseline), abs=1e-12)
         lines += own
@@ -423,7 +423,7 @@ def test_air_leaps_as_it_ticks(climate, passes):
 @pytest.mark.parametrize("baseline", [8940.0, 8960.0, 8985.0, 8999.0, 9020.0])
 def test_humidity_that_chatters_at_an_edge(baseline):
     """Above 9000 a humidifier rests: the air goes to and fro over the edge, by ever the same doubles."""
-    law, lines = air.LAWS["humidity"], air.EFFECTS["humidifier"]((True, 100), baseline, 0.1)
+    law, lines = air.LAWS["humidity"], air.device_effect("humidifier", (True, 100), baseline, 0.1)
     value, passes = 8990.0, 20000
     for _ in range(passes):
         *_, base, slope = air.total_effect(lines, value)

@@ -34,7 +34,7 @@ def test_what_is_drawn_is_what_happened(line):
     assert {room.name for room in drawn.rooms} == set(trajectory.blueprint["home"]["rooms"])
     assert all(len(room.plots) == 4 for room in drawn.rooms)
     assert [mark.number for mark in drawn.calls] == list(range(1, trajectory.tool_calls + 1))
-    assert all(met for *_, met in drawn.goals) and drawn.final_answer
+    assert all(met for *_, met in drawn.goals) and drawn.replay.episode.situation.final_answer
     assert all(window.tone == "met" and window.left >= 0 and window.left + window.width <= 100 for window in drawn.windows)
     assert all(flow.tone == "completed" for flow in drawn.flows)
     goals = trajectory.blueprint["task"]["eval"]["goals"]

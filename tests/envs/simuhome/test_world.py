@@ -186,11 +186,11 @@ STEP = '{"thought": "t", "action": "Finish", "action_input": "{\\"answer\\": \\"
 
 
 def test_the_text_form_is_read():
-    assert react.parse_step(STEP).world_action == {"name": "finish", "answer": "a"}
+    step = react.parse_step(STEP)
+    assert (step.tool_name, step.arguments) == ("finish", {"answer": "a"})
     assert react.parse_step(f"Well:\n```json\n{STEP}\n```\nso") == react.parse_step(STEP)
-    assert react.parse_step('{"thought": "", "action": "get_rooms", "action_input": ""}').world_action == {
-        "name": "get_rooms"
-    }
+    step = react.parse_step('{"thought": "", "action": "get_rooms", "action_input": ""}')
+    assert (step.tool_name, step.arguments) == ("get_rooms", {})
     assert react.parse_step('{"thought": "", "action": "get_rooms", "action_input": {"a": 1}}').arguments == {"a": 1}
     braces = '{"thought": "a } b", "action": "get_rooms", "action_input": "{}"}'
     assert react.parse_step(braces) is None and react.parse_step(braces, strict=False).thought == "a } b"

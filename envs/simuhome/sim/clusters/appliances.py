@@ -27,10 +27,11 @@ from homerl.envs.simuhome.sim.operation_results import OperationError, is_intege
 
 DRYNESS = ("Low", "Normal", "Extra", "Max")
 CONTROLS = ("SpinSpeedCurrent", "NumberOfRinses", "SpinSpeeds", "SupportedRinses")
+# What a mode offers that has no row in the catalogue.
 EVERY = {"SpinSpeeds": [0, 1, 2, 3], "SupportedRinses": [0, 1, 2, 3]}
 
 
-def apply_mode_row(view: ClusterView) -> None:
+def _apply_mode_row(view: ClusterView) -> None:
     """Set the spin speeds and rinses that the washer's present mode offers.
 
     If the present choice is not among them, the first of them is chosen.
@@ -48,39 +49,14 @@ def apply_mode_row(view: ClusterView) -> None:
         view["NumberOfRinses"] = view["SupportedRinses"][0]
 
 
-def laundry_power_changed(operation: ClusterView, on: bool) -> None:
-    """Change the controls of a washer or dryer after it was switched on or off.
-
-    Switched off, it forgets what was chosen. Switched on in mended mode, it remembers it again.
-    """
-    if operation.has_cluster("LaundryWasherControls"):
-        washer = operation.sibling_view("LaundryWasherControls")
-        if on:
-            if not washer.is_strict:
-                washer["SpinSpeedCurrent"] = washer["#kept"]
-            apply_mode_row(washer)
-        else:
-            washer["#kept"] = washer["SpinSpeedCurrent"]
-            for attribute in CONTROLS:
-                washer[attribute] = None
-    if operation.has_cluster("LaundryDryerControls"):
-        dryer = operation.sibling_view("LaundryDryerControls")
-        if not on:
-            dryer["#kept"], dryer["SelectedDrynessLevel"] = dryer["SelectedDrynessLevel"], None
-        elif not dryer.is_strict:
-            dryer["SelectedDrynessLevel"] = dryer["#kept"]
-
-
 def _require_not_running(view: ClusterView) -> None:
-    refuse_unless(
-        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
-    )
+    running = view.sibling_view("OperationalState")["OperationalState"] == RUNNING
+    refuse_unless(not running, "INVALID_STATE", "the appliance is running")
 
 
-def _choices(view: ClusterView, attribute: str) -> list[Any]:
-    choices: list[Any] | None = view[attribute]
-    if choices is None:
-        raise OperationError("INTERNAL_ERROR" if view.is_strict else "DEPENDENCY_VIOLATION", "the washer is off")
+def _require_choices(view: ClusterView, attribute: str) -> list[Any]:
+    choices: list[Any] = view[attribute]
+    refuse_unless(choices is not None, "INTERNAL_ERROR" if view.is_strict else "DEPENDENCY_VIOLATION", "the washer is off")
     return choices
 
 
@@ -90,7 +66,7 @@ def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str,
     _require_not_running(view)
     if value is None and view.is_strict:
         return store_attribute(view, "SpinSpeedCurrent", None) | {"old_value": None}
-    speeds = _choices(view, "SpinSpeeds")
+    speeds = _require_choices(view, "SpinSpeeds")
     if value is None:
         return store_attribute(view, "SpinSpeedCurrent", None)
     refuse_unless(is_integer(value), "INVALID_ARGUMENT", "SpinSpeedCurrent takes an index into SpinSpeeds")
@@ -102,7 +78,8 @@ def write_spin_speed(view: ClusterView, attribute: str, value: Any) -> dict[str,
 def write_rinses(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Choose one of SupportedRinses."""
     _require_not_running(view)
-    refuse_unless(value in _choices(view, "SupportedRinses"), "CONSTRAINT_ERROR", "NumberOfRinses is not in SupportedRinses")
+    offered = value in _require_choices(view, "SupportedRinses")
+    refuse_unless(offered, "CONSTRAINT_ERROR", "NumberOfRinses is not in SupportedRinses")
     return store_attribute(view, "NumberOfRinses", value)
 
 
@@ -115,26 +92,24 @@ def write_dryness(view: ClusterView, attribute: str, value: Any) -> dict[str, An
     return store_attribute(view, "SelectedDrynessLevel", value)
 
 
-def supported_mode(view: ClusterView, key: str, mode: Any) -> dict[str, Any] | None:
-    """The entry of SupportedModes with the number `mode` under `key`, or None."""
-    entries = view["SupportedModes"] or () if isinstance(mode, (int, float)) else ()
-    return next((entry for entry in entries if entry[key] == mode), None)
+def require_mode(view: ClusterView, key: str, mode: Any, refusal: str = "UNSUPPORTED_MODE") -> dict[str, Any]:
+    """The entry of SupportedModes with the number `mode` under `key`. Raises `OperationError` if there is none."""
+    for entry in view["SupportedModes"] or () if isinstance(mode, (int, float)) else ():
+        if entry[key] == mode:
+            return dict(entry)
+    raise OperationError(refusal, f"mode {mode!r} is not supported")
 
 
 @register_command("DishwasherMode", "ChangeToMode")
 @register_command("LaundryWasherMode", "ChangeToMode")
 def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
     """Choose a programme by its number in SupportedModes. Refused while the appliance runs."""
-    refuse_unless(
-        view.sibling_view("OperationalState")["OperationalState"] != 1, "INVALID_STATE", "the appliance is running"
-    )
-    entry = supported_mode(view, "mode", new_mode)
-    if not entry:
-        raise OperationError("INVALID_ARGUMENT", f"mode {new_mode!r} is not supported")
+    _require_not_running(view)
+    entry = require_mode(view, "mode", new_mode, "INVALID_ARGUMENT")
     old = view["CurrentMode"]
     view.set_enum("CurrentMode", int(new_mode))
     if view.device.type.rows:
-        apply_mode_row(view.sibling_view("LaundryWasherControls"))
+        _apply_mode_row(view.sibling_view("LaundryWasherControls"))
     return {"old_mode": old, "new_mode": new_mode, "mode_label": entry.get("label")}
 
 
@@ -143,48 +118,38 @@ def change_programme_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
 def write_programme_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Write the number of the programme. In mended mode it must be in SupportedModes."""
     if not view.is_strict:
-        refuse_unless(supported_mode(view, "mode", value), "INVALID_ARGUMENT", f"mode {value!r} is not supported")
+        require_mode(view, "mode", value, "INVALID_ARGUMENT")
     return store_attribute(view, "CurrentMode", value)
 
 
 @register_command("RTCCMode", "ChangeToMode")
 def change_cabinet_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
     """Choose a cooling mode by its number in SupportedModes."""
-    entry = supported_mode(view, "Mode", mode)
-    if not entry:
-        raise OperationError("UNSUPPORTED_MODE", f"mode {mode!r} is not supported")
+    entry = require_mode(view, "Mode", mode)
     view["CurrentMode"] = mode
     return {"Status": "SUCCESS", "StatusText": f"Mode changed successfully to {entry['Label']}"}
 
 
-STOPPED, RUNNING, PAUSED, ERROR = range(4)
+STOPPED, RUNNING, PAUSED, ERROR = range(4)  # Matter's OperationalStateEnum
 LABELS = ("Stopped", "Running", "Paused", "Error")
-NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3
+NO_ERROR, UNABLE_TO_START, IN_STATE = 0, 1, 3  # Matter's ErrorStateEnum; the last is CommandInvalidInState
 
 
-def _cycle(view: ClusterView) -> Cycle:
+def _programme_of(view: ClusterView) -> Cycle:
     cycle = view.device.type.cycle
     assert cycle is not None, "a device with OperationalState has a programme"
     return cycle
 
 
-def programme_choice(view: ClusterView) -> Any:
+def _programme_choice(view: ClusterView) -> Any:
     """The value of the attribute that decides the length of the programme: a mode or a level."""
-    cluster, attribute = _cycle(view).by
+    cluster, attribute = _programme_of(view).by
     return view.sibling_view(cluster)[attribute]
 
 
 def _enter_state(view: ClusterView, state: int) -> None:
     if view["OperationalState"] != state:
         view.set_enum("OperationalState", state)
-
-
-def _reset_programme(view: ClusterView) -> None:
-    """Put the programme at its start: first phase, full time."""
-    if view["PhaseList"]:
-        view["CurrentPhase"] = 0
-    view["CountdownTime"] = view["#cycle"] = _cycle(view).duration_seconds(programme_choice(view))
-    view["#passes"] = 0
 
 
 def _end_programme(view: ClusterView) -> None:
@@ -195,13 +160,8 @@ def _end_programme(view: ClusterView) -> None:
 def _command_response(view: ClusterView, error: int) -> dict[str, Any]:
     state = view["OperationalState"]
     label = LABELS[state] if state in range(4) else "Unknown"
-    response = {"error_state_id": error}
-    return {
-        "cluster": view.cluster,
-        "command_response_state": response,
-        "operational_state": state,
-        "operational_state_label": label,
-    }
+    response = {"cluster": view.cluster, "command_response_state": {"error_state_id": error}}
+    return response | {"operational_state": state, "operational_state_label": label}
 
 
 @register_command("OperationalState", "Start")
@@ -212,20 +172,21 @@ def start_operation(view: ClusterView) -> dict[str, Any]:
     if state == STOPPED:
         _enter_state(view, RUNNING)
     if state == STOPPED or view.is_strict:  # a fault of the released program: Start resets the programme in any state
-        _reset_programme(view)
+        if view["PhaseList"]:
+            view["CurrentPhase"] = 0
+        view["CountdownTime"] = view["#cycle"] = _programme_of(view).duration_seconds(_programme_choice(view))
+        view["#passes"] = 0
     answer = _command_response(view, {STOPPED: NO_ERROR, RUNNING: NO_ERROR, PAUSED: IN_STATE}.get(state, UNABLE_TO_START))
-    return answer | _dryer_fields(view) if view.has_cluster("LaundryDryerControls") else answer
-
-
-def _dryer_fields(view: ClusterView) -> dict[str, Any]:
-    """The fields that a dryer adds to its answer. They say Running in every state, as in the released program."""
-    level = programme_choice(view)
+    if not view.has_cluster("LaundryDryerControls"):
+        return answer
+    level = _programme_choice(view)
     info = {
         "initial_phase": (view["PhaseList"] or [None])[0],
         "dryness_level": DRYNESS[level] if level in range(4) else None,
-        "estimated_duration_minutes": _cycle(view).duration_seconds(level) // 60,
+        "estimated_duration_minutes": _programme_of(view).duration_seconds(level) // 60,
     }
-    return {"operational_state_label": "Running", "cycle_info": info}
+    # A dryer says Running in every state, as in the released program.
+    return answer | {"operational_state_label": "Running", "cycle_info": info}
 
 
 @register_command("OperationalState", "Stop")
@@ -264,7 +225,7 @@ def accept_response(view: ClusterView, command_response_state: Any) -> dict[str,
 
 
 def appliance_power_changed(view: ClusterView, on: bool) -> None:
-    """Change the programme after the appliance was switched on or off.
+    """Change the programme and the laundry controls after the appliance was switched on or off.
 
     Switched off, it forgets the programme. Switched on, it has its list of phases again.
     """
@@ -275,7 +236,23 @@ def appliance_power_changed(view: ClusterView, on: bool) -> None:
         view.set_enum("OperationalState", STOPPED)  # even if it was: a structure then shows its name
         view["PhaseList"] = view["CurrentPhase"] = None
         view["OperationalError"] = {"error_state_id": 0}
-    laundry_power_changed(view, on)
+    # Switched off, a washer or dryer forgets what was chosen. Switched on in mended mode, it remembers it again.
+    if view.has_cluster("LaundryWasherControls"):
+        washer = view.sibling_view("LaundryWasherControls")
+        if on:
+            if not view.is_strict:
+                washer["SpinSpeedCurrent"] = washer["#kept"]
+            _apply_mode_row(washer)
+        else:
+            washer["#kept"] = washer["SpinSpeedCurrent"]
+            for attribute in CONTROLS:
+                washer[attribute] = None
+    if view.has_cluster("LaundryDryerControls"):
+        dryer = view.sibling_view("LaundryDryerControls")
+        if not on:
+            dryer["#kept"], dryer["SelectedDrynessLevel"] = dryer["SelectedDrynessLevel"], None
+        elif not view.is_strict:
+            dryer["SelectedDrynessLevel"] = dryer["#kept"]
 
 
 @register_passes("OperationalState")
@@ -292,16 +269,12 @@ def advance_operation(view: ClusterView, n: int) -> None:
         return _end_programme(view)
     view["#passes"] = counter
     view["CountdownTime"] = left - seconds if seconds else left
-    _enter_phase(view, left - first, left - seconds)
-    return None
-
-
-def _enter_phase(view: ClusterView, before: float, left: float) -> None:
-    """Enter the phase with `left` seconds to go. A loaded programme is as long as what its first pass left: `before`."""
-    cycle, total = _cycle(view), view["#cycle"]
+    programme, total = _programme_of(view), view["#cycle"]
     # A fault of the released program: washers and dryers that were loaded while running stay in their phase.
-    if not (cycle.whole_seconds and view.is_strict):
-        total = view["#cycle"] = max(total, before)
+    # In mended mode, a loaded programme is as long as what its first pass left.
+    if not (programme.whole_seconds and view.is_strict):
+        total = view["#cycle"] = max(total, left - first)
     phase = view["CurrentPhase"]
     if total and is_number(phase):
-        view["CurrentPhase"] = max(phase, cycle.phase_index(max(total - left, 0), total))
+        view["CurrentPhase"] = max(phase, programme.phase_index(max(total - (left - seconds), 0), total))
+    return None

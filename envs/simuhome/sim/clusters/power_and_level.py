@@ -21,15 +21,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from homerl.envs.simuhome.sim.cluster_registry import command_result, register_command, register_passes
+from homerl.envs.simuhome.sim.cluster_registry import TENTH, command_result, register_command, register_passes
 from homerl.envs.simuhome.sim.clusters import appliances
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, UnhandledError, is_integer, is_number, refuse_unless
 
-SUFFIX = "WithOnOff"
-TRANSITION, MOVE = 1, 2
-USUAL_PASS = 0.1  # seconds
-REASON = "The device is off and the options do not ask to act all the same"
+SUFFIX = "WithOnOff"  # of the commands that couple the level with power
+TRANSITION, MOVE = 1, 2  # bits of `#coupled`
 
 
 def current_level(view: ClusterView) -> float:
@@ -48,7 +46,7 @@ def move_to_level(
     view: ClusterView, name: str, Level: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Go to a level (1 to 254) within `TransitionTime` ticks of 0.1 s."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     _require_integers(view, Level, TransitionTime)
     refuse_unless(1 <= Level <= 254, "COMMAND_INVALID_ARGS", f"Level {Level} is not in 1..254")
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
@@ -64,7 +62,7 @@ def move_level(
     view: ClusterView, name: str, MoveMode: Any, Rate: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Move up (`MoveMode` 0) or down (1) until stopped or at a bound. `Rate` is in tenths of a level per pass."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     refuse_unless(MoveMode in (0, 1), "COMMAND_INVALID_ARGS", "MoveMode is neither 0 (up) nor 1 (down)")
     refuse_unless(Rate != 0, "COMMAND_INVALID_ARGS", "Rate is 0")
     refuse_unless(Rate is None or is_number(Rate), "COMMAND_INVALID_ARGS", "Rate is not a number")
@@ -75,7 +73,7 @@ def move_level(
         view["#move"] = (1 - 2 * int(MoveMode), rate, 0.0, coupled)
         _note_coupled(view, MOVE, coupled)
     if coupled and MoveMode == 0:
-        _set_power(view, True)
+        view.sibling_view("OnOff")["OnOff"] = True
     return command_result(view, name, direction="down" if MoveMode else "up", rate=rate)
 
 
@@ -84,14 +82,14 @@ def step_level(
     view: ClusterView, name: str, StepMode: Any, StepSize: Any, TransitionTime: Any, OptionsMask: Any, OptionsOverride: Any
 ) -> dict[str, Any]:
     """Go `StepSize` levels up (`StepMode` 0) or down (1) within `TransitionTime` ticks of 0.1 s."""
-    _not_in_transition(view)
+    _require_no_transition(view)
     refuse_unless(StepMode in (0, 1), "COMMAND_INVALID_ARGS", "StepMode is neither 0 (up) nor 1 (down)")
     refuse_unless(StepSize != 0, "COMMAND_INVALID_ARGS", "StepSize is 0")
     _require_integers(view, StepSize, TransitionTime)
     if idle := _suppressed_result(view, name, OptionsMask, OptionsOverride):
         return idle
     level, up = current_level(view), StepMode == 0
-    target = _bounded(view, level + StepSize if up else level - StepSize, up)
+    target = _bounded_level(view, level + StepSize if up else level - StepSize, up)
     time, way = 0 if TransitionTime is None else TransitionTime, abs(target - level)
     if way < StepSize and time > 0:  # first, since a time that cannot be compared is refused at the bound too
         time = max(1, int(time * way / StepSize))
@@ -117,14 +115,13 @@ def stop_level(view: ClusterView, name: str, OptionsMask: Any, OptionsOverride: 
 def move_to_closest_frequency(view: ClusterView, Frequency: Any) -> dict[str, Any]:
     """Set the frequency. It must be within its bounds if the device has any."""
     low, high = view["MinFrequency"], view["MaxFrequency"]
-    refuse_unless(
-        not (low > 0 and high > 0) or low <= Frequency <= high, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}"
-    )
+    inside = not (low > 0 and high > 0) or low <= Frequency <= high  # bounds of 0 stand for none
+    refuse_unless(inside, "CONSTRAINT_ERROR", f"Frequency is not in {low}..{high}")
     view["CurrentFrequency"] = Frequency
     return command_result(view, "MoveToClosestFrequency", frequency=Frequency)
 
 
-def level_power_changed(view: ClusterView, on: bool) -> None:
+def _level_power_changed(view: ClusterView, on: bool) -> None:
     """Change the level after the device was switched on or off.
 
     Switched off, it goes to the lowest level. Switched on, it goes to OnLevel if that is set, or else to the level
@@ -142,7 +139,7 @@ def level_power_changed(view: ClusterView, on: bool) -> None:
     _start_transition(view, target, (view["OnOffTransitionTime"] or 0) if time is None else time, False)
 
 
-def _not_in_transition(view: ClusterView) -> None:
+def _require_no_transition(view: ClusterView) -> None:
     refuse_unless(view["#transition"] is None, "INVALID_STATE", "A transition is running")
 
 
@@ -152,7 +149,7 @@ def _require_integers(view: ClusterView, *numbers: Any) -> None:
         refuse_unless(not wrong, "COMMAND_INVALID_ARGS", f"{wrong} must be integers")
 
 
-def _bounded(view: ClusterView, level: float, up: bool) -> float:
+def _bounded_level(view: ClusterView, level: float, up: bool) -> float:
     """A level within its bounds. In strict mode only the bound counts to which a command goes."""
     if up or not view.is_strict:
         level = min(level, view["MaxLevel"])
@@ -162,6 +159,7 @@ def _bounded(view: ClusterView, level: float, up: bool) -> float:
 def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -> dict[str, Any] | None:
     """The result of a command without effect, because the device is off; None if the command has an effect."""
     try:
+        # Bits of the mask take their value from the override, the others from the attribute. Bit 0 is ExecuteIfOff.
         options, bits = view["Options"], mask & 0xFF
         options = 0 if options is None else options
         if bits:
@@ -169,18 +167,14 @@ def _suppressed_result(view: ClusterView, name: str, mask: Any, override: Any) -
         acts = name.endswith(SUFFIX) or view.is_on or options & 1
     except TypeError:
         raise OperationError("COMMAND_INVALID_ARGS", "the options are no bit masks") from None
-    return None if acts else command_result(view, name, suppressed=True, reason=REASON)
+    reason = "The device is off and the options do not ask to act all the same"
+    return None if acts else command_result(view, name, suppressed=True, reason=reason)
 
 
 def _note_coupled(view: ClusterView, what: int, coupled: bool) -> None:
     """Note whether a transition or a move is coupled. In mended mode it takes the place of the other one."""
     others = int(view["#coupled"]) & ~what if view.is_strict else 0
     view["#coupled"] = others | (what if coupled else 0) or False
-
-
-def _set_power(view: ClusterView, on: bool) -> None:
-    if takes_time(view) or on:  # the commands of a TV switch it on, but never off
-        view.sibling_view("OnOff")["OnOff"] = on
 
 
 def _couple_power(view: ClusterView, level: float) -> None:
@@ -200,12 +194,12 @@ def _start_transition(view: ClusterView, target: float, ticks: Any, coupled: boo
         return ticks or 0 if takes_time(view) else 0
     interval = view.home.interval
     passes = max(1, math.ceil(ticks / 10 / interval))
-    changed = () if interval == USUAL_PASS else (interval,)
+    changed = () if interval == TENTH else (interval,)
     view["#transition"] = (current_level(view), target, passes, 0, coupled, *changed)
     view["RemainingTime"] = ticks
     _note_coupled(view, TRANSITION, coupled)
     if coupled and target > view["MinLevel"]:
-        _set_power(view, True)
+        view.sibling_view("OnOff")["OnOff"] = True
     return ticks
 
 
@@ -224,7 +218,7 @@ def advance_level(view: ClusterView, n: int) -> None:
 
 def _advance_transition(view: ClusterView, n: int) -> None:
     start, target, ticks, gone, coupled, *changed = view["#transition"]
-    interval = changed[0] if changed else USUAL_PASS
+    interval = changed[0] if changed else TENTH
     gone += n * max(1, round(view.home.interval / interval))
     if gone >= ticks:
         view["CurrentLevel"], view["RemainingTime"], view["#transition"] = target, 0, None
@@ -252,7 +246,7 @@ def _advance_move(view: ClusterView, most: int) -> int:
         sum += step
         if whole := int(sum):
             sum, moved = sum - whole, True
-            level = _bounded(view, level + direction * whole, up)
+            level = _bounded_level(view, level + direction * whole, up)
             ended = level in bounds
     view["#move"] = None if ended else (direction, rate, sum, coupled)
     if ended:
@@ -295,7 +289,7 @@ def _switch_power(view: ClusterView, on: bool, appliance: bool = True) -> None:
     view["OnOff"] = on
     if view.device.type.dims:
         try:
-            level_power_changed(view.sibling_view("LevelControl"), on)
+            _level_power_changed(view.sibling_view("LevelControl"), on)
         except TypeError as error:  # a transition time may be of any type
             raise UnhandledError(str(error)) from None
     if appliance and view.device.type.cycle:

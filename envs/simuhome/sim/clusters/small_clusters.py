@@ -19,8 +19,8 @@ from homerl.envs.simuhome.sim.cluster_registry import (
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import OperationError, is_integer, is_number, refuse_unless
 
-EFFECTS = (0, 1, 2, 11, 254, 255)
-ALARMS = 63
+EFFECTS = (0, 1, 2, 11, 254, 255)  # Matter's: blink, breathe, okay, channel change, finish, stop
+ALARMS = 63  # the bits of all alarms
 
 
 @register_command("Identify", "Identify")
@@ -54,7 +54,7 @@ def advance_identify(view: ClusterView, n: int) -> None:
     view["#passes"] = 0 if over else counter
 
 
-def _mask(value: Any) -> int:
+def _require_mask(value: Any) -> int:
     if not isinstance(value, int):
         raise OperationError("INVALID_ARGUMENT", "a mask is an integer")
     refuse_unless(0 <= value <= ALARMS, "INVALID_ARGUMENT", f"a mask has no bits outside {ALARMS}")
@@ -65,7 +65,7 @@ def _mask(value: Any) -> int:
 def reset_alarms(view: ClusterView, alarms_to_reset: Any) -> dict[str, Any]:
     """Clear the latched alarms of a bit mask, or all of them if the mask is None."""
     old = view["Latch"]
-    alarms = _mask(old if alarms_to_reset is None else alarms_to_reset)
+    alarms = _require_mask(old if alarms_to_reset is None else alarms_to_reset)
     view["Latch"] = old & ~alarms
     return command_result(view, "Reset", reset_alarms=alarms, old_latch=old, new_latch=view["Latch"])
 
@@ -73,7 +73,7 @@ def reset_alarms(view: ClusterView, alarms_to_reset: Any) -> dict[str, Any]:
 @register_command("DishwasherAlarm", "ModifyEnabledAlarms")
 def modify_enabled_alarms(view: ClusterView, mask: Any) -> dict[str, Any]:
     """Set the bit mask of the enabled alarms."""
-    new = _mask(mask)
+    new = _require_mask(mask)
     old, view["Mask"] = view["Mask"], new
     return command_result(view, "ModifyEnabledAlarms", old_mask=old, new_mask=new)
 
@@ -88,15 +88,8 @@ def set_temperature(view: ClusterView, target_temperature: Any, target_temperatu
     low, high = view["MinTemperature"], view["MaxTemperature"]
     refuse_unless(low <= target <= high, "CONSTRAINT_ERROR", f"target_temperature is not in {low}..{high}")
     view["TemperatureSetpoint"] = target
-    return command_result(
-        view,
-        "SetTemperature",
-        status="SUCCESS",
-        target_temperature=target,
-        old_setpoint=old,
-        new_setpoint=target,
-        temperature_celsius=target / 100,
-    )
+    setpoints = {"target_temperature": target, "old_setpoint": old, "new_setpoint": target}
+    return command_result(view, "SetTemperature", status="SUCCESS", **setpoints, temperature_celsius=target / 100)
 
 
 @register_write("PowerSource", "BatPercentRemaining", "BatChargingCurrent", "BatTimeToFullCharge")

@@ -13,7 +13,7 @@ from homerl.envs.simuhome.sim.operation_results import OperationError, is_intege
 
 DEADBAND = 25  # the least distance of the two setpoints, in 0.01 °C
 HEATING, COOLING = "OccupiedHeatingSetpoint", "OccupiedCoolingSetpoint"
-MODES = (0, 1, 3, 4)
+MODES = (0, 1, 3, 4)  # Matter's SystemModeEnum: off, auto, cool, heat
 
 
 @register_write("Thermostat", HEATING, COOLING)
@@ -44,6 +44,7 @@ def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
     refuse_unless(is_integer(Mode) and is_integer(Amount), "VALIDATION_ERROR", "Mode and Amount are integers")
     refuse_unless(Mode in (0, 1), "VALIDATION_ERROR", "Mode is 0 (heating) or 1 (cooling)")
     refuse_unless(-500 <= Amount <= 500, "VALIDATION_ERROR", "Amount is not in -500..500")
+    # The bounds differ from those of a write, as in the released program.
     attribute, low, high = (HEATING, 700, 3000) if Mode == 0 else (COOLING, 1600, 3200)
     value = max(low, min(view[attribute] + 10 * Amount, high))
     if not view.is_strict:
@@ -53,12 +54,12 @@ def setpoint_raise_lower(view: ClusterView, Mode: Any, Amount: Any) -> None:
 
 
 PERCENT = {0: 0, 1: 33, 2: 66, 3: 100, 4: 100, 6: 100}  # speed of each mode; On (4) and Smart (6) run as High
-STEPS = [0, 33, 66, 100]
 
 
-def _set(view: ClusterView, percent: int) -> dict[str, Any]:
+def _set_percent(view: ClusterView, percent: int) -> dict[str, Any]:
     refuse_unless(0 <= percent <= 100, "VALIDATION_ERROR", f"{percent} is not in 0..100")
     view["PercentSetting"] = view["PercentCurrent"] = percent
+    # Matter's FanModeEnum: off, low, medium, high.
     view.set_enum("FanMode", 0 if percent == 0 else 1 if percent <= 33 else 2 if percent <= 66 else 3)
     return {"cluster": "FanControl", "attribute": "PercentSetting", "new_value": percent}
 
@@ -72,7 +73,7 @@ def write_fan_percent(view: ClusterView, attribute: str, value: Any) -> dict[str
         percent = int(value)
     except (TypeError, ValueError, OverflowError):
         raise OperationError("VALIDATION_ERROR", f"PercentSetting takes an integer, not {value!r}") from None
-    return _set(view, percent)
+    return _set_percent(view, percent)
 
 
 @register_write("FanControl", "FanMode")
@@ -80,7 +81,7 @@ def write_fan_mode(view: ClusterView, attribute: str, value: Any) -> dict[str, A
     """Set the speed by its mode, as listed in `PERCENT`."""
     known = isinstance(value, (int, float)) and value in PERCENT
     refuse_unless(known, "VALIDATION_ERROR", f"FanMode {value!r} is unknown or unsupported")
-    data = _set(view, PERCENT[value])
+    data = _set_percent(view, PERCENT[value])
     if value == 0:
         return data | {"attribute": "FanMode", "new_value": 0}
     return data if view.is_strict else data | {"attribute": "FanMode", "new_value": view["FanMode"]}
@@ -93,25 +94,19 @@ def step_fan(view: ClusterView, Direction: Any, Wrap: Any, LowestOff: Any) -> di
     `Wrap` continues at the other end of the steps. `LowestOff` says that off is the lowest step. Both are true if None.
     """
     flags = all(flag is None or isinstance(flag, bool) for flag in (Wrap, LowestOff))
-    refuse_unless(
-        is_integer(Direction) and flags, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans"
-    )
+    typed = is_integer(Direction) and flags
+    refuse_unless(typed, "COMMAND_EXECUTION_ERROR", "Direction is an integer, Wrap and LowestOff booleans")
     refuse_unless(Direction in (0, 1), "VALIDATION_ERROR", "Direction is neither 0 (increase) nor 1 (decrease)")
-    wrap, lowest_off = Wrap is not False, LowestOff is not False
+    up, wrap = Direction == 0, Wrap is not False
     percent = view["PercentSetting"] or 0
-    steps = STEPS
-    if not lowest_off and view.is_strict:
+    steps = [0, 33, 66, 100]
+    if LowestOff is False and view.is_strict:
         steps = [0, 1, 66, 100]  # a fault of the released program: 33 is left out in place of 0
-    elif not lowest_off and percent:
-        steps = STEPS[1:]
-    return _set(view, _next_step(steps, percent, Direction == 0, wrap))
-
-
-def _next_step(steps: list[int], percent: int, up: bool, wrap: bool) -> int:
+    elif LowestOff is False and percent:
+        steps = [33, 66, 100]
     if percent == 0:
-        return steps[1] if up else steps[-1] if wrap else steps[0]
-    nearest = min(range(len(steps)), key=lambda i: abs(steps[i] - percent))
-    target = nearest + (1 if up else -1)
+        return _set_percent(view, steps[1] if up else steps[-1] if wrap else steps[0])
+    target = min(range(len(steps)), key=lambda i: abs(steps[i] - percent)) + (1 if up else -1)
     if 0 <= target < len(steps) or wrap:
-        return steps[target % len(steps)]
-    return percent
+        percent = steps[target % len(steps)]
+    return _set_percent(view, percent)

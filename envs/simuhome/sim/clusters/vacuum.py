@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 from homerl.envs.simuhome.sim.cluster_registry import count_seconds, register_command, register_passes
-from homerl.envs.simuhome.sim.clusters.appliances import supported_mode
+from homerl.envs.simuhome.sim.clusters.appliances import require_mode
 from homerl.envs.simuhome.sim.home import ClusterView
 from homerl.envs.simuhome.sim.operation_results import is_integer, is_number, refuse_unless
 
-IDLE, VACUUM = 1, 2
+IDLE, VACUUM = 1, 2  # run modes; the third is mapping
+# Matter's OperationalStateEnum; those from 64 on are the vacuum's own.
 STOPPED, RUNNING, PAUSED, ERROR, SEEKING, CHARGING, DOCKED = 0, 1, 2, 3, 64, 65, 66
 PHASES = {"Cleaning": (1800, RUNNING), "Mapping": (1800, RUNNING), "SeekingCharger": (10, SEEKING), "Docked": (5, DOCKED)}
-UNABLE = 3
+UNABLE = 3  # Matter's CommandInvalidInState
 
 
 def _run_mode(view: ClusterView) -> ClusterView:
@@ -51,7 +52,7 @@ def _stop_vacuum(view: ClusterView) -> None:
 def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
     """Start to clean or map from idle, or go back to idle."""
     refuse_unless(is_integer(new_mode), "INVALID_ARGUMENT", "new_mode is an integer")
-    refuse_unless(supported_mode(view, "Mode", new_mode), "UNSUPPORTED_MODE", f"mode {new_mode} is not supported")
+    require_mode(view, "Mode", new_mode)
     old, robot = view["CurrentMode"], view.sibling_view("RVCOperationalState")
     data, state = {"old_mode": old, "new_mode": new_mode}, robot["OperationalState"]
     if new_mode == old:
@@ -75,7 +76,7 @@ def change_run_mode(view: ClusterView, new_mode: Any) -> dict[str, Any]:
 def change_clean_mode(view: ClusterView, mode: Any) -> dict[str, Any]:
     """Choose how to clean. Refused unless the robot is idle."""
     refuse_unless(is_integer(mode), "INVALID_ARGUMENT", "mode is an integer")
-    refuse_unless(supported_mode(view, "Mode", mode), "UNSUPPORTED_MODE", f"mode {mode} is not supported")
+    require_mode(view, "Mode", mode)
     refuse_unless(_run_mode(view)["CurrentMode"] == IDLE, "INVALID_IN_MODE", "the robot must be idle first")
     old, view["CurrentMode"] = view["CurrentMode"], mode
     return {"old_mode": old, "new_mode": mode}
@@ -133,15 +134,11 @@ def advance_vacuum(view: ClusterView, n: int) -> None:
             view["#passes"] = counter
             return
         n -= max(1, used)
-        _next_phase(view)
-
-
-def _next_phase(view: ClusterView) -> None:
-    phases, index = view["PhaseList"] or [], view["CurrentPhase"]
-    if is_number(index) and index + 1 < len(phases):
-        _enter_phase(view, int(index) + 1)
-        if phases[int(index) + 1] != "Docked":
-            return
-    else:
-        _stop_vacuum(view)
-    _run_mode(view)["CurrentMode"] = IDLE
+        phases, index = view["PhaseList"] or [], view["CurrentPhase"]
+        if is_number(index) and index + 1 < len(phases):
+            _enter_phase(view, int(index) + 1)
+            if phases[int(index) + 1] != "Docked":
+                continue
+        else:
+            _stop_vacuum(view)
+        _run_mode(view)["CurrentMode"] = IDLE

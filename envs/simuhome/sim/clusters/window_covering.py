@@ -17,29 +17,30 @@ FULL_TRAVEL_TENTHS = 30  # the time from open to closed, in tenths of a second
 NOTE = "The blind is at that position"
 
 
+def _position_fields(name: str, position: float) -> dict[str, float]:
+    return {f"{name}_position": position, f"{name}_percentage": position / 100}
+
+
 def _start_motion(view: ClusterView, target: Any) -> dict[str, Any]:
     refuse_unless(is_integer(target), "VALIDATION_ERROR", "a position is an integer")
     refuse_unless(view["SafetyStatus"] == 0, "COMMAND_EXECUTION_ERROR", "the blind's safety status forbids motion")
     refuse_unless(OPEN <= target <= CLOSED, "VALIDATION_ERROR", "a position is in 0..10000")
     here = view[CURRENT_POSITION]
     if target == here:
-        status = "Already at target position"
-        return {"status": status, "current_position": here, "current_percentage": here / 100, "message": NOTE}
+        return {"status": "Already at target position", **_position_fields("current", here), "message": NOTE}
     interrupted = view["#motion"] is not None
     tenths = max(1, int(FULL_TRAVEL_TENTHS * abs(target - here) / CLOSED))
     # A fault of the released program: the blind arrives in one pass, whatever the estimated duration is.
     view["#motion"] = (here, target, 1 if view.is_strict else tenths, 0)
     view[TARGET_POSITION] = target
     view["NumberOfActuationsLift"] += 1
-    view["OperationalStatus"] = 1 if target < here else 2
+    view["OperationalStatus"] = 1 if target < here else 2  # opening, closing; 0 stands still
     return {
         "status": "Movement started",
         "direction": "opening" if target < here else "closing",
         "direction_detail": "up/open" if target < here else "down/close",
-        "start_position": here,
-        "start_percentage": here / 100,
-        "target_position": target,
-        "target_percentage": target / 100,
+        **_position_fields("start", here),
+        **_position_fields("target", target),
         "estimated_duration_sec": tenths / 10,
         "travel_distance_percent": abs(target - here) / 100,
         "interrupted_existing_motion": interrupted,
@@ -60,10 +61,9 @@ def travel_fully(view: ClusterView, name: str) -> dict[str, Any]:
     end, word = (OPEN, "open") if name == "UpOrOpen" else (CLOSED, "closed")
     here = view[CURRENT_POSITION]
     if here == end:
-        status = f"Already fully {word}"
-        return {"status": status, "current_position": end, "current_percentage": end / 100, "message": NOTE}
+        return {"status": f"Already fully {word}", **_position_fields("current", end), "message": NOTE}
     before = {"command": name, "command_description": f"Move until fully {word}"}
-    return _start_motion(view, end) | before | {"previous_position": here, "previous_percentage": here / 100}
+    return _start_motion(view, end) | before | _position_fields("previous", here)
 
 
 @register_command("WindowCovering", "StopMotion")
@@ -71,13 +71,8 @@ def stop_motion(view: ClusterView) -> dict[str, Any]:
     """Stop the blind where it is."""
     here, status, motion = view[CURRENT_POSITION], view["OperationalStatus"], view["#motion"]
     if motion is None:
-        return {
-            "status": "No motion to stop",
-            "current_position": here,
-            "current_percentage": here / 100,
-            "operational_status": status,
-            "message": NOTE,
-        }
+        at = _position_fields("current", here)
+        return {"status": "No motion to stop", **at, "operational_status": status, "message": NOTE}
     start, target = motion[:2]
     view[TARGET_POSITION], view["OperationalStatus"], view["#motion"] = here, 0, None
     return {
@@ -103,9 +98,8 @@ def write_target(view: ClusterView, attribute: str, value: Any) -> dict[str, Any
 @register_write("WindowCovering", CURRENT_POSITION)
 def write_current(view: ClusterView, attribute: str, value: Any) -> dict[str, Any]:
     """Write the present position without a motion."""
-    refuse_unless(
-        view.is_strict or (is_integer(value) and OPEN <= value <= CLOSED), "VALIDATION_ERROR", "a position is in 0..10000"
-    )
+    known = view.is_strict or (is_integer(value) and OPEN <= value <= CLOSED)
+    refuse_unless(known, "VALIDATION_ERROR", "a position is in 0..10000")
     return store_attribute(view, CURRENT_POSITION, value)
 
 

@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -24,7 +25,7 @@ from homerl.envs.simuhome.sim.device_calls import moving_calls
 from homerl.envs.simuhome.sim.episode_file import VARIABLES, EpisodeFile, GoalSpec, HomeConfig
 from homerl.envs.simuhome.sim.generate import goal_choices as times
 from homerl.envs.simuhome.sim.generate.furnish import Scale, furnished_config, home_to_config, perform_calls
-from homerl.envs.simuhome.sim.generate.goal_choices import AT_ONCE, WANTS, Want, assert_entry, spoken_name
+from homerl.envs.simuhome.sim.generate.goal_choices import AT_ONCE, WANTED_KINDS, Want, draw_want, spoken_name
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome
 from homerl.envs.simuhome.sim.reference_solution import solution_calls
 
@@ -73,48 +74,33 @@ def generate_episode(query_type: str, case: str, seed: int, scale: Scale = Scale
             config = furnished_config(rng, scale)
             home = load.start_home(config)
             draft = MAKERS[query_type](rng, config, home, case == "feasible")
-            _in_scale(draft, scale)
-            episode = _episode(query_type, case, seed, draft, rng)
-            prove_episode(episode)
+            if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
+                continue  # a kind that homes of this scale never have would show by itself that the device is missing
+            rooms = [target["room_id"] for goal in draft.goals for target in goal.get("targets", [goal])]
+            looks = [{"tool": "get_room_devices", "params": {"room_id": room}} for room in dict.fromkeys(rooms)]
+            devices = sum(len(room.devices) for room in draft.config.rooms.values())
+            meta = {"seed": seed, "query_type": query_type, "case": case, "num_rooms": len(draft.config.rooms)}
+            written = {
+                "meta": meta | {"num_devices": devices, **draft.meta},
+                "query": draft.query[0].upper() + draft.query[1:],
+                "user_location": rng.choice(sorted(draft.config.rooms)),
+                "temporal_conflict": draft.conflict,
+                "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
+                "initial_home_config": draft.config,
+            }
+            episode = EpisodeFile.model_validate(written)
+            _prove_episode(episode)
             return episode
         except (UnfitHome, times.NoAnchor):
             continue
     raise RuntimeError(f"no {query_type} {case} episode came of seed {seed} in {MAX_HOMES} homes")
 
 
-def _in_scale(draft: EpisodeDraft, scale: Scale) -> None:
-    """Raise `UnfitHome` if the goals name a kind of device that homes of this scale never have.
-
-    Otherwise the kind alone would show that the device is missing.
-    """
-    if not {goal["device_type"] for goal in draft.goals if "device_type" in goal} <= set(scale.kinds):
-        raise UnfitHome
-
-
-def _episode(query_type: str, case: str, seed: int, draft: EpisodeDraft, rng: Random) -> EpisodeFile:
-    rooms = [target["room_id"] for goal in draft.goals for target in goal.get("targets", [goal])]
-    looks = [{"tool": "get_room_devices", "params": {"room_id": room}} for room in dict.fromkeys(rooms)]
-    counts = {
-        "num_rooms": len(draft.config.rooms),
-        "num_devices": sum(len(room.devices) for room in draft.config.rooms.values()),
-    }
-    return EpisodeFile.model_validate(
-        {
-            "meta": {"seed": seed, "query_type": query_type, "case": case, **counts, **draft.meta},
-            "query": draft.query[0].upper() + draft.query[1:],
-            "user_location": rng.choice(sorted(draft.config.rooms)),
-            "temporal_conflict": draft.conflict,
-            "eval": {"required_actions": looks if draft.required is None else draft.required, "goals": draft.goals},
-            "initial_home_config": draft.config,
-        }
-    )
-
-
-def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
+def _prove_episode(episode: EpisodeFile) -> None:
     """Test an episode that a rule decides: see the module's invariants. Raises `UnfitHome` if it fails."""
     if not episode.is_decided_by_rule:
         return
-    home = load.start_home(episode.initial_home_config, strict)
+    home = load.start_home(episode.initial_home_config)
     idle = evaluate.evaluate_episode(episode, evaluate.final_state(home), ())
     calls: list[evaluate.AgentCall] = []
     for action in solution_calls(episode, home):
@@ -130,7 +116,7 @@ def prove_episode(episode: EpisodeFile, strict: bool = True) -> None:
 # The requests of each query type
 
 
-def _pick_devices(rng: Random, home: MatterHome, count: int, kinds: tuple[str, ...] = tuple(WANTS)) -> list[MatterDevice]:
+def _pick_devices(rng: Random, home: MatterHome, count: int, kinds: tuple[str, ...] = WANTED_KINDS) -> list[MatterDevice]:
     """`count` devices of these kinds, drawn without replacement. Raises `UnfitHome` if the home has fewer."""
     fitting = [device for device in home.plan.devices.values() if device.type.name in kinds]
     if len(fitting) < count:
@@ -138,34 +124,29 @@ def _pick_devices(rng: Random, home: MatterHome, count: int, kinds: tuple[str, .
     return rng.sample(fitting, count)
 
 
-def _absent_device(rng: Random, home: MatterHome, kinds: tuple[str, ...] = tuple(WANTS)) -> dict[str, str]:
-    """A device that does not exist: a room has none of its kind."""
+def _absent_device(rng: Random, home: MatterHome) -> dict[str, str]:
+    """The fields of a device that does not exist: its room has none of its kind."""
     room = rng.choice(list(home.plan.rooms))
-    missing = sorted(set(kinds) - {device.type.name for device in home.plan.devices_by_room[room]})
+    missing = sorted(set(WANTED_KINDS) - {device.type.name for device in home.plan.devices_by_room[room]})
     if not missing:
         raise UnfitHome
     kind = rng.choice(missing)
     return {"room_id": room, "device_id": f"{room}_{kind}_1", "device_type": kind}
 
 
-def device_fields(device: MatterDevice) -> dict[str, str]:
+def _device_fields(device: MatterDevice) -> dict[str, str]:
     """Room, id and type of a device, with the keys of a goal."""
     return {"room_id": device.room, "device_id": device.id, "device_type": device.type.name}
 
 
-def spoken_device(place: dict[str, str]) -> str:
-    """A device, given as `device_fields`, as people call it."""
-    return spoken_name(place["device_id"], place["room_id"], place["device_type"])
-
-
-def _perceive(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _ask_for_values(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT1: ask for an attribute of a device, and in half of the episodes for a room variable too."""
-    place = device_fields(_pick_devices(rng, home, 1)[0]) if feasible else _absent_device(rng, home)
-    attribute = WANTS[place["device_type"]](rng).asserts[-1]["attribute"]
-    name = attribute.split(".")[2]
+    place = _device_fields(_pick_devices(rng, home, 1)[0]) if feasible else _absent_device(rng, home)
+    attribute = draw_want(place["device_type"], rng).asserts[-1]["attribute"]
+    name = re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", attribute.split(".")[2]).strip()
     goals = [{"variant": "device_attribute", **place, "attribute": attribute}]
     required = [{"tool": "get_room_devices", "params": {"room_id": place["room_id"]}}]
-    query = f"what does the {spoken_device(place)} show as its {_split_name(name)}?"
+    query = f"what does the {spoken_name(place)} show as its {name}?"
     if rng.random() < 0.5:
         room, variable = rng.choice(sorted(home.plan.rooms)), rng.choice(sorted(VARIABLES))
         unit, scale = UNITS[variable]
@@ -178,14 +159,13 @@ def _perceive(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool)
     return EpisodeDraft(config, query, goals, counts, required)
 
 
-def _split_name(name: str) -> str:
-    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
-
-
-def _complain(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _complain_of_air(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT2: complain about a room variable."""
     if feasible:
-        goals = [_movable_goal(home, room, *wish) for room, wish in _rooms_and_changes(rng, home, rng.randint(1, 2))]
+        wishes = _rooms_and_changes(rng, home, rng.randint(1, 2))
+        if not all(moving_calls(home, room, *wish) for room, wish in wishes):
+            raise UnfitHome
+        goals = [_variable_goal(room, *wish) | {"feasibility": True} for room, wish in wishes]
         meta: dict[str, Any] = {"feasibility": True}
     elif rng.random() < 0.5:
         (room, wish), *_ = _rooms_and_changes(rng, home, 1)
@@ -212,12 +192,6 @@ def _variable_goal(room: str, variable: str, direction: str) -> dict[str, Any]:
     return {"room_id": room, "room_state": variable, "direction": direction}
 
 
-def _movable_goal(home: MatterHome, room: str, variable: str, direction: str) -> dict[str, Any]:
-    if not moving_calls(home, room, variable, direction):
-        raise UnfitHome
-    return _variable_goal(room, variable, direction) | {"feasibility": True}
-
-
 def _saturated_home(home: MatterHome, room: str, variable: str, direction: str) -> tuple[HomeConfig, MatterHome]:
     """The home after every call that moves the variable in this direction was made, so that nothing can be done any more."""
     acts = moving_calls(home, room, variable, direction)
@@ -235,55 +209,55 @@ def _saturated_home(home: MatterHome, room: str, variable: str, direction: str) 
     return config, home
 
 
-def _command(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _command_devices(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT3: set devices."""
     count = rng.randint(1, 3)
-    places = [device_fields(device) for device in _pick_devices(rng, home, count)] if feasible else []
+    places = [_device_fields(device) for device in _pick_devices(rng, home, count)] if feasible else []
     while not feasible and len(places) < count:
         absent = _absent_device(rng, home)
         places += [absent] if absent not in places else []
-    wants = [WANTS[place["device_type"]](rng) for place in places]
+    wants = [draw_want(place["device_type"], rng) for place in places]
     goals = [{**place, "asserts": list(want.asserts)} for place, want in zip(places, wants)]
-    said = [f"set the {spoken_device(place)} {want.words}" for place, want in zip(places, wants)]
+    said = [f"set the {spoken_name(place)} {want.words}" for place, want in zip(places, wants)]
     return EpisodeDraft(config, ", then ".join(said) + ", please.", goals, {"devices_count": count})
 
 
-def _target(device: MatterDevice, want: Want) -> dict[str, Any]:
-    return {**device_fields(device), "asserts": list(want.asserts)}
+def _device_target(device: MatterDevice, want: Want) -> dict[str, Any]:
+    return {**_device_fields(device), "asserts": list(want.asserts)}
 
 
-def _later(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _schedule_later(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-1: set two devices at times from now."""
-    devices, now = _pick_devices(rng, home, 2, AT_ONCE), home.plan.base_time
+    devices = _pick_devices(rng, home, 2, AT_ONCE)
     goals: list[dict[str, Any]] = []
     said: list[str] = []
     for device in devices if feasible else devices[:1]:
-        minutes, want = rng.randint(5, 30), WANTS[device.type.name](rng)
-        goals.append({"when": times.due_fields(0, "after", minutes), "anchor": {}, "targets": [_target(device, want)]})
-        said.append(f"in {minutes} minutes set the {spoken_device(device_fields(device))} {want.words}")
+        minutes, want = rng.randint(5, 30), draw_want(device.type.name, rng)
+        target = _device_target(device, want)
+        goals.append({"when": times.due_fields(0, "after", minutes), "anchor": {}, "targets": [target]})
+        said.append(f"in {minutes} minutes set the {spoken_name(target)} {want.words}")
     if feasible:
         return EpisodeDraft(config, ", and ".join(said) + ".", goals)
     expected = goals[0]["when"]["at_minutes"]
-    conflict = times.time_mismatch(rng, now, expected, "absolute_time_mismatch_nonop_multi")
+    conflict = times.time_mismatch(rng, home.plan.base_time, expected, "absolute_time_mismatch_nonop_multi")
     query = f"{said[0]}, that is at {conflict['conflict_time'][:5]}."
     return EpisodeDraft(config, query, goals, {"conflict_type": conflict["type"]}, [], conflict)
 
 
-def _after(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _schedule_around_programme(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-2: set two devices before or after a running programme ends."""
-    anchor, end = times.running_programme(rng, home)
+    running, end = times.running_programme(rng, home)
+    anchor = _device_fields(running)
     relation, offset = rng.choice(("before", "after")), rng.randint(5, 30)
     moment = times.due_fields(end, relation, offset)
-    if moment["at_tick"] < 3000:
+    if moment["at_tick"] < 5 * times.MINUTE:  # too little time to act before
         raise UnfitHome
     devices = _pick_devices(rng, home, 2, AT_ONCE)
-    wants = [WANTS[device.type.name](rng) for device in devices]
-    targets = [_target(device, want) for device, want in zip(devices, wants)]
-    goals = [{"when": moment, "anchor": device_fields(anchor), "targets": targets}]
-    said = " and ".join(
-        f"set the {spoken_device(device_fields(device))} {want.words}" for device, want in zip(devices, wants)
-    )
-    query = f"{offset} minutes {relation} the {spoken_device(device_fields(anchor))} finishes, {said}"
+    wants = [draw_want(device.type.name, rng) for device in devices]
+    targets = [_device_target(device, want) for device, want in zip(devices, wants)]
+    goals = [{"when": moment, "anchor": anchor, "targets": targets}]
+    said = " and ".join(f"set the {spoken_name(target)} {want.words}" for target, want in zip(targets, wants))
+    query = f"{offset} minutes {relation} the {spoken_name(anchor)} finishes, {said}"
     if feasible:
         return EpisodeDraft(config, query + ".", goals)
     conflict = times.time_mismatch(rng, home.plan.base_time, moment["at_minutes"], "timing_mismatch_op_nonop")
@@ -292,32 +266,23 @@ def _after(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) ->
     return EpisodeDraft(config, query, goals, {"conflict_type": conflict["type"]}, [], conflict)
 
 
-def _together(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
+def _coordinate_programmes(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool) -> EpisodeDraft:
     """QT4-3: coordinate one programme with another that is running."""
-    anchor, end = times.running_programme(rng, home)
-    target = times.idle_programme(rng, home, anchor)
+    running, end = times.running_programme(rng, home)
+    anchor, target = (_device_fields(d) for d in (running, times.draw_appliance(rng, home, times.STOPPED, running)))
     scenario = rng.choice(sorted(times.SCENARIOS))
     delay = rng.randint(5, 30) if scenario == "delayed_start" else 0
     first, second = times.SCENARIOS[scenario]
-    path = "1.OperationalState.OperationalState"
     goals: list[dict[str, Any]] = []
     for state, moment in (
-        (first, times.due_fields(end + 600 * delay, "before", 1, tolerance=0)),
+        (first, times.due_fields(end + times.MINUTE * delay, "before", 1, tolerance=0)),
         (second, times.due_fields(end, "after", delay)),
     ):
-        asserts = [
-            {
-                key: value
-                for key, value in assert_entry(path, state, "enum", times.STATES[state]).items()
-                if key != "value_type"
-            }
-        ]
-        goals.append(
-            {"when": moment, "anchor": device_fields(anchor), "targets": [{**device_fields(target), "asserts": asserts}]}
-        )
-    names = {"anchor": spoken_device(device_fields(anchor)), "target": spoken_device(device_fields(target)), "delay": delay}
+        wanted = {"attribute": "1.OperationalState.OperationalState", "value": state, "description": times.STATES[state]}
+        goals.append({"when": moment, "anchor": anchor, "targets": [target | {"asserts": [wanted]}]})
+    names = {"anchor": spoken_name(anchor), "target": spoken_name(target), "delay": delay}
     query, meta = times.REQUESTS[scenario].format(**names), {"scenario": scenario}
-    if goals[0]["when"]["at_tick"] < 3000:
+    if goals[0]["when"]["at_tick"] < 5 * times.MINUTE:  # too little time to act before
         raise UnfitHome
     if feasible:
         return EpisodeDraft(config, query + ".", goals, meta)
@@ -326,10 +291,10 @@ def _together(rng: Random, config: HomeConfig, home: MatterHome, feasible: bool)
 
 
 MAKERS: dict[str, Callable[[Random, HomeConfig, MatterHome, bool], EpisodeDraft]] = {
-    "qt1": _perceive,
-    "qt2": _complain,
-    "qt3": _command,
-    "qt4-1": _later,
-    "qt4-2": _after,
-    "qt4-3": _together,
+    "qt1": _ask_for_values,
+    "qt2": _complain_of_air,
+    "qt3": _command_devices,
+    "qt4-1": _schedule_later,
+    "qt4-2": _schedule_around_programme,
+    "qt4-3": _coordinate_programmes,
 }

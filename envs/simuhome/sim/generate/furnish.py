@@ -7,6 +7,7 @@ simulator can be in that state.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -57,50 +58,42 @@ def furnished_config(rng: Random, scale: Scale = Scale()) -> HomeConfig:
         if free := [kind for kind in kinds if chosen[room].count(kind) < MAX_OF_A_KIND]:
             chosen[room].append(rng.choice(free))
     base_time = f"2025-08-23 {rng.randint(7, 19):02}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}"
-    home = load.start_home({"base_time": base_time, "rooms": {room: _room(rng, room, chosen[room]) for room in rooms}})
+    filled: dict[str, Any] = {}
+    for room in rooms:
+        state = {name: float(rng.randint(*bounds)) for name, bounds in STARTING_AIR.items()}
+        devices, numbers = [], Counter[str]()
+        for kind in sorted(chosen[room]):
+            numbers[kind] += 1
+            devices.append({"device_id": f"{room}_{kind}_{numbers[kind]}", "device_type": kind})
+        filled[room] = {"state": state, "devices": devices}
+    home = load.start_home({"base_time": base_time, "rooms": filled})
     for device in home.plan.devices.values():
-        _use_device(rng, DeviceCalls(home, device), home)
+        perform_calls(home, _draw_past_calls(rng, DeviceCalls(home, device)))
     passage.advance_home(home, 10 * rng.randint(2, 300))
     return home_to_config(home)
 
 
-def _room(rng: Random, room: str, kinds: list[str]) -> dict[str, Any]:
-    state = {
-        "temperature": float(rng.randint(2000, 2900)),
-        "humidity": float(rng.randint(3200, 6800)),
-        "illuminance": float(rng.randint(150, 700)),
-        "pm10": float(rng.randint(15, 60)),
-    }
-    seen: dict[str, int] = {}
-    devices = []
-    for kind in sorted(kinds):
-        seen[kind] = seen.get(kind, 0) + 1
-        devices.append({"device_id": f"{room}_{kind}_{seen[kind]}", "device_type": kind})
-    return {"state": state, "devices": devices}
+STARTING_AIR = {"temperature": (2000, 2900), "humidity": (3200, 6800), "illuminance": (150, 700), "pm10": (15, 60)}
 
 
-def _use_device(rng: Random, calls: DeviceCalls, home: MatterHome) -> None:
-    """Make the calls that someone may have made for a device before the episode."""
+def _draw_past_calls(rng: Random, calls: DeviceCalls) -> list[dict[str, Any]]:
+    """Calls that someone may have made for a device before the episode."""
     kind = calls.device.type.name
     if kind == "air_conditioner":
-        acts = [*calls.switch_on_calls(), calls.write_call("Thermostat", "SystemMode", 3)]
-    elif kind == "heat_pump":
-        acts = [calls.write_call("Thermostat", "SystemMode", rng.choice((0, 4)))]
-    elif kind in AIR and rng.random() < 0.4:
-        acts = [*calls.switch_on_calls(), calls.write_call("FanControl", "PercentSetting", rng.randint(5, 80))]
-    elif kind == "dimmable_light" and rng.random() < 0.5:
-        acts = [*calls.switch_on_calls(), calls.command_call("LevelControl", "MoveToLevel", Level=rng.randint(1, 254))]
-    elif calls.device.type.cycle:
-        acts = [*calls.switch_on_calls(), *([calls.command_call("OperationalState", "Start")] if rng.random() < 0.5 else [])]
-    elif kind == "window_covering_controller":
-        acts = [
-            calls.command_call(
-                "WindowCovering", "GoToLiftPercentage", lift_percent_100ths=rng.choice((0, 5000, 7525, 10000))
-            )
-        ]
-    else:
-        acts = []
-    perform_calls(home, acts)
+        return [*calls.switch_on_calls(), calls.write_call("Thermostat", "SystemMode", 3)]
+    if kind == "heat_pump":
+        return [calls.write_call("Thermostat", "SystemMode", rng.choice((0, 4)))]
+    if kind in AIR and rng.random() < 0.4:
+        return [*calls.switch_on_calls(), calls.write_call("FanControl", "PercentSetting", rng.randint(5, 80))]
+    if kind == "dimmable_light" and rng.random() < 0.5:
+        return [*calls.switch_on_calls(), calls.command_call("LevelControl", "MoveToLevel", Level=rng.randint(1, 254))]
+    if calls.device.type.cycle:
+        starts = rng.random() < 0.5
+        return calls.switch_on_calls() + ([calls.command_call("OperationalState", "Start")] if starts else [])
+    if kind == "window_covering_controller":
+        position = rng.choice((0, 5000, 7525, 10000))
+        return [calls.command_call("WindowCovering", "GoToLiftPercentage", lift_percent_100ths=position)]
+    return []
 
 
 def perform_calls(home: MatterHome, acts: list[dict[str, Any]]) -> None:
@@ -112,18 +105,4 @@ def perform_calls(home: MatterHome, acts: list[dict[str, Any]]) -> None:
 
 def home_to_config(home: MatterHome) -> HomeConfig:
     """The configuration of a home that starts in the present state of `home`, as plain JSON values."""
-    rooms = {
-        name: {
-            "state": home.room_state(name),
-            "devices": [
-                {
-                    "device_id": device.id,
-                    "device_type": device.type.name,
-                    "attributes": json.loads(json.dumps(home.shown_attributes(device))),
-                }
-                for device in home.plan.devices_by_room[name]
-            ],
-        }
-        for name in home.plan.rooms
-    }
-    return HomeConfig(base_time=home.clock_text, rooms=rooms)
+    return HomeConfig(base_time=home.clock_text, rooms=json.loads(json.dumps(service.home_state(home)["rooms"])))

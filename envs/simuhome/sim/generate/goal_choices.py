@@ -7,7 +7,6 @@ Invariant: times are in ticks of 0.1 s or in whole minutes since the start of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -43,70 +42,52 @@ def assert_entry(attribute: str, value: Any, kind: str, description: str) -> dic
 POWER = assert_entry("1.OnOff.OnOff", True, "bool", "power on")
 
 
-def _fan(rng: Random) -> Want:
+PROGRAMMES = ("dishwasher", "laundry_washer", "laundry_dryer")
+AT_ONCE = (  # kinds that have what is wanted as soon as they are told
+    "on_off_light", "dimmable_light", "fan", "air_purifier", "humidifier", "dehumidifier", "air_conditioner", "heat_pump",
+    "window_covering_controller", "freezer", "refrigerator",
+)  # fmt: skip
+WANTED_KINDS = (*AT_ONCE, *PROGRAMMES, "tv")
+
+
+def draw_want(kind: str, rng: Random) -> Want:
+    """What somebody may want of a device of one of the `WANTED_KINDS`."""
+    match kind:
+        case "on_off_light":
+            return Want((POWER,), "on")
+        case "dimmable_light":
+            level = rng.randrange(10, 250, 10)
+            dimmed = assert_entry("1.LevelControl.CurrentLevel", level, "level", f"level {level}")
+            return Want((POWER, dimmed), f"on at level {level}")
+        case "heat_pump":
+            return Want((assert_entry("4.Thermostat.SystemMode", 4, "enum", "heating mode"),), "to heating mode")
+        case "window_covering_controller":
+            closed = rng.randrange(5, 100, 5)
+            path = "1.WindowCovering.TargetPositionLiftPercent100ths"
+            position = assert_entry(path, closed * 100, "position_percent100ths", f"{closed}% closed")
+            return Want((position,), f"to {closed} percent closed")
+        case "tv":
+            return Want((POWER, assert_entry("1.MediaPlayback.CurrentState", 0, "enum", "playing")), "on and playing")
+        case "freezer" | "refrigerator":
+            degrees = rng.randint(-23, -16) if kind == "freezer" else rng.randint(1, 6)
+            path = "1.TemperatureControl.TemperatureSetpoint"
+            return Want((assert_entry(path, degrees * 100, "temperature", f"{degrees} degrees"),), f"to {degrees} degrees")
+        case "dishwasher" | "laundry_washer" | "laundry_dryer":
+            return Want((POWER, assert_entry("1.OperationalState.OperationalState", 1, "enum", "running")), "on and running")
     percent = rng.randrange(10, 101, 10)
     fan = assert_entry("1.FanControl.PercentSetting", percent, "percent", f"fan {percent}%")
-    return Want((POWER, fan), f"on with the fan at {percent} percent")
+    words = f"on with the fan at {percent} percent"
+    if kind == "air_conditioner":
+        return Want(
+            (POWER, assert_entry("1.Thermostat.SystemMode", 3, "enum", "cooling mode"), fan), f"{words} in cooling mode"
+        )
+    return Want((POWER, fan), words)
 
 
-def _air_conditioner(rng: Random) -> Want:
-    fan = _fan(rng)
-    mode = assert_entry("1.Thermostat.SystemMode", 3, "enum", "cooling mode")
-    return Want((POWER, mode, fan.asserts[1]), f"{fan.words} in cooling mode")
-
-
-def _dimmer(rng: Random) -> Want:
-    level = rng.randrange(10, 250, 10)
-    return Want(
-        (POWER, assert_entry("1.LevelControl.CurrentLevel", level, "level", f"level {level}")), f"on at level {level}"
-    )
-
-
-def _blinds(rng: Random) -> Want:
-    closed = rng.randrange(5, 100, 5)
-    path = "1.WindowCovering.TargetPositionLiftPercent100ths"
-    return Want(
-        (assert_entry(path, closed * 100, "position_percent100ths", f"{closed}% closed"),), f"to {closed} percent closed"
-    )
-
-
-def _cabinet(low: int, high: int) -> Callable[[Random], Want]:
-    def want(rng: Random) -> Want:
-        degrees = rng.randint(low, high)
-        path = "1.TemperatureControl.TemperatureSetpoint"
-        return Want((assert_entry(path, degrees * 100, "temperature", f"{degrees} degrees"),), f"to {degrees} degrees")
-
-    return want
-
-
-def _run(rng: Random) -> Want:
-    return Want((POWER, assert_entry("1.OperationalState.OperationalState", 1, "enum", "running")), "on and running")
-
-
-WANTS: dict[str, Callable[[Random], Want]] = {
-    "on_off_light": lambda rng: Want((POWER,), "on"),
-    "dimmable_light": _dimmer,
-    "fan": _fan,
-    "air_purifier": _fan,
-    "humidifier": _fan,
-    "dehumidifier": _fan,
-    "air_conditioner": _air_conditioner,
-    "heat_pump": lambda rng: Want((assert_entry("4.Thermostat.SystemMode", 4, "enum", "heating mode"),), "to heating mode"),
-    "window_covering_controller": _blinds,
-    "tv": lambda rng: Want((POWER, assert_entry("1.MediaPlayback.CurrentState", 0, "enum", "playing")), "on and playing"),
-    "freezer": _cabinet(-23, -16),
-    "refrigerator": _cabinet(1, 6),
-    "dishwasher": _run,
-    "laundry_washer": _run,
-    "laundry_dryer": _run,
-}
-AT_ONCE = tuple(kind for kind in WANTS if kind not in ("dishwasher", "laundry_washer", "laundry_dryer", "tv"))
-PROGRAMMES = ("dishwasher", "laundry_washer", "laundry_dryer")
-
-
-def spoken_name(device_id: str, room: str, kind: str) -> str:
-    """A device as people call it, such as `dimmer light 1 in the living room`."""
-    return f"{NAMES.get(kind, kind.replace('_', ' '))} {device_id.rsplit('_', 1)[1]} in the {room.replace('_', ' ')}"
+def spoken_name(place: dict[str, Any]) -> str:
+    """The device that a goal names as people call it, such as `dimmer light 1 in the living room`."""
+    name = NAMES.get(place["device_type"], place["device_type"].replace("_", " "))
+    return f"{name} {place['device_id'].rsplit('_', 1)[1]} in the {place['room_id'].replace('_', ' ')}"
 
 
 MINUTE = 600  # ticks
@@ -144,26 +125,24 @@ class NoAnchor(Exception):
     """The home has no programme that the request could refer to."""
 
 
-def _programmes(home: MatterHome, state: int) -> list[MatterDevice]:
-    devices = [device for device in home.plan.devices.values() if device.type.name in PROGRAMMES]
-    return [device for device in devices if home.cluster_view(device.id, "OperationalState")["OperationalState"] == state]
+def draw_appliance(rng: Random, home: MatterHome, state: int, other: MatterDevice | None = None) -> MatterDevice:
+    """An appliance, not `other`, whose programme is in this state. Raises `NoAnchor` if there is none."""
+    fitting = [
+        device
+        for device in home.plan.devices.values()
+        if device.type.name in PROGRAMMES
+        and home.cluster_view(device.id, "OperationalState")["OperationalState"] == state
+        and device is not other
+    ]
+    if not fitting:
+        raise NoAnchor
+    return rng.choice(fitting)
 
 
 def running_programme(rng: Random, home: MatterHome) -> tuple[MatterDevice, int]:
     """A device whose programme is running, and the tick at which the programme ends. Raises `NoAnchor` if there is none."""
-    running = _programmes(home, RUNNING)
-    if not running:
-        raise NoAnchor
-    device = rng.choice(running)
+    device = draw_appliance(rng, home, RUNNING)
     return device, 10 * home.cluster_view(device.id, "OperationalState")["CountdownTime"]
-
-
-def idle_programme(rng: Random, home: MatterHome, other: MatterDevice) -> MatterDevice:
-    """An appliance other than `other` whose programme is stopped. Raises `NoAnchor` if there is none."""
-    stopped = [device for device in _programmes(home, STOPPED) if device.id != other.id]
-    if not stopped:
-        raise NoAnchor
-    return rng.choice(stopped)
 
 
 def _time_fields(name: str, base: datetime, minutes: int) -> dict[str, Any]:
