@@ -10,7 +10,7 @@ changes lives in the environment, not here.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,6 +20,17 @@ from homerl.envs.personalhome.sim.scene.transcript import Transcript
 Occupancy = Literal["single occupant", "family", "non-related roommates"]
 Animal = Literal["cat", "dog", "hamster", "lizard", "guinea pig", "rabbit", "bird", "fish", "turtle"]
 Gender = Literal["Male", "Female"]
+Day = TypeVar("Day", bound=date)
+
+
+def same_day_in_year(day: Day, year: int) -> Day:
+    """The same day of another year. 29 February becomes the 28th, even in a leap year."""
+    return day.replace(year=year, day=min(day.day, 28) if day.month == 2 else day.day)
+
+
+def years_between(first: date, second: date) -> int:
+    """Whole years from a date to a later one."""
+    return second.year - first.year - ((second.month, second.day) < (first.month, first.day))
 
 
 class Pet(Model):
@@ -86,7 +97,7 @@ class Member(Model):
 
     def age(self, at: date) -> int:
         """The age in whole years on a day."""
-        return at.year - self.birthday.year - ((at.month, at.day) < (self.birthday.month, self.birthday.day))
+        return years_between(self.birthday, at)
 
 
 class Fact(Model):

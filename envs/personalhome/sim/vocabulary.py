@@ -95,6 +95,16 @@ def load_vocabulary() -> Vocabulary:
 WORDS = LanguagePart(Path(__file__).parent / "words", "personalhome.yaml")
 OPTIONAL = re.compile(r"\[([^\]]*)\]")
 FIELD = re.compile(r"\{(\w+)\}")
+# The unit of the value of a fact, by its kind. That of what is `adjusted` or `measured` depends on the device.
+FACT_UNITS = {
+    "used": "minute",
+    "cooked": "serving",
+    "visited": "day",
+    "travelled": "day",
+    "ill": "day",
+    "bought": "currency",
+    "repaired": "currency",
+}
 # The unit of a taste's bounds, by its kind.
 TASTE_UNITS = {
     "room_temperature": "celsius",

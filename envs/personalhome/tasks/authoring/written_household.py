@@ -37,6 +37,7 @@ from homerl.envs.personalhome.sim.generate.people import can_do_activity, device
 from homerl.envs.personalhome.sim.household import Event, Fact, Habit, Household, Member, Memory, Taste
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import (
+    FACT_UNITS,
     TASTE_UNITS,
     FactCast,
     FactWords,
@@ -119,15 +120,6 @@ class WrittenPast(Model):
     events: tuple[WrittenFact, ...]
 
 
-UNITS = {
-    "used": "minute",
-    "cooked": "serving",
-    "visited": "day",
-    "travelled": "day",
-    "ill": "day",
-    "bought": "currency",
-    "repaired": "currency",
-}
 MOST = 5000  # of any unit
 
 
@@ -219,7 +211,7 @@ def fact_limit_problem(fact: Fact, life: Life) -> str | None:
     if fact.kind == "adjusted" and device is not None and fact.value is not None:
         low, high, _ = load_household_priors().adjustments[device.spec.category].values
         return None if low <= fact.value <= high else "unfit_value"
-    if fact.kind in UNITS and (fact.value is None or not 0 < fact.value <= MOST or fact.value % 1):
+    if fact.kind in FACT_UNITS and (fact.value is None or not 0 < fact.value <= MOST or fact.value % 1):
         return "unfit_value"
     return None
 
@@ -398,7 +390,7 @@ class HouseholdReader:
             return None, "unreadable_time"
         device = self.life.by_did.get(written.appliance or "")
         setting = load_household_priors().adjustments.get(device.spec.category) if device else None
-        unit = setting.unit if written.kind == "adjusted" and setting else UNITS.get(written.kind)
+        unit = setting.unit if written.kind == "adjusted" and setting else FACT_UNITS.get(written.kind)
         given = written.model_dump(exclude={"time", "text"}) | {"unit": unit if written.value is not None else None}
         fact = Fact.model_validate(given)
         told = DatedFact(fact, time)

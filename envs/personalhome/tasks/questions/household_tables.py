@@ -27,7 +27,7 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_year
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
 from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact, Transcript
@@ -134,19 +134,21 @@ class HouseholdTables:
         told = {name: _edited(rows, id, changes, old) for name, rows in self.told.items()}
         return replace(self, rows={**self.rows, table: _edited(self.rows[table], id, changes, old)}, told=told)
 
-    def with_edited_row(self, table: str, row: Row, changes: Row) -> HouseholdTables:
-        """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
-        rows = tuple({**one, **changes} if one is row else one for one in self.rows[table])
-        return replace(self, rows={**self.rows, table: rows})
+    def with_edited_row(self, table: str, row: Row, changes: Row | None) -> HouseholdTables:
+        """The tables with some values of this row replaced, or without it if there are no changes.
+
+        Other rows may have its id, as all rows of a household's weather have one.
+        """
+        edited = [{**row, **changes}] if changes is not None else []
+        rows = (new for one in self.rows[table] for new in (edited if one is row else [one]))
+        return replace(self, rows={**self.rows, table: tuple(rows)})
 
     def years_later(self, years: int) -> HouseholdTables:
         """The tables some years later: everybody is older, and nothing else has happened."""
-        older = {
-            table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
-        }
-        leap_day = (self.now.month, self.now.day) == (2, 29)
-        now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
-        return replace(self, now=now, rows={**self.rows, **older})
+        rows = dict(self.rows)
+        for table in ("members", "pets"):
+            rows[table] = tuple({**row, "age": row["age"] + years} for row in rows[table])
+        return replace(self, now=same_day_in_year(self.now, self.now.year + years), rows=rows)
 
     def with_told_rows(self) -> HouseholdTables:
         """The tables with everything that is told in place of the memories and events."""

@@ -146,7 +146,7 @@ def test_english_agrees_with_things_in_the_plural_and_needs_no_article():
 @either
 def test_a_program_gives_the_same_single_answer_again_and_its_difficulty_is_its_steps(language):
     for home, _, question in asked(language):
-        found = question.candidate.program.run(make_household_tables(home))
+        found = question.candidate.program.run_on(make_household_tables(home))
         assert found.value == question.answer and tuple(sorted(found.evidence)) == question.evidence
         low, high = BOUNDS[question.difficulty]
         assert low <= count_operations(question.candidate.program) <= high
