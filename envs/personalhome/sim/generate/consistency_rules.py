@@ -5,7 +5,7 @@ Invariants: a rule has a name, by which it is counted; rules look at data alone,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -140,6 +140,11 @@ def find_fact_clash(one: DatedFact, other: DatedFact) -> str | None:
     if begun.kind == "broke" and later.kind in USES and begun.appliance == later.appliance:
         return "out_of_order" if second.time - first.time < OUT_OF_ORDER else None
     return None
+
+
+def dated_fact_problem(told: DatedFact, kept: Iterable[DatedFact], life: Life) -> str | None:
+    """The rule that a fact breaks, by itself or beside those that are kept; None if it breaks none."""
+    return fact_problem(told, life) or next((rule for other in kept if (rule := find_fact_clash(told, other))), None)
 
 
 def _repetition_problem(first: DatedFact, second: DatedFact) -> str | None:

@@ -18,15 +18,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.maker.initial_state import Values
-from homerl.envs.homeenv.maker.lexicon import Half
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.sim.generate import life_facts as facts
-from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, fact_problem, find_fact_clash
+from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, dated_fact_problem
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
 from homerl.envs.personalhome.sim.generate.life_facts import FactDraft, Life, Maker
 from homerl.envs.personalhome.sim.generate.people import devices_for_activity
-from homerl.envs.personalhome.sim.household import Fact, Member, Memory
-from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, FactCast, FactWords
+from homerl.envs.personalhome.sim.household import Event, Fact, Member, Memory
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, FactWords
 
 # Kinds of themes: weight, and the weights of 1, 2, .. facts of a theme.
 THEMES: dict[str, tuple[Maker, float, tuple[float, ...]]] = {
@@ -66,7 +65,7 @@ def memory_problem(told: DatedFact, kept: Sequence[DatedFact], life: Life) -> st
     """The rule that a memory breaks, by itself or beside those that are kept; None if it breaks none."""
     if not life.now - REACH <= told.time <= told.end_time < life.now - timedelta(days=SHORTEST):
         return "out_of_reach"
-    return fact_problem(told, life) or next((rule for other in kept if (rule := find_fact_clash(told, other))), None)
+    return dated_fact_problem(told, kept, life)
 
 
 def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
@@ -94,14 +93,26 @@ def _date_draft(draft: FactDraft, life: Life, rng: random.Random) -> DatedFact:
     return DatedFact(draft.fact, datetime(day.year, day.month, day.day, rng.randint(*draft.hours), rng.randrange(0, 60, 5)))
 
 
-def fact_to_memory(told: DatedFact, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Memory:
-    """The memory of a fact in words."""
+def fact_to_memory(told: DatedFact, text: str, words: FactWords) -> Memory:
+    """The memory of a fact that a text says."""
     return Memory(
-        memory=words.say_fact(told.fact, cast, rng, half),
+        memory=text,
         subjects=fact_subjects(told.fact),
         additional_information=words.moment_text(told.time.weekday(), told.time.hour),
         time=told.time,
         fact=told.fact,
+    )
+
+
+def fact_to_event(told: DatedFact, text: str) -> Event:
+    """The event of a fact that a text says."""
+    fact = told.fact
+    return Event(
+        time=told.time,
+        description=text,
+        fact=fact,
+        sensors=(fact.sensor,) if fact.sensor else (),
+        appliances=(fact.appliance,) if fact.appliance else (),
     )
 
 
@@ -192,7 +203,7 @@ def draw_background_events(
         told = _draw_ordinary_event(rng.choice(makers), life, states, rng)
         if told is None or not told.time <= told.end_time < latest or told.time < life.now - timedelta(minutes=LAST):
             continue
-        if fact_problem(told, life) is None and all(find_fact_clash(told, other) is None for other in kept):
+        if dated_fact_problem(told, kept, life) is None:
             kept.append(told)
     return kept
 

@@ -9,7 +9,7 @@ from homerl.envs.personalhome.sim.household_view import clock_shown, event_shown
 from homerl.envs.personalhome.sim.tools.contract import Arguments, HouseholdTool, add_tool
 
 TOOLS: list[HouseholdTool] = []
-FORM = {
+FORM: dict[str, dict[str, Any]] = {
     "compact": {"type": "boolean", "description": "one line for each event, without its devices (default false)"},
     "sort_by_time": {"type": "boolean", "description": "the earliest first (default false)"},
     "indent": {"type": "string", "maxLength": 8, "description": "what lines begin with (default two spaces)"},
