@@ -46,12 +46,12 @@ def clips(tmp_path, request):
 
 @pytest.mark.parametrize(("time", "moved"), [(0, 0), (0.4, 0), (0.5, 1), (2.2, 4), (3.9, 7), (60, 7)])
 def test_a_frame_is_the_one_that_is_shown_at_its_time(clips, time, moved):
-    (image,) = clips.images(frame_handle("h1", time))
+    (image,) = clips.images_of_handle(frame_handle("h1", time))
     assert place(image) == moved
 
 
 def test_a_part_of_a_clip_is_a_frame_each_second(clips):
-    assert [place(image) for image in clips.images(part_handle("h1", 0.5, 3.5))] == [1, 3, 5, 7]
+    assert [place(image) for image in clips.images_of_handle(part_handle("h1", 0.5, 3.5))] == [1, 3, 5, 7]
 
 
 def test_an_image_becomes_a_part_of_a_message(clips):
