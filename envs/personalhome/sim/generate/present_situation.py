@@ -244,11 +244,7 @@ def draw_outdoor_weather(year: TypicalYear, minute: int, rng: random.Random) -> 
     clear = max(float(year.daylight[(cell + day * LEVELS) % (HOURS * CELLS)]) for day in range(-NEAR, NEAR + 1))
     sunny = round(float(year.daylight[cell]) / clear, 2) if clear > 0 and not falls else 0.0
     return Outdoor(
-        rain=0.0 if snows else falls,
-        snow=falls if snows else 0.0,
-        sunny=sunny,
-        temperature=sky.temperature,
-        wind=sky.wind,
+        rain=0.0 if snows else falls, snow=falls if snows else 0.0, sunny=sunny, temperature=sky.temperature, wind=sky.wind
     )
 
 

@@ -112,10 +112,7 @@ def household_tool_schema(tool: HouseholdTool) -> dict[str, Any]:
         "required": list(tool.required),
         "additionalProperties": False,
     }
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
-    }
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": parameters}}
 
 
 def tool_signature(tool: HouseholdTool) -> str:

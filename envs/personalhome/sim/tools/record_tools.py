@@ -48,9 +48,7 @@ def get_household_member_major_events(state: HouseholdState, arguments: Argument
 
 
 @add_tool(
-    TOOLS,
-    "Search the memories of the whole household. Returns those that match the words best, with their time.",
-    SEARCH,
+    TOOLS, "Search the memories of the whole household. Returns those that match the words best, with their time.", SEARCH
 )
 def get_household_memories(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
     """The memories of everybody that match best. An empty search gives the latest ones."""

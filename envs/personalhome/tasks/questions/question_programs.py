@@ -92,12 +92,7 @@ class TableRows(Expression):
         return ProgramResult(list(tables.rows[self.name]))
 
 
-COMPARISONS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+COMPARISONS = {"=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
