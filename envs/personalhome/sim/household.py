@@ -198,10 +198,3 @@ class Household(Model):
     def now(self) -> datetime:
         """The home's clock at the start."""
         return datetime.fromtimestamp(self.home["clock"], UTC).replace(tzinfo=None)
-
-    def member_by_id(self, member_id: str) -> Member:
-        """A member by id. Raises `KeyError`."""
-        for member in self.members:
-            if member.member_id == member_id:
-                return member
-        raise KeyError(member_id)

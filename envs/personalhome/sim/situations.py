@@ -10,7 +10,7 @@ reference plan settles it, and no step of the plan can be left out (tests prove 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -203,12 +203,6 @@ class HouseholdSituation(SituationRecord):
         silent = {kind: {NOTIFICATION: ""} for kind in NOTIFIERS} if any(part.told for part in self.parts()) else {}
         return {kind: {**silent.get(kind, {}), **self.starts.get(kind, {})} for kind in {**silent, **self.starts}}
 
-    def rooms(self, home: Home) -> tuple[str, ...]:
-        """The ids of the rooms where it can happen: those that have all kinds with `which: here`."""
-        here = {part.kind for part in self.parts() if part.which == "here"}
-        standing = {(device.room.id, device.spec.category) for device in home.plan.devices}
-        return tuple(room.id for room in home.plan.rooms if all((room.id, kind) in standing for kind in here))
-
     def parts(self) -> Iterator[SettlingCondition]:
         """The conditions, with alternatives one by one."""
         return (part for condition in self.settled_when for part in condition.expand_alternatives())
@@ -263,28 +257,3 @@ def settling_calls(situation: HouseholdSituation, home: Home, room: str | None =
         devices = part.counted_devices(home, room) if part else list(home.find_devices(category=step.appliance))[:1]
         calls += [(device.did, step) for device in devices]
     return tuple(calls)
-
-
-def apply_calls_to_home(home: Home, calls: Sequence[Call]) -> Home:
-    """A copy of the home after some calls. Raises `Refused` at the first that is refused."""
-    copy = home.fork()
-    for did, step in calls:
-        copy.call(did, step.feature, kwargs=step.args)
-    return copy
-
-
-def can_happen_together(chosen: Mapping[str, str | None], known: Mapping[str, HouseholdSituation], home: Home) -> bool:
-    """Whether some situations can go on in a home at once: no condition holds yet, and their plans settle them all.
-
-    `chosen` are their keys, the most urgent first, with the ids of the rooms where they happen. Situations whose plans get
-    in each other's way do not go together: one undoes the other, or leaves it nothing to do.
-    """
-    if any(any(condition_verdicts(known[key], home, room)) for key, room in chosen.items()):
-        return False
-    end = home
-    try:
-        for key, room in chosen.items():
-            end = apply_calls_to_home(end, settling_calls(known[key], end, room))
-    except Refused:
-        return False
-    return all(is_situation_settled(known[key], end, room) for key, room in chosen.items())

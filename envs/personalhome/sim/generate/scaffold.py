@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -81,7 +81,7 @@ def draw_scaffold(shares: tuple[float, ...], lexicon: Lexicon, half: Half, rng: 
     occupancy = pick_by_share(OCCUPANCY, shares[0])
     size = pick_by_share(SIZES[occupancy], shares[1])
     pets = pick_by_share(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
-    people = PEOPLE[occupancy](size, rng)
+    people = _draw_people(occupancy, size, rng)
     if (people[0].gender == "Female") != (shares[4] < 0.5):
         people = tuple(replace(person, gender=OTHER[person.gender]) for person in people)
     return Scaffold(occupancy, people, pets, draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng))
@@ -101,18 +101,13 @@ def add_missing_rooms(
 # People
 
 
-def _draw_single(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
-    return (PlannedPerson("single", rng.randint(19, OLDEST), rng.choice(GENDERS)),)
-
-
-def _draw_roommates(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
-    """Roommates are within six years of each other."""
-    youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
-    ages = (youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1)))
-    return tuple(PlannedPerson("roommate", age, rng.choice(GENDERS)) for age in ages)
-
-
-def _draw_family(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+def _draw_people(occupancy: Occupancy, size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+    if occupancy == "single occupant":
+        return (PlannedPerson("single", rng.randint(19, OLDEST), rng.choice(GENDERS)),)
+    if occupancy == "non-related roommates":  # they are within six years of each other
+        youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
+        ages = [youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1))]
+        return tuple(PlannedPerson("roommate", age, rng.choice(GENDERS)) for age in ages)
     grandparents, adults, children = pick_by_share(FAMILIES[size], rng.random())
     if not children:
         return _draw_pair("partner", rng.randint(23, OLDEST - 4), rng)
@@ -131,10 +126,3 @@ def _draw_pair(role: str, age: int, rng: random.Random) -> tuple[PlannedPerson, 
     first = rng.choice(GENDERS)
     same = rng.random() < 0.08
     return PlannedPerson(role, age, first), PlannedPerson(role, age + rng.randint(-4, 4), first if same else OTHER[first])
-
-
-PEOPLE: dict[Occupancy, Callable[[int, random.Random], tuple[PlannedPerson, ...]]] = {
-    "single occupant": _draw_single,
-    "family": _draw_family,
-    "non-related roommates": _draw_roommates,
-}

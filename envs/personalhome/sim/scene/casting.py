@@ -135,10 +135,10 @@ def _cast_members(script: SceneScript, household: Household, cast: SceneCast, rn
         else:
             free = [member for member in household.members if member.member_id not in cast.members]
             chosen = _choose_by_kind(options, free, lambda kind, member: is_member_of_kind(kind, member, today), rng)
-            if chosen is None and NONE not in options:
-                return False
             if chosen is None:
-                continue
+                if NONE in options:
+                    continue
+                return False
             id = chosen.member_id
         cast.roles[role] = id
         cast.members.append(id)

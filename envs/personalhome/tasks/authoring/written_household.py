@@ -385,20 +385,20 @@ class HouseholdReader:
         """Why a text is not a statement of the words in `said`, or None. `numbers` asks for their numbers, and no others."""
         if CODE.search(text):
             return "code is said"
-        if any(not says_word(text, word) for word in said):
+        if any(not _says_word(text, word) for word in said):
             return "text: unsaid"
         wanted = {number for word in said for number in _numbers_in(word)} if numbers else set()
         rest = text
         for word in sorted(said, key=len, reverse=True):
             rest = re.sub(re.escape(word), " ", rest, flags=re.I)
         names = (*self.cast.people.values(), *self.life.pets_by_name, *(room.name for room in self.life.rooms))
-        if _numbers_in(text) != wanted or any(says_word(rest, name) for name in names if name not in said):
+        if _numbers_in(text) != wanted or any(_says_word(rest, name) for name in names if name not in said):
             return "text: says more"
         someone = any(name in said for name in (*self.cast.people.values(), *self.life.pets_by_name))
         return None if someone or split_of(text) == self.split else "no sentence of this split"
 
 
-def says_word(text: str, word: str) -> bool:
+def _says_word(text: str, word: str) -> bool:
     """Whether a text has a word or phrase, however it is written."""
     text, word = OWNER.sub("", text), OWNER.sub("", word)
     return f" {normal_form(word)} " in f" {normal_form(text)} " or (not word.isascii() and word in text)
