@@ -64,7 +64,7 @@ class PersonalHome(World):
         """Call a tool. `action` holds its `name` and its arguments.
 
         `info` holds `progress`, `blocked` (rule and message of a refusal, or None), `error` (None: no code runs here),
-        `changed` (see `HouseholdState.changes`), and `read`: the ids of what the call showed (see `tools`).
+        `changed` (see `HouseholdState.changes_since`), and `read`: the ids of what the call showed (see `tools`).
         """
         before, progress = self.state.fork(), self.progress
         given = dict(action) if isinstance(action, Mapping) else {}

@@ -1,7 +1,7 @@
 """A household as data: its people, pets, memories, recent events and home (PersonalHomeBench Appendix H).
 
-Everything that a text says is also a typed fact, so that questions can be computed and texts are only shown. `shown` gives
-the paper's schema, which agents and judges see; the typed facts are never shown.
+Everything that a text says is also a typed fact, so that questions can be computed and texts are only shown.
+`household_view.py` gives the paper's schema, which agents and judges see; the typed facts are never shown.
 
 Invariants: a household is complete in itself and never changes; ids that facts and texts mention exist; what the agent
 changes lives in the environment, not here.

@@ -203,21 +203,21 @@ class FactWords(Model):
 
     def say_taste(self, taste: Taste, cast: FactCast, rng: random.Random, half: Half = "train") -> str:
         """One sentence, without a subject, that says what somebody prefers."""
+        return fill_frame(rng.choice(self.tastes[taste.kind].entries_of(half)), self.taste_field_words(taste, cast))
+
+    def taste_field_words(self, taste: Taste, cast: FactCast) -> dict[str, str]:
+        """The words of the fields that the taste has, by field."""
         group, unit = load_vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
         bounds = {"low": taste.low, "high": taste.high}
         words = {key: self.quantity_text(value, unit) for key, value in bounds.items() if value is not None and unit}
         words |= dict(zip(("from", "to"), map(self.hour_text, taste.hours or ())))
-        words |= self._room_fields(cast, taste.room)
         words |= {"what": self.key_word(group, taste.what)} if group and taste.what else {}
-        return fill_frame(rng.choice(self.tastes[taste.kind].entries_of(half)), words)
+        return words | self._room_fields(cast, taste.room)
 
     def say_habit(self, habit: Habit, cast: FactCast, rng: random.Random, half: Half = "train") -> str:
         """One sentence, without a subject, that says what somebody does regularly."""
-        words = {
-            "what": self.key_word("activities", habit.activity),
-            "hour": self.hour_text(habit.hour),
-            "days": self.weekdays_text(habit.days),
-        }
+        words = {"what": self.key_word("activities", habit.activity), "hour": self.hour_text(habit.hour)}
+        words |= {"days": self.weekdays_text(habit.days)}
         words |= self._room_fields(cast, habit.room)
         words |= {"appliance": cast.devices[habit.appliance]} if habit.appliance else {}
         frames = self.habit_every_day if len(habit.days) == 7 else self.habit

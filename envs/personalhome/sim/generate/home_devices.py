@@ -42,11 +42,8 @@ def draw_devices(
     """
     usual, appliances, sensors = load_household_priors().appliances, appliance_kinds(), sensor_kinds()
     kinds_here, types = together
-    suiting = [
-        room
-        for room in rooms
-        if (not types or room.type in types) and all(room.type in rooms_for_kind(k) for k in kinds_here)
-    ]
+    suiting = [room for room in rooms if all(room.type in rooms_for_kind(kind) for kind in kinds_here)]
+    suiting = [room for room in suiting if not types or room.type in types]
     room = rng.choice(suiting) if suiting else None
     here = [(kind, room) for kind in kinds_here if room is not None]
     others = [kind for kind in needed if kind not in kinds_here]

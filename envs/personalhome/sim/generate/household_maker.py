@@ -25,31 +25,14 @@ from homerl.envs.homeenv.maker.weather import Sky, TypicalYear
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.personalhome.sim.appliance_catalogue import rooms_for_kind
+from homerl.envs.personalhome.sim.generate import people
+from homerl.envs.personalhome.sim.generate import present_situation as present
 from homerl.envs.personalhome.sim.generate.consistency_rules import household_problems
 from homerl.envs.personalhome.sim.generate.home_devices import draw_devices, draw_usual_states
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
 from homerl.envs.personalhome.sim.generate.life_facts import Life
 from homerl.envs.personalhome.sim.generate.memories_and_events import draw_memories, fact_to_event, fact_to_memory
-from homerl.envs.personalhome.sim.generate.people import (
-    add_character,
-    add_habits,
-    add_life_events,
-    add_profile_texts,
-    make_members,
-    make_pets,
-)
 from homerl.envs.personalhome.sim.generate.persona_seeds import load_personas
-from homerl.envs.personalhome.sim.generate.present_situation import (
-    allowed_situation_keys,
-    can_concern_people,
-    draw_events,
-    draw_indoor_air,
-    draw_moment,
-    draw_outdoor_weather,
-    draw_scenes,
-    needed_device_kinds,
-    scene_start_values,
-)
 from homerl.envs.personalhome.sim.generate.scaffold import STEPS, Scaffold, add_missing_rooms, draw_scaffold, spread_shares
 from homerl.envs.personalhome.sim.household import Context, Household, Member, Pet, Weather
 from homerl.envs.personalhome.sim.vocabulary import FactWords, household_cast, load_fact_words
@@ -111,7 +94,7 @@ def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counte
     """
     rng = random.Random(f"household {seed}")
     counted: Counter[str] = Counter() if dropped is None else dropped
-    keys = allowed_situation_keys(recipe.wanted)
+    keys = present.allowed_situation_keys(recipe.wanted)
     if not keys:
         what = f"'{recipe.wanted}' is no situation, category or domain"
         raise InputError(what, where="HouseholdRecipe.wanted", remedy="see envs/personalhome/sim/vocabulary.yaml")
@@ -132,17 +115,18 @@ def _plan_household(
     """The scaffold and pets, a situation that they allow, and a time at which it is plausible; None if there is none."""
     priors, lexicon, half = load_household_priors().situations, load_lexicon(recipe.language), recipe.lexicon
     scaffold = draw_scaffold(shares, lexicon, half, rng)
-    pets = make_pets(scaffold.pets, load_fact_words(recipe.language), half, rng)
-    fitting = [key for key in keys if can_concern_people(key, scaffold.people, [pet.animal for pet in pets])]
+    pets = people.make_pets(scaffold.pets, load_fact_words(recipe.language), half, rng)
+    fitting = [key for key in keys if present.can_concern_people(key, scaffold.people, [pet.animal for pet in pets])]
     if not fitting:
         return None
     (key,) = rng.choices(fitting, [priors[key].weight for key in fitting])
     usual = priors[key]
-    wanted: list[tuple[str, ...]] = [rooms_for_kind(kind) for kind in dict.fromkeys(chain(*needed_device_kinds(key)))]
+    kinds = dict.fromkeys(chain(*present.needed_device_kinds(key)))
+    wanted: list[tuple[str, ...]] = [rooms_for_kind(kind) for kind in kinds]
     wanted += [usual.rooms] if usual.rooms else []
     rooms = add_missing_rooms(scaffold.rooms, wanted, lexicon, half, rng)
     for _ in range(MOMENTS):
-        year, minute = draw_moment(usual.hours, rng)
+        year, minute = present.draw_moment(usual.hours, rng)
         if usual.outdoors[0] <= year.sky_at(minute).temperature <= usual.outdoors[1]:
             return HouseholdPlan(replace(scaffold, rooms=rooms), pets, key, year, minute)
     return None
@@ -155,26 +139,26 @@ def _furnish_household(
     words, sky, half, rooms = load_fact_words(recipe.language), begun.outdoor_sky, recipe.lexicon, begun.scaffold.rooms
     members = _make_people(household_id, begun, recipe, words, rng)
     liked = {liked for member in members for liked in (*member.hobbies, *member.traits, *(t.kind for t in member.tastes))}
-    together, needed = needed_device_kinds(begun.key)
+    together, needed = present.needed_device_kinds(begun.key)
     types = load_household_priors().situations[begun.key].rooms
     devices = draw_devices(rooms, liked, [pet.animal for pet in begun.pets], (together, types), needed, words, rng)
-    members = tuple(add_habits(member, devices, sky.when.date(), rng) for member in members)
+    members = tuple(people.add_habits(member, devices, sky.when.date(), rng) for member in members)
     life = Life(members, begun.pets, rooms, devices, sky.when)
-    scenes = draw_scenes(begun.key, life, sky.temperature, rng)
+    scenes = present.draw_scenes(begun.key, life, sky.temperature, rng)
     if not scenes:
         return None
     memories = draw_memories(rng.randint(*recipe.memories), life, rng, dropped)
-    states = draw_usual_states(rooms, devices, sky, scene_start_values(scenes, devices), rng)
-    dated = draw_events(scenes, life, states, rng)
+    states = draw_usual_states(rooms, devices, sky, present.scene_start_values(scenes, devices), rng)
+    dated = present.draw_events(scenes, life, states, rng)
     home = Home.build_home(rooms, devices, states, calendar.timegm(sky.when.timetuple()))
     data = home_to_json(home)
     cast = household_cast(members, data)
-    members = tuple(add_profile_texts(member, cast, words, half, rng) for member in members)
+    members = tuple(people.add_profile_texts(member, cast, words, half, rng) for member in members)
     remembered = tuple(fact_to_memory(told, words.say_fact(told.fact, cast, rng, half), words) for told in memories)
     events = tuple(fact_to_event(told, words.say_fact(told.fact, cast, rng, half)) for told in dated)
     situations = tuple(scene.situation.key for scene in scenes)
-    outdoor = draw_outdoor_weather(begun.year, begun.minute, rng)
-    weather = Weather(outdoor=outdoor, indoor=draw_indoor_air(states, situations, rng))
+    outdoor = present.draw_outdoor_weather(begun.year, begun.minute, rng)
+    weather = Weather(outdoor=outdoor, indoor=present.draw_indoor_air(states, situations, rng))
     household = Household(
         household_id=household_id,
         language=recipe.language,
@@ -197,9 +181,9 @@ def _make_people(
     """The members with their lives and characters; one of them has the trait that the situation needs."""
     scaffold, today, half = begun.scaffold, begun.outdoor_sky.when.date(), recipe.lexicon
     seeds = load_personas(recipe.personas) if recipe.personas else ()
-    members = make_members(household_id, scaffold.people, today, words, half, seeds, rng)
-    members = add_life_events(members, begun.pets, today, words, half, rng)
-    members = tuple(add_character(member, scaffold.rooms, today, rng) for member in members)
+    members = people.make_members(household_id, scaffold.people, today, words, half, seeds, rng)
+    members = people.add_life_events(members, begun.pets, today, words, half, rng)
+    members = tuple(people.add_character(member, scaffold.rooms, today, rng) for member in members)
     usual = load_household_priors().situations[begun.key]
     able = [member for member in members if usual.ages[0] <= member.age(today) <= usual.ages[1]]
     if usual.trait is None or any(usual.trait in member.traits for member in able):

@@ -41,11 +41,6 @@ class Life:
         return tuple(device for device in self.devices if not is_sensor(device.spec))
 
     @cached_property
-    def sensors(self) -> tuple[Device, ...]:
-        """The devices that only measure."""
-        return tuple(device for device in self.devices if is_sensor(device.spec))
-
-    @cached_property
     def members_by_id(self) -> dict[str, Member]:
         """The members by id."""
         return {member.member_id: member for member in self.members}

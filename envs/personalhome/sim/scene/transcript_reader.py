@@ -163,10 +163,8 @@ def extract_frames(transcript: Transcript, start: Time = None, end: Time = None,
     if clip := transcript.clip_name:
         frames = [{"ts": format_video_timestamp(time), "image": frame_handle(clip, time)} for time in times]
         return ShownData({"frames": frames}, ids)
-    rows = [
-        {"ts": format_video_timestamp(time), "seen": [one.description for one in events]}
-        for time, events in zip(times, moments)
-    ]
+    seen_at = zip(map(format_video_timestamp, times), moments)
+    rows = [{"ts": time, "seen": [one.description for one in events]} for time, events in seen_at]
     return ShownData({"frames": rows, "note": NO_CLIP}, ids)
 
 

@@ -245,7 +245,8 @@ def _describe_entities(play: ScenePlay, looks: SceneLooks, said: SceneWording) -
     cast, known = play.cast, said.words
     members, pets = [], []
     for id in play.entities_in_view([*looks.clothes]):
-        text = _appearance_text(looks.clothes[id], said)
+        worn = {key: getattr(known, GROUPS[key])[value] for key, value in looks.clothes[id].items()}
+        text = said.fill_scene_frame("wears", **worn)
         members.append(schema.SeenMember(member_id=id, appearance=text, initial_location=_first_zone(play, id, said)))
     for id in play.entities_in_view(cast.pets):
         animal, zone = known.animals[cast.pets[id]], _first_zone(play, id, said)
@@ -260,12 +261,6 @@ def _describe_entities(play: ScenePlay, looks: SceneLooks, said: SceneWording) -
         events=tuple(_describe_event(move, said) for move in play.moves),
         entity_state_timelines=_describe_changes(play, said),
     )
-
-
-def _appearance_text(worn: Mapping[str, str], said: SceneWording) -> str:
-    """What a person wears, in words."""
-    words = {key: getattr(said.words, GROUPS[key])[value] for key, value in worn.items()}
-    return said.fill_scene_frame("wears", **words)
 
 
 def _describe_appliance(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenAppliance:

@@ -55,11 +55,6 @@ class EncodedImage:
     media_type: str
     data: bytes
 
-    def to_content_part(self) -> dict[str, Any]:
-        """The image as a content part of a message in OpenAI's form."""
-        url = f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
-        return {"type": "image_url", "image_url": {"url": url}}
-
 
 @dataclass(frozen=True)
 class ClipFolder:
@@ -101,7 +96,11 @@ class ClipFolder:
 
     def content_parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
-        return [image.to_content_part() for image in self.images_of_handle(handle)]
+        parts = []
+        for image in self.images_of_handle(handle):
+            url = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        return parts
 
 
 def frame_handles_in(result: str, name: str) -> list[str]:

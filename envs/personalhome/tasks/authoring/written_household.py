@@ -1,14 +1,10 @@
-"""The forms of what an LLM author answers.
+"""What an LLM author writes about a household: its forms, and the rules by which it is read.
 
-Invariant: what is wrong in one entry spoils no other, so values are checked by rules (`rules.py`) and not by these types.
-
-Rules of what may be written of a household, beside those of `checks.py`: what the scripted generator never draws.
-
-Invariant: a rule gives the reason why something cannot be, or None; it looks at typed data alone.
-
-What an LLM author writes about a household, and the rules by which it is read.
+What is wrong in one entry spoils no other, so values are checked by rules and not by the types of the forms. There are rules
+beside those of `consistency_rules.py`, for what the scripted generator never draws.
 
 Invariants:
+- A rule looks at typed data alone. It gives the reason why something cannot be, or None.
 - What is kept breaks no rule, and its text says the words of its typed fact: the names, the thing, the number with its
   unit, and no other name or number.
 - A text names a person or a pet of its split, or is a sentence of its split.
@@ -20,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -45,7 +41,6 @@ from homerl.envs.personalhome.sim.household import Event, Fact, Habit, Household
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import (
     FACT_UNITS,
-    TASTE_UNITS,
     FactCast,
     FactWords,
     household_cast,
@@ -304,17 +299,11 @@ class HouseholdReader:
                 kept[one.hour] = habit, one.text
         return [kept[hour] for hour in sorted(kept)]
 
-    def _taste_words(self, taste: Taste) -> Iterator[str]:
-        words, group, unit = self.fact_words, load_vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
-        for bound in (taste.low, taste.high):
-            if bound is not None:
-                yield words.quantity_text(bound, unit) if unit else f"{bound:g}"
-        yield words.key_word("tastes", taste.kind)
-        yield from (words.hour_text(hour) for hour in taste.hours or ())
-        if group and taste.what:
-            yield words.key_word(group, taste.what)
-        if taste.room:
-            yield self.cast.rooms[taste.room].name
+    def _taste_words(self, taste: Taste) -> list[str]:
+        fields = self.fact_words.taste_field_words(taste, self.cast)
+        said = [word for name, word in fields.items() if name not in ("room", "place")]
+        said += [self.cast.rooms[taste.room].name] if taste.room else []
+        return [*said, self.fact_words.key_word("tastes", taste.kind)]
 
     # The past
 

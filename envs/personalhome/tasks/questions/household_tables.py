@@ -142,10 +142,11 @@ def _edit_rows(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> t
     """The rows with those of an id changed where they have an old value, or without them if there are no changes."""
     if changes is None:
         return tuple(row for row in rows if row["id"] != id)
-    return tuple(
-        {**row, **{name: new for name, new in changes.items() if row[name] == old[name]}} if row["id"] == id else row
-        for row in rows
-    )
+    edited: list[Row] = []
+    for row in rows:
+        changed = {name: new for name, new in changes.items() if row["id"] == id and row[name] == old[name]}
+        edited.append({**row, **changed} if row["id"] == id else row)
+    return tuple(edited)
 
 
 def make_household_tables(household: Household) -> HouseholdTables:
