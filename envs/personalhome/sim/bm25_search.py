@@ -50,6 +50,7 @@ def _stem_word(word: str) -> str:
             break
     if len(word) > _SHORTEST and word.endswith("e"):
         word = word[:-1]
+    # `stopping` has become `stopp`, which must be the same word as `stop`.
     doubled = len(word) > _SHORTEST and word[-1] == word[-2]
     return word[:-1] if doubled and word[-1] not in "aeiou" else word
 

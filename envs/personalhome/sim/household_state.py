@@ -139,7 +139,8 @@ class HouseholdState:
     def changes_since(self, since: HouseholdState) -> tuple[str, ...]:
         """The names of what differs from an earlier state of the same episode, in a fixed order.
 
-        An attribute is `oven.mode`, a record has its name in `Records.rows_by_name`, and what was newly seen is `seen.` and its id.
+        An attribute is `oven.mode`, a record has its name in `Records.rows_by_name`, and what was newly seen is `seen.` and
+        its id.
         """
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.rows_changed_since(since.records))

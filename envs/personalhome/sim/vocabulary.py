@@ -163,7 +163,7 @@ class FactWords(Model):
 
     def list_names(self, names: Iterable[str]) -> str:
         """Names in a row: `Ann, Ben and Cid`. It is empty if there are none."""
-        *first, last = list(names) or [""]
+        *first, last = list(names) or [""]  # without names there is an empty text
         return self.phrases["comma"].join(first) + self.phrases["and"] + last if first else last
 
     def place_name(self, room: Room) -> str:

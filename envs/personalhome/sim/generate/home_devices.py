@@ -124,7 +124,7 @@ def draw_usual_states(
         for path, quantity in measured_quantities(device.spec):
             if path in starts.get(device.did, {}):
                 states[device.room.id][QUANTITIES[quantity]] = float(starts[device.did][path])
-    dust = rng.randint(*DUST)
+    dust = rng.randint(*DUST)  # all devices of a home measure about the same
     for device in devices:
         usual = usual_state(device.spec, rng)
         usual |= {path: dust for path in ("dust", "pm25") if path in usual}

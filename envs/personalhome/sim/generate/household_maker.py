@@ -99,6 +99,7 @@ def make_household(seed: int, recipe: HouseholdRecipe = DEFAULT, dropped: Counte
         what = f"'{recipe.wanted}' is no situation, category or domain"
         raise InputError(what, where="HouseholdRecipe.wanted", remedy="see envs/personalhome/sim/vocabulary.yaml")
     for attempt in range(TRIES):
+        # A wanted situation may not fit the type of household that the seed stands for, so further tries draw other types.
         shares = tuple(rng.random() for _ in STEPS) if attempt and recipe.wanted else spread_shares(seed)
         begun = _plan_household(shares, keys, recipe, rng)
         household = None if begun is None else _furnish_household(household_id_of_seed(seed), begun, recipe, rng, counted)

@@ -141,6 +141,7 @@ def draw_use(life: Life, who: Member, rng: random.Random, like: Fact | None) -> 
     if like is not None and like.what and like.appliance:
         key, device = like.what, life.by_did[like.appliance]
     else:
+        # Whoever has habits follows one in seven of ten uses, so that what is usual can be told from what is not.
         habit = rng.choice(who.habits) if who.habits and rng.random() < 0.7 else None
         if habit is not None and habit.appliance:
             key, device = habit.activity, life.by_did[habit.appliance]
@@ -264,7 +265,7 @@ def draw_repair(life: Life, who: Member, rng: random.Random, like: Fact | None) 
 @_of_member(lambda priors: 1, repeat=False)
 def draw_celebration(life: Life, who: Member, rng: random.Random, like: Fact | None) -> FactDraft | None:
     """An occasion that there was: a birthday on its day, New Year on its eve, an exam of who goes to school."""
-    year = life.now.year - rng.choice((0, 1))
+    year = life.now.year - rng.choice((0, 1))  # a day that is still to come breaks a rule, and the fact is dropped
     days = {"birthday": years_before(who.birthday, who.birthday.year - year), "new_year": date(year - 1, 12, 31)}
     for event in who.major_events:
         if event.kind == "married":

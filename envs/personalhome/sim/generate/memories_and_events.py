@@ -80,7 +80,7 @@ def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
     if kind == "broke" and rng.random() < 0.7 and (repair := facts.draw_repair(life, rng, told.fact)) is not None:
         day = told.time.date() + timedelta(days=rng.randint(1, 14))
         yield _date_draft(replace(repair, day=day), life, rng)
-    shared = rng.random() < 0.35
+    shared = rng.random() < 0.35  # then other people do the same
     for _ in range(rng.choices(range(len(lengths)), lengths)[0]):
         like = first.fact.model_copy(update={"who": None}) if shared else first.fact
         if (again := maker(life, rng, like)) is not None:
@@ -196,6 +196,7 @@ def draw_background_events(
     """Up to `count` ordinary events of the last day that are over before `until`."""
     kept: list[DatedFact] = []
     makers: list[Maker] = [facts.draw_use, facts.draw_cooking, facts.draw_adjustment]
+    # Nothing ordinary goes on when the events that tell of the situations begin.
     latest = until - timedelta(minutes=REST)
     for _ in range(EVENT_TRIES * count):
         if len(kept) == count:
@@ -229,5 +230,6 @@ def _draw_ordinary_event(maker: Maker, life: Life, states: Mapping[str, Values],
             return None
         fact, hours = draft.fact, draft.hours
     minute = rng.randrange(60)
+    # The last day may begin yesterday. A time out of its reach is dropped by the caller.
     day = rng.choice([(life.now - timedelta(minutes=LAST)).date(), life.now.date()])
     return DatedFact(fact, datetime(day.year, day.month, day.day, rng.randint(*hours), minute))

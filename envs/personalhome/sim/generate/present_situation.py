@@ -125,6 +125,7 @@ def _fits_beside(key: str, other: SituationScene) -> bool:
         for name, value in values.items()
     )
     signs = {(sign.kind, sign.what) for sign in known.events}
+    # No event may tell of two situations at once, except that somebody has left.
     apart = not signs & {(sign.kind, sign.what) for sign in other.situation.events} - {("left_home", None)}
     return agree and apart and load_household_priors().situations[key].away == other.plausible.away
 
@@ -147,6 +148,7 @@ def _place_situation(key: str, life: Life, rng: random.Random) -> SituationScene
     kinds = {device.spec.category for device in life.devices}
     if not concerned or not rooms or not {*known.needs} <= kinds:
         return None
+    # Whether only sensors can tell of it depends on the scene, so the sensors are checked last.
     scene = SituationScene(known, usual, rng.choice(rooms), rng.choice(concerned))
     return scene if _telling_sensors(known, scene.is_by_sensor) <= kinds else None
 

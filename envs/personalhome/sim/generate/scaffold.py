@@ -82,6 +82,7 @@ def draw_scaffold(shares: tuple[float, ...], lexicon: Lexicon, half: Half, rng: 
     size = pick_by_share(SIZES[occupancy], shares[1])
     pets = pick_by_share(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
     people = _draw_people(occupancy, size, rng)
+    # The first gender is counted as well. If it is to be the other one, everybody's is swapped.
     if (people[0].gender == "Female") != (shares[4] < 0.5):
         people = tuple(replace(person, gender=OTHER[person.gender]) for person in people)
     return Scaffold(occupancy, people, pets, draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng))

@@ -174,6 +174,7 @@ def _cast_things(script: SceneScript, cast: SceneCast, rng: random.Random) -> No
     for number in range(LOOSE):
         free = [kind for kind in stage.loose if kind not in cast.objects.values()]
         place = rng.choice(surfaces if number or not main else main)
+        # The first loose thing has a role, so that distractors can name it and where it lies.
         if place in main and not number:
             cast.roles["surface"] = place
         _add_thing(cast.objects, rng.choice(free), place, cast, "" if number else "loose")

@@ -158,7 +158,7 @@ def play_script(script: SceneScript, cast: SceneCast, rng: random.Random) -> Sce
         try:
             play.perform_beat(beat, start, end)
         except OutOfPlace:
-            if own:
+            if own:  # a script that does not fit is a mistake; a distractor that does not fit is left out
                 raise
             continue
         clock = max(clock, end)
@@ -179,6 +179,7 @@ def _happening_beats(script: SceneScript, cast: SceneCast, rng: random.Random) -
     before = False
     for beat in script.beats:
         lucky = rng.random() < beat.chance
+        # Chance is drawn even for a beat whose roles are empty, so that the draws do not depend on the cast.
         before = lucky and all(role in cast.roles for role in beat.named_roles()) and (before or not beat.follows)
         if before:
             kept.append(beat)

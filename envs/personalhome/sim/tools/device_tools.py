@@ -81,7 +81,7 @@ def run_appliance_feature(state: HouseholdState, arguments: Arguments) -> Any:
     """Run a feature and return its result. Raises `Refused` for unknown names, wrong arguments or an unfit state."""
     device = find_appliance(state, arguments["appliance_name"])
     method, given = arguments["feature_method"], arguments.get("feature_kwargs", {})
-    bind_feature(device, method, given)
+    bind_feature(device, method, given)  # refuses an unknown feature with the names of the known ones
     result = json_value(state.home.call(device.did, method, (), given))
     state.note_shown(f"result:{device.did}.{method}")
     return {**result, "answer": _answer_question(state, given[ASKED[method]])} if method in ASKED else result

@@ -38,6 +38,7 @@ def call_household_tool(state: HouseholdState, name: str, arguments: Mapping[str
     if tool is None:
         raise HouseholdRefused("unknown_tool", f"there is no tool {quote_value(name)} (there is {', '.join(tools)})")
     check_tool_arguments(tool, arguments)
+    # A tool may fail halfway. It changes a copy, which is thrown away then.
     draft = state.fork()
     draft.shown = ()
     result = tool.run(draft, arguments)

@@ -115,6 +115,7 @@ def find_counterfactual_pair(
         kept = outcomes.get(changed)
         if kept is None or kept.stated:
             found = Counterfactual(edit, answer, changed, *say(edit, answer))
+            # An assumption that states its answer leaves no question. It is kept only until a better one is found.
             outcomes[changed] = found if kept is None or not found.stated else kept
         if len(outcomes) == 2 and not any(one.stated for one in outcomes.values()):
             break
@@ -204,6 +205,7 @@ def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], r
         slots = {"pet": ("pet", row["pet"]), "new": ("number", age)}
         yield row["id"], "value", "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": age})
     years = rng.choice(YEARS)
+    # The ids name no row. Their tables make the edit a near one for programs that read ages.
     for id in ("member:all", "pet:all"):
         yield id, "time", "years_later", {"years": ("number", years)}, tables.years_later(years)
 
@@ -225,6 +227,7 @@ def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditR
                 edited = tables.with_edited_row("states", row, {"value": value})
                 yield row["id"], "value", "state_value", {**slots, "new": ("number", value)}, edited
     for row in tables.rows["sensors"]:
+        # Without the sensor there are no readings of it, and no events that it noticed.
         lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]
         edited = tables.with_edited_rows("readings", f"state:{row['sensor']}", None)
         for id in lost:

@@ -69,6 +69,7 @@ def _scene_rows(transcript: Transcript) -> Iterator[tuple[str, Row]]:
         id = f"scene:{fact.id}"
         if id not in known:
             continue
+        # A tool may show a fact with its time or without. A program that reads times rests on calls that show them.
         timed = f"{id}.time" if f"{id}.time" in known else id
         span = {"event": fact.event_id, "start": fact.ts_start, "end": fact.ts_end}
         if fact.action is not None:

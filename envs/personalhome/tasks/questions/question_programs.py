@@ -109,6 +109,7 @@ class Where(Expression):
         rows, compare = self.rows.run_on(tables), COMPARISONS[self.by]
         wanted = self.value.run_on(tables) if isinstance(self.value, Expression) else ProgramResult(self.value)
         kept = [row for row in rows.value if row[self.column] is not None and compare(row[self.column], wanted.value)]
+        # The rows that are dropped are no evidence: who reads the kept ones need not have seen the others.
         return ProgramResult(kept, rows.evidence | wanted.evidence)
 
 
@@ -124,6 +125,7 @@ class Extreme(Expression):
         """A list of the one row. Its evidence is all rows that were compared."""
         rows = self.rows.run_on(tables)
         known = [row for row in rows.value if row[self.column] is not None]
+        # Two rows that share the extreme value are a tie, for which there is no single answer.
         best = (max if self.largest else min)((row[self.column] for row in known), default=None)
         return ProgramResult([_require_single(row for row in known if row[self.column] == best)], rows.evidence_with_rows)
 

@@ -264,23 +264,24 @@ class QuestionWording:
         kind, value = slot.kind, slot.value
         if kind.startswith(SCENE):
             return self.scene_words.say_value(kind, value)
-        if kind == "person":
-            return self.fact_cast.people[value] if self.personal else value
-        if kind in ("appliance", "sensor"):
-            return self.fact_cast.devices[value] if self.personal else value
-        if kind == "pet":
-            return str(value)
-        if kind == "room":
-            return self.fact_cast.rooms[value].name if self.personal else value
-        if kind == "date":
-            return self._date_text(value)
-        if kind == "moment":
-            return f"{value:%H:%M}, {self._date_text(value)}"
-        if kind == "attribute":
-            return str(value).replace("_", " ").replace(".", " ")
-        if kind == "weather":
-            side, quantity = value
-            return str(load_phrases(self.household.language)["weather"][side][quantity])
+        match kind:
+            case "person":
+                return self.fact_cast.people[value] if self.personal else value
+            case "appliance" | "sensor":
+                return self.fact_cast.devices[value] if self.personal else value
+            case "room":
+                return self.fact_cast.rooms[value].name if self.personal else value
+            case "pet":
+                return str(value)
+            case "date":
+                return self._date_text(value)
+            case "moment":
+                return f"{value:%H:%M}, {self._date_text(value)}"
+            case "attribute":
+                return str(value).replace("_", " ").replace(".", " ")
+            case "weather":
+                side, quantity = value
+                return str(load_phrases(self.household.language)["weather"][side][quantity])
         if isinstance(value, int | float):
             return _number_text(value)
         return self.fact_words.key_word(WHAT.get(kind.removeprefix("what:"), kind), value)
