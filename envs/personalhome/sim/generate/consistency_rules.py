@@ -213,7 +213,7 @@ def _people_problems(life: Life) -> Iterator[str]:
         yield "name_twice"
     for member in life.members:
         job = load_household_priors().occupations.get(member.occupation)
-        if job and not job.ages[0] <= member.age(life.now.date()) <= job.ages[1]:
+        if job and not job.fits_age(member.age(life.now.date())):
             yield "occupation_against_age"
         if len({taste.kind for taste in member.tastes}) < len(member.tastes):
             yield "taste_twice"

@@ -186,7 +186,7 @@ def _make_people(
     members = people.add_life_events(members, begun.pets, today, words, half, rng)
     members = tuple(people.add_character(member, scaffold.rooms, today, rng) for member in members)
     usual = load_household_priors().situations[begun.key]
-    able = [member for member in members if usual.ages[0] <= member.age(today) <= usual.ages[1]]
+    able = [member for member in members if usual.fits_age(member.age(today))]
     if usual.trait is None or any(usual.trait in member.traits for member in able):
         return members
     chosen = rng.choice(able)

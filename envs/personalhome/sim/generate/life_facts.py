@@ -59,9 +59,9 @@ class Life:
         """The devices of some kinds."""
         return [device for device in self.devices if device.spec.category in wanted]
 
-    def members_of_age(self, youngest: int, day: date, oldest: int = 200) -> list[Member]:
-        """The members who have an age on a day."""
-        return [member for member in self.members if youngest <= member.age(day) <= oldest]
+    def members_from_age(self, youngest: int) -> list[Member]:
+        """The members who are of an age or older now."""
+        return [member for member in self.members if member.age(self.now.date()) >= youngest]
 
 
 def household_life(household: Household, home: Home) -> Life:
@@ -100,7 +100,7 @@ def _of_member(youngest: Callable[[HouseholdPriors], int], repeat: bool = True) 
         def draw(life: Life, rng: random.Random, like: Fact | None) -> FactDraft | None:
             if repeat and like is not None and like.who is not None:
                 return make(life, life.members_by_id[like.who], rng, like)
-            fitting = life.members_of_age(youngest(load_household_priors()), life.now.date())
+            fitting = life.members_from_age(youngest(load_household_priors()))
             return make(life, rng.choice(fitting), rng, like) if fitting else None
 
         return draw

@@ -43,7 +43,7 @@ def make_members(
     members = []
     for number, (person, character) in enumerate(zip(people, characters), 1):
         names.append(rng.choice([name for name in words.people[person.gender].entries_of(half) if name not in names]))
-        jobs = {key: job for key, job in priors.occupations.items() if job.ages[0] <= person.age <= job.ages[1]}
+        jobs = {key: job for key, job in priors.occupations.items() if job.fits_age(person.age)}
         occupation = rng.choices(list(jobs), [job.weight for job in jobs.values()])[0]
         fitting = [hobby for hobby, youngest in priors.hobbies.items() if person.age >= youngest]
         hobbies = tuple(rng.sample(fitting, min(rng.randint(*HOBBIES), len(fitting))))
@@ -142,7 +142,7 @@ def _draw_taste(kind: str, usual: TastePrior, rooms: Sequence[Room], rng: random
 
 def can_do_activity(member: Member, age: int, activity: ActivityPrior) -> bool:
     """Whether somebody of this age does such a thing."""
-    return activity.ages[0] <= age <= activity.ages[1] and activity.needs in (None, *member.traits)
+    return activity.fits_age(age) and activity.needs in (None, *member.traits)
 
 
 def devices_for_activity(activity: ActivityPrior, devices: Sequence[Device]) -> list[Device]:

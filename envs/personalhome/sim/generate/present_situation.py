@@ -61,7 +61,7 @@ def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
 def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
     """Whether a situation can concern these people and animals."""
     usual = load_household_priors().situations[key]
-    old_enough = any(usual.ages[0] <= person.age <= usual.ages[1] for person in people)
+    old_enough = any(usual.fits_age(person.age) for person in people)
     return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
 
 
@@ -133,7 +133,7 @@ def _fits_beside(key: str, other: SituationScene) -> bool:
 def _place_situation(key: str, life: Life, rng: random.Random) -> SituationScene | None:
     """Where and whom a situation concerns, or None if the home or the people do not allow it."""
     known, usual = load_situations()[key], load_household_priors().situations[key]
-    able = life.members_of_age(usual.ages[0], life.now.date(), usual.ages[1])
+    able = [member for member in life.members if usual.fits_age(member.age(life.now.date()))]
     concerned = [member for member in able if usual.trait is None or usual.trait in member.traits]
     # It can happen in the rooms that have all kinds of devices that belong together there. Of these, it happens in one of
     # the rooms that have most of the devices that it needs or that measure it.

@@ -377,7 +377,7 @@ class HouseholdReader:
         if any(not _says_word(text, word) for word in said):
             return "text: unsaid"
         wanted = {number for word in said for number in _numbers_in(word)} if numbers else set()
-        rest = text
+        rest = text  # what is left without the words that must be said; it holds no other name
         for word in sorted(said, key=len, reverse=True):
             rest = re.sub(re.escape(word), " ", rest, flags=re.I)
         names = (*self.cast.people.values(), *self.life.pets_by_name, *(room.name for room in self.life.rooms))
