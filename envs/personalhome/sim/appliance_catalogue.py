@@ -1,13 +1,10 @@
 """The appliances and sensors of PersonalHome: the products of `catalogue/` (PersonalHomeBench Table 16).
 
 An appliance's kind is its `userdata.category`, by the name that the paper prints (`air-purifier`). Each kind has one
-product.
+product. `usual.yaml` says in which state it ordinarily is, before a situation changes it.
 
-Invariants: every kind has a method, every sensor has none; the rooms where a kind may stand are those of its product.
-
-The ordinary state of appliances and sensors, before a situation changes it (`usual.yaml`).
-
-Invariants: a state has a canonical value for every attribute of its product; the same random numbers give the same state.
+Invariants: every kind has a method, every sensor has none; the rooms where a kind may stand are those of its product; an
+ordinary state has a canonical value for every attribute, and the same random numbers give the same state.
 """
 
 from __future__ import annotations
@@ -18,8 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
+from homerl.envs.core.documents import Document, InputError, read_yaml
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import HOME, RoomType
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -64,12 +60,11 @@ Usual = Mapping[str, Mapping[str, ValueType | tuple[Any, ...]]]  # kind -> attri
 
 def usual_state(spec: DeviceSpec, rng: random.Random) -> dict[str, Any]:
     """An ordinary state of a product: canonical values by attribute. It may be changed."""
-    choices = load_usual_values()[spec.category]
-    return {a.name: _drawn(choices.get(a.name, a), rng) for a in spec.attributes}
-
-
-def _drawn(choice: ValueType | tuple[Any, ...], rng: random.Random) -> Any:
-    return choice.sample_value(rng) if isinstance(choice, ValueType) else rng.choice(choice)
+    choices, state = load_usual_values()[spec.category], dict[str, Any]()
+    for attribute in spec.attributes:
+        choice = choices.get(attribute.name, attribute)
+        state[attribute.name] = choice.sample_value(rng) if isinstance(choice, ValueType) else rng.choice(choice)
+    return state
 
 
 @lru_cache(maxsize=1)
@@ -85,29 +80,25 @@ def read_usual_values(document: Document) -> Usual:
     for kind in [*listed.keys() - specs.keys(), *specs.keys() - listed.keys()]:
         what = f"{kind} is {'no kind of the catalogue' if kind in listed else 'not listed'}"
         raise InputError(what, where=document.locate_key((kind,)), remedy="list exactly the kinds of the catalogue")
-    return {kind: _choices(document, specs[kind], listed[kind]) for kind in specs}
+    return {kind: _read_choices(document, specs[kind], listed[kind]) for kind in specs}
 
 
-def _choices(document: Document, spec: DeviceSpec, listed: Mapping[str, Any]) -> dict[str, ValueType | tuple[Any, ...]]:
-    choices = {}
+def _read_choices(document: Document, spec: DeviceSpec, listed: Mapping[str, Any]) -> dict[str, ValueType | tuple[Any, ...]]:
+    """What the values of a kind are drawn from, by attribute: bounds, or canonical values."""
+    choices: dict[str, ValueType | tuple[Any, ...]] = {}
     for name, given in listed.items():
-        key: KeyPath = (spec.category, name)
+        where = document.locate_key((spec.category, name))
         if name not in spec.attribute_index:
             known = ", ".join(spec.attribute_index)
-            raise InputError(f"{spec.category} has no '{name}'", where=document.locate_key(key), remedy=f"it has {known}")
+            raise InputError(f"{spec.category} has no '{name}'", where=where, remedy=f"it has {known}")
+        attribute = spec.attribute_index[name][1]
         try:
-            choices[name] = _choice(spec.attribute_index[name][1], given)
+            if attribute.type in NUMBERS and isinstance(given, (list, tuple)):
+                low, high = (attribute.check_value(bound, name) for bound in given)
+                choices[name] = ValueType(type=attribute.type, range=(low, high), precision=attribute.precision)
+            else:
+                values = given if isinstance(given, (list, tuple)) else [given]
+                choices[name] = tuple(attribute.check_value(value, name) for value in values)
         except (Refused, ValueError) as error:
-            raise InputError(
-                f"{spec.category}: {error}", where=document.locate_key(key), remedy="correct the value"
-            ) from None
+            raise InputError(f"{spec.category}: {error}", where=where, remedy="correct the value") from None
     return choices
-
-
-def _choice(attribute: Attribute, given: Any) -> ValueType | tuple[Any, ...]:
-    """What a value is drawn from: bounds, or canonical values. Raises `Refused` or `ValueError`."""
-    if attribute.type in NUMBERS and isinstance(given, (list, tuple)):
-        low, high = (attribute.check_value(bound, attribute.name) for bound in given)
-        return ValueType(type=attribute.type, range=(low, high), precision=attribute.precision)
-    values = given if isinstance(given, (list, tuple)) else [given]
-    return tuple(attribute.check_value(value, attribute.name) for value in values)

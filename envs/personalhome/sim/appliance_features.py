@@ -63,10 +63,6 @@ class Feature(FeatureRecord):
         """The key of the feature: `kind.method`."""
         return f"{self.kind}.{self.method}"
 
-    def relevance_for(self, needs: Mapping[str, float]) -> float:
-        """How relevant it is for a household: the sum of the weights of its keys."""
-        return sum(needs.get(key, 0.0) for key in self.wanted_when)
-
 
 @lru_cache(maxsize=1)
 def feature_need_keys() -> frozenset[str]:
@@ -83,11 +79,8 @@ def load_features() -> Mapping[str, Feature]:
 def read_features(document: Document) -> Mapping[str, Feature]:
     """`features.yaml` as data. Raises `InputError` unless it describes exactly the methods of the catalogue."""
     records = validate_document(dict[str, FeatureRecord], document)
-    known = {
-        f"{kind}.{service.name}": (kind, service.name)
-        for kind, spec in appliance_kinds().items()
-        for service in spec.services
-    }
+    methods = [(kind, service.name) for kind, spec in appliance_kinds().items() for service in spec.services]
+    known = {f"{kind}.{method}": (kind, method) for kind, method in methods}
     for key in [*sorted(records.keys() - known.keys()), *sorted(known.keys() - records.keys())]:
         what = f"'{key}' is {'no method of the catalogue' if key in records else 'not described'}"
         raise InputError(what, where=document.locate_key((key,)), remedy="describe exactly the methods of the catalogue")
@@ -97,7 +90,7 @@ def read_features(document: Document) -> Mapping[str, Feature]:
 def rank_features(needs: Mapping[str, float]) -> list[tuple[Feature, float]]:
     """All features with their relevance for a household, the most relevant first, equal ones in the order of the catalogue.
 
-    `needs` are the weights of what the household needs, by key.
+    `needs` are the weights of what the household needs, by key. The relevance of a feature is the sum of those of its keys.
     """
-    rated = [(feature, feature.relevance_for(needs)) for feature in load_features().values()]
+    rated = [(one, sum(needs.get(key, 0.0) for key in one.wanted_when)) for one in load_features().values()]
     return sorted(rated, key=lambda pair: -pair[1])

@@ -40,16 +40,17 @@ def search_terms(text: str) -> list[str]:
             found += [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
         else:
             found.append(run)
-    return [_stem(word) for word in found if word not in _EMPTY]
+    return [_stem_word(word) for word in found if word not in _EMPTY]
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     for ending, instead in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
             word = word.removesuffix(ending) + instead
             break
     if len(word) > _SHORTEST and word.endswith("e"):
         word = word[:-1]
+    # `stopping` has become `stopp`, which must be the same word as `stop`.
     doubled = len(word) > _SHORTEST and word[-1] == word[-2]
     return word[:-1] if doubled and word[-1] not in "aeiou" else word
 
@@ -59,14 +60,14 @@ def rank_by_bm25(query: str, texts: Sequence[str]) -> list[int]:
     asked = search_terms(query)
     if not asked or not texts:
         return []
-    index, held = _index(tuple(texts))
+    index, held = _build_index(tuple(texts))
     scores = index.get_scores(asked)
     wanted = frozenset(asked)
     return sorted((at for at in range(len(texts)) if wanted & held[at]), key=lambda at: (-scores[at], at))
 
 
 @lru_cache(maxsize=256)  # a household's memories are searched again and again
-def _index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
+def _build_index(texts: tuple[str, ...]) -> tuple[BM25Plus, tuple[frozenset[str], ...]]:
     from rank_bm25 import BM25Plus  # imported at the first search, because it loads numpy
 
     split = [search_terms(text) for text in texts]

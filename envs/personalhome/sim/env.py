@@ -37,9 +37,9 @@ class PersonalHome(World):
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools that the agent may call, as OpenAI function schemas. Those of plans are steps, and never among them."""
-        return [household_tool_schema(tool) for tool in self._offered()]
+        return [household_tool_schema(tool) for tool in self._offered_tools()]
 
-    def _offered(self) -> Iterator[HouseholdTool]:
+    def _offered_tools(self) -> Iterator[HouseholdTool]:
         """The tools that the household offers and the agent has."""
         return (tool for tool in list_offered_tools(self.state) if self._tools is None or tool.name in self._tools)
 
@@ -64,7 +64,7 @@ class PersonalHome(World):
         """Call a tool. `action` holds its `name` and its arguments.
 
         `info` holds `progress`, `blocked` (rule and message of a refusal, or None), `error` (None: no code runs here),
-        `changed` (see `HouseholdState.changes`), and `read`: the ids of what the call showed (see `tools`).
+        `changed` (see `HouseholdState.changes_since`), and `read`: the ids of what the call showed (see `tools`).
         """
         before, progress = self.state.fork(), self.progress
         given = dict(action) if isinstance(action, Mapping) else {}
@@ -72,7 +72,7 @@ class PersonalHome(World):
         try:
             if excess := why_action_too_large(given):
                 raise Refused("size_limit", excess)
-            if name not in (known := [tool.name for tool in self._offered()]):
+            if name not in (known := [tool.name for tool in self._offered_tools()]):
                 said = f"there is {', '.join(known)}" if known else "answer with what the prompt says"
                 raise Refused("unknown_tool", f"there is no tool {quote_value(name)}; {said}")
             observation = result_to_observation(call_household_tool(self.state, name, given, in_plans=False))
@@ -87,14 +87,10 @@ class PersonalHome(World):
             "changed": self.state.changes_since(before),
             "read": () if blocked else self.state.shown,
         }
-        return _whole(observation), after - progress, False, False, info
+        whole = observation.encode(errors="replace").decode()  # half characters of surrogate pairs fit into no file
+        return whole, after - progress, False, False, info
 
 
 def result_to_observation(result: Any) -> str:
     """A tool's result as an agent reads it: compact JSON."""
     return json.dumps(result, ensure_ascii=False, separators=(",", ":"))
-
-
-def _whole(text: str) -> str:
-    """The text without half characters, which no file can hold."""
-    return text.encode(errors="replace").decode()

@@ -1,7 +1,7 @@
 """A household as data: its people, pets, memories, recent events and home (PersonalHomeBench Appendix H).
 
-Everything that a text says is also a typed fact, so that questions can be computed and texts are only shown. `shown` gives
-the paper's schema, which agents and judges see; the typed facts are never shown.
+Everything that a text says is also a typed fact, so that questions can be computed and texts are only shown.
+`household_view.py` gives the paper's schema, which agents and judges see; the typed facts are never shown.
 
 Invariants: a household is complete in itself and never changes; ids that facts and texts mention exist; what the agent
 changes lives in the environment, not here.
@@ -10,7 +10,7 @@ changes lives in the environment, not here.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -20,6 +20,17 @@ from homerl.envs.personalhome.sim.scene.transcript import Transcript
 Occupancy = Literal["single occupant", "family", "non-related roommates"]
 Animal = Literal["cat", "dog", "hamster", "lizard", "guinea pig", "rabbit", "bird", "fish", "turtle"]
 Gender = Literal["Male", "Female"]
+Day = TypeVar("Day", bound=date)
+
+
+def same_day_in_year(day: Day, year: int) -> Day:
+    """The same day of another year. 29 February becomes the 28th, even in a leap year."""
+    return day.replace(year=year, day=min(day.day, 28) if day.month == 2 else day.day)
+
+
+def years_between(first: date, second: date) -> int:
+    """Whole years from a date to a later one."""
+    return second.year - first.year - ((second.month, second.day) < (first.month, first.day))
 
 
 class Pet(Model):
@@ -86,7 +97,7 @@ class Member(Model):
 
     def age(self, at: date) -> int:
         """The age in whole years on a day."""
-        return at.year - self.birthday.year - ((at.month, at.day) < (self.birthday.month, self.birthday.day))
+        return years_between(self.birthday, at)
 
 
 class Fact(Model):
@@ -187,10 +198,3 @@ class Household(Model):
     def now(self) -> datetime:
         """The home's clock at the start."""
         return datetime.fromtimestamp(self.home["clock"], UTC).replace(tzinfo=None)
-
-    def member_by_id(self, member_id: str) -> Member:
-        """A member by id. Raises `KeyError`."""
-        for member in self.members:
-            if member.member_id == member_id:
-                return member
-        raise KeyError(member_id)

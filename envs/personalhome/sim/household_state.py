@@ -80,7 +80,7 @@ class HouseholdState:
     `rank` orders memories and captions for a query. `answer` puts what was found for a question into words.
 
     `home` holds the appliances and sensors; each call puts another object in its place. `seen` are the ids of all that calls
-    have shown (see `see`), and `shown` are those that the last call showed, which decide nothing.
+    have shown (see `note_shown`), and `shown` are those that the last call showed, which decide nothing.
     """
 
     __slots__ = ("_digest", "_start", "answer", "home", "household", "rank", "records", "seen", "shown")
@@ -139,7 +139,8 @@ class HouseholdState:
     def changes_since(self, since: HouseholdState) -> tuple[str, ...]:
         """The names of what differs from an earlier state of the same episode, in a fixed order.
 
-        An attribute is `oven.mode`, a record has its name in `Records.rows`, and what was newly seen is `seen.` and its id.
+        An attribute is `oven.mode`, a record has its name in `Records.rows_by_name`, and what was newly seen is `seen.` and
+        its id.
         """
         home = changes_of_home(since.home, self.home)
         written = tuple(self.records.rows_changed_since(since.records))

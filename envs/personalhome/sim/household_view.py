@@ -1,6 +1,6 @@
 """A household as agents and judges see it: the schema of PersonalHomeBench Appendix H, as plain data.
 
-Tools show rows of it, and `shown` shows all rows at once.
+Tools show rows of it, and `household_shown` shows all rows at once.
 
 Invariants:
 - A row is the same in both, and holds nothing that its arguments do not say.
@@ -17,22 +17,16 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.household import Event, Household, Indoor, Member, Memory, Outdoor, Pet
+from homerl.envs.personalhome.sim.household import Event, Household, Member, Memory, Pet
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note
 from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
 
 Plain = dict[str, Any]
 # The unit of each quantity of the weather, as `homerl.envs.personalhome.sim.vocabulary` knows it; None is a plain number.
 WEATHER_UNITS = {
-    "rain": "millimetre",
-    "snow": "millimetre",
-    "sunny": None,
-    "wind": "metre_per_second",
-    "temperature": "celsius",
-    "dust": "micrograms",
-    "humidity": "percentage",
-    "odor": None,
-}
+    "rain": "millimetre", "snow": "millimetre", "sunny": None, "wind": "metre_per_second", "temperature": "celsius",
+    "dust": "micrograms", "humidity": "percentage", "odor": None,
+}  # fmt: skip
 
 
 def household_shown(household: Household) -> Plain:
@@ -44,10 +38,7 @@ def household_shown(household: Household) -> Plain:
         "appliances": [device_shown(device, state) for device in state.appliances],
         "sensors": [device_shown(device, state) for device in state.sensors],
         "memories": [memory_shown(memory) for memory in state.records.memories],
-        "context": {
-            "events": [event_shown(event) for event in household.context.events],
-            "weather": weather_shown(state),
-        },
+        "context": {"events": [event_shown(event) for event in household.context.events], "weather": weather_shown(state)},
     }
 
 
@@ -62,7 +53,7 @@ def profile_shown(state: HouseholdState) -> Plain:
     return {
         "household_id": state.household.household_id,
         "household_size": len(members),
-        "occupancy_type": _words(state).key_word("occupancy", state.household.occupancy_type),
+        "occupancy_type": _household_words(state).key_word("occupancy", state.household.occupancy_type),
         "layout": state.household.layout,
         "pets": [pet_shown(pet, state) for pet in pets],
         "member_ids": [member.member_id for member in members],
@@ -72,12 +63,12 @@ def profile_shown(state: HouseholdState) -> Plain:
 
 def pet_shown(pet: Pet, state: HouseholdState) -> Plain:
     """A pet."""
-    return {"name": pet.name, "animal": _words(state).key_word("animals", pet.animal), "age": pet.age}
+    return {"name": pet.name, "animal": _household_words(state).key_word("animals", pet.animal), "age": pet.age}
 
 
 def member_shown(member: Member, state: HouseholdState) -> Plain:
     """A member without the major events, which `life_shown` gives."""
-    words = _words(state)
+    words = _household_words(state)
     return {
         "member_id": member.member_id,
         "name": member.name,
@@ -131,8 +122,12 @@ def device_shown(device: Device, state: HouseholdState) -> Plain:
 
 def weather_shown(state: HouseholdState) -> Plain:
     """The weather outside and the air inside, with units; the share of sunshine and the odour are plain numbers."""
-    weather, words = state.household.context.weather, _words(state)
-    return {"outdoor": _air_shown(weather.outdoor, words), "indoor": _air_shown(weather.indoor, words)}
+    shown: Plain = {"outdoor": {}, "indoor": {}}
+    for side, air in state.household.context.weather:
+        for name, value in air:
+            unit = WEATHER_UNITS[name]
+            shown[side][name] = _household_words(state).quantity_text(value, unit) if unit else value
+    return shown
 
 
 def json_value(value: Any) -> Any:
@@ -142,10 +137,5 @@ def json_value(value: Any) -> Any:
     return [json_value(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def _air_shown(air: Outdoor | Indoor, words: FactWords) -> dict[str, str | float]:
-    units = ((name, value, WEATHER_UNITS[name]) for name, value in air)
-    return {name: words.quantity_text(value, unit) if unit else value for name, value, unit in units}
-
-
-def _words(state: HouseholdState) -> FactWords:
+def _household_words(state: HouseholdState) -> FactWords:
     return load_fact_words(state.household.language)

@@ -29,6 +29,5 @@ class HouseholdRefused(audit.Refused):
 
 def unknown_name_refusal(rule: str, what: str, given: str, known: Iterable[str]) -> HouseholdRefused:
     """The refusal of an unknown name: it quotes the name and lists the known ones."""
-    return HouseholdRefused(
-        rule, f"there is no {what} {quote_value(given)} (there is {clip_text(', '.join(known), 600) or 'none'})"
-    )
+    there_is = clip_text(", ".join(known), 600) or "none"
+    return HouseholdRefused(rule, f"there is no {what} {quote_value(given)} (there is {there_is})")

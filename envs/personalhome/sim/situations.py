@@ -1,24 +1,16 @@
-"""Conditions over one device, in the expression grammar of device files (`self.brightness <= 20`).
-
-Invariant: a condition that compiles can be asked of any state of its kind.
-
-What goes on in a home: how it starts, what its events tell, and what settles it (`situations.yaml`).
+"""What goes on in a home: how it starts, what its events tell, and what settles it (`situations.yaml`).
 
 The paper leaves open what makes a plan right (PersonalHomeBench 3.3 has a judge alone). Here a situation is settled when
-conditions over the devices' end state hold.
+conditions over the devices' end state hold. Its reference plan says which calls settle it.
 
 Invariants: every situation of `vocabulary.yaml` is described; what it names exists; no condition holds at its start; its
 reference plan settles it, and no step of the plan can be left out (tests prove the last two).
-
-The reference plan of a situation, in a home: which calls settle it, and which situations can be settled together.
-
-Invariant: a plan is carried out on a copy of the home.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -45,12 +37,16 @@ Predicate = Callable[[Mapping[str, Any]], bool]
 
 
 def compile_predicate(spec: DeviceSpec, text: str) -> Predicate:
-    """The condition over a device's values by attribute. Raises `ExpressionError` for one that is none or costs too much."""
-    return _compiled(tuple((path, bound_of_type(attribute)) for path, (_, attribute) in spec.attribute_index.items()), text)
+    """The condition over a device's values by attribute. Raises `ExpressionError` for one that is none or costs too much.
+
+    It is written in the grammar of device files (`self.brightness <= 20`), and can be asked of any state of its kind.
+    """
+    bounds = tuple((path, bound_of_type(attribute)) for path, (_, attribute) in spec.attribute_index.items())
+    return _compile_condition(bounds, text)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(bounds: tuple[tuple[str, CostBound], ...], text: str) -> Predicate:
+def _compile_condition(bounds: tuple[tuple[str, CostBound], ...], text: str) -> Predicate:
     attributes, sizes = dict(bounds), dict[ast.expr, CostBound]()
 
     def resolve(node: ast.expr) -> Closure | None:
@@ -76,7 +72,7 @@ NOTIFICATION = "last_notification"  # their attribute that holds the last messag
 Domain = Literal["safety", "health", "daily"]
 
 
-def _spec(kind: str) -> DeviceSpec:
+def _find_spec(kind: str) -> DeviceSpec:
     spec = appliance_kinds().get(kind) or sensor_kinds().get(kind)
     if spec is None:
         raise ValueError(f"'{kind}' is no kind of the catalogue")
@@ -92,7 +88,7 @@ class SituationPlanStep(Model):
 
     @model_validator(mode="after")
     def _callable(self) -> SituationPlanStep:
-        index = _spec(self.appliance).service_index
+        index = _find_spec(self.appliance).service_index
         if self.feature not in index:
             raise ValueError(f"{self.appliance} has no feature '{self.feature}' (it has {', '.join(index)})")
         try:
@@ -114,9 +110,8 @@ class SituationSign(Model):
         shape = load_vocabulary().facts.get(self.kind)
         if shape is None:
             raise ValueError(f"'{self.kind}' is no kind of fact")
-        if (self.what is None) != (shape.what is None) or (
-            shape.what and self.what not in load_vocabulary().group_keys(shape.what)
-        ):
+        unknown = shape.what and self.what not in load_vocabulary().group_keys(shape.what)
+        if unknown or (self.what is None) != (shape.what is None):
             raise ValueError(f"'{self.kind}' takes as `what` {f'a key of {shape.what}' if shape.what else 'nothing'}")
         return self
 
@@ -135,7 +130,7 @@ class SettlingCondition(Model):
         if (self.kind is not None) + bool(self.any) + self.told != 1 or (self.kind is None) != (self.holds is None):
             raise ValueError("a condition has `kind` and `holds`, or `any`, or `told: true`")
         if self.kind is not None and self.holds is not None:
-            compile_predicate(_spec(self.kind), self.holds)
+            compile_predicate(_find_spec(self.kind), self.holds)
         return self
 
     def expand_alternatives(self) -> Iterator[SettlingCondition]:
@@ -152,7 +147,7 @@ class SettlingCondition(Model):
         if self.kind is None or self.holds is None:
             told = (device for kind in NOTIFIERS for device in home.find_devices(category=kind))
             return any(home.read_value(device.did, NOTIFICATION) for device in told)
-        predicate = compile_predicate(_spec(self.kind), self.holds)
+        predicate = compile_predicate(_find_spec(self.kind), self.holds)
         found = [predicate(home.state_of(device.did)) for device in self.counted_devices(home, room)]
         return any(found) if self.which == "some" else bool(found) and all(found)
 
@@ -184,7 +179,7 @@ class SituationRecord(Model):
     def _possible(cls, starts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         checked: dict[str, dict[str, Any]] = {}
         for kind, values in starts.items():
-            index = _spec(kind).attribute_index
+            index = _find_spec(kind).attribute_index
             for name, value in values.items():
                 if name not in index:
                     raise ValueError(f"{kind} has no attribute '{name}'")
@@ -208,12 +203,6 @@ class HouseholdSituation(SituationRecord):
         silent = {kind: {NOTIFICATION: ""} for kind in NOTIFIERS} if any(part.told for part in self.parts()) else {}
         return {kind: {**silent.get(kind, {}), **self.starts.get(kind, {})} for kind in {**silent, **self.starts}}
 
-    def rooms(self, home: Home) -> tuple[str, ...]:
-        """The ids of the rooms where it can happen: those that have all kinds with `which: here`."""
-        here = {part.kind for part in self.parts() if part.which == "here"}
-        standing = {(device.room.id, device.spec.category) for device in home.plan.devices}
-        return tuple(room.id for room in home.plan.rooms if all((room.id, kind) in standing for kind in here))
-
     def parts(self) -> Iterator[SettlingCondition]:
         """The conditions, with alternatives one by one."""
         return (part for condition in self.settled_when for part in condition.expand_alternatives())
@@ -231,9 +220,8 @@ def read_situations(document: Document) -> Mapping[str, HouseholdSituation]:
     known = {key: category for category, keys in load_vocabulary().situations.items() for key in keys}
     for key in [*records.keys() - known.keys(), *known.keys() - records.keys()]:
         what = f"'{key}' is {'no situation of the vocabulary' if key in records else 'not described'}"
-        raise InputError(
-            what, where=document.locate_key((key,)), remedy="describe exactly the situations of vocabulary.yaml"
-        )
+        remedy = "describe exactly the situations of vocabulary.yaml"
+        raise InputError(what, where=document.locate_key((key,)), remedy=remedy)
     return {
         key: HouseholdSituation(key=key, category=category, urgency=len(known) - at, **dict(records[key]))
         for at, (key, category) in enumerate(known.items())
@@ -259,41 +247,13 @@ Call = tuple[str, SituationPlanStep]  # the did of an appliance, and what it is 
 def settling_calls(situation: HouseholdSituation, home: Home, room: str | None = None) -> tuple[Call, ...]:
     """The calls that settle a situation, in order.
 
-    A step is repeated for every appliance that the conditions concern. `room` is the id of the room where it happens.
+    A step is repeated for every appliance that a condition asks about; if none does, the first is told. `room` is the id of
+    the room where it happens.
     """
-    return tuple(
-        (device.did, step) for step in situation.plan for device in _concerned(situation, home, step.appliance, room)
-    )
-
-
-def _concerned(situation: HouseholdSituation, home: Home, kind: str, room: str | None) -> Sequence[Device]:
-    """The devices of a kind that a plan must reach: all that a condition asks about, else the first."""
-    for part in situation.parts():
-        if part.kind == kind and part.which != "some":
-            return part.counted_devices(home, room)
-    return list(home.find_devices(category=kind))[:1]
-
-
-def apply_calls_to_home(home: Home, calls: Sequence[Call]) -> Home:
-    """A copy of the home after some calls. Raises `Refused` at the first that is refused."""
-    copy = home.fork()
-    for did, step in calls:
-        copy.call(did, step.feature, kwargs=step.args)
-    return copy
-
-
-def can_happen_together(chosen: Mapping[str, str | None], known: Mapping[str, HouseholdSituation], home: Home) -> bool:
-    """Whether some situations can go on in a home at once: no condition holds yet, and their plans settle them all.
-
-    `chosen` are their keys, the most urgent first, with the ids of the rooms where they happen. Situations whose plans get
-    in each other's way do not go together: one undoes the other, or leaves it nothing to do.
-    """
-    if any(any(condition_verdicts(known[key], home, room)) for key, room in chosen.items()):
-        return False
-    end = home
-    try:
-        for key, room in chosen.items():
-            end = apply_calls_to_home(end, settling_calls(known[key], end, room))
-    except Refused:
-        return False
-    return all(is_situation_settled(known[key], end, room) for key, room in chosen.items())
+    calls: list[Call] = []
+    for step in situation.plan:
+        parts = (part for part in situation.parts() if part.kind == step.appliance and part.which != "some")
+        part = next(parts, None)
+        devices = part.counted_devices(home, room) if part else list(home.find_devices(category=step.appliance))[:1]
+        calls += [(device.did, step) for device in devices]
+    return tuple(calls)

@@ -1,10 +1,7 @@
-"""The keys of `vocabulary.yaml` as data: what facts, tastes and situations may hold.
-
-Invariants: the file is read once per process; a group of keys that a fact or a taste names exists.
-
-Words for the keys of `vocabulary.yaml`, and sentences for facts, in each language.
+"""The keys of `vocabulary.yaml`, which facts, tastes and situations may hold; words and sentences for them, by language.
 
 Invariants:
+- The file is read once per process. A group of keys that a fact or a taste names exists.
 - A sentence holds the words of every field of its fact, and says nothing else.
 - The same rng gives the same sentence in every process.
 - The halves `train` and `heldout` share no name of a person or a pet, and no frame.
@@ -95,16 +92,16 @@ def load_vocabulary() -> Vocabulary:
 WORDS = LanguagePart(Path(__file__).parent / "words", "personalhome.yaml")
 OPTIONAL = re.compile(r"\[([^\]]*)\]")
 FIELD = re.compile(r"\{(\w+)\}")
+# The unit of the value of a fact, by its kind. That of what is `adjusted` or `measured` depends on the device.
+FACT_UNITS = {
+    "used": "minute", "cooked": "serving", "visited": "day", "travelled": "day", "ill": "day", "bought": "currency",
+    "repaired": "currency",
+}  # fmt: skip
 # The unit of a taste's bounds, by its kind.
 TASTE_UNITS = {
-    "room_temperature": "celsius",
-    "soft_light": "percentage",
-    "bright_light": "percentage",
-    "humid_air": "percentage",
-    "clean_air": "micrograms",
-    "hot_shower": "celsius",
-    "firm_mattress": "level",
-}
+    "room_temperature": "celsius", "soft_light": "percentage", "bright_light": "percentage", "humid_air": "percentage",
+    "clean_air": "micrograms", "hot_shower": "celsius", "firm_mattress": "level",
+}  # fmt: skip
 
 
 class Halves(Model):
@@ -129,10 +126,9 @@ class FactCast:
 
 def household_cast(members: Iterable[Member], home: Mapping[str, Any]) -> FactCast:
     """The cast of a household: its members, and the rooms and devices of its home (`Household.home`)."""
+    people = {member.member_id: member.name for member in members}
     rooms = {room["id"]: Room(room["id"], room["type"], room["name"]) for room in home["rooms"]}
-    return FactCast(
-        {member.member_id: member.name for member in members}, rooms, {d["did"]: d["name"] for d in home["devices"]}
-    )
+    return FactCast(people, rooms, {device["did"]: device["name"] for device in home["devices"]})
 
 
 class FactWords(Model):
@@ -167,7 +163,7 @@ class FactWords(Model):
 
     def list_names(self, names: Iterable[str]) -> str:
         """Names in a row: `Ann, Ben and Cid`. It is empty if there are none."""
-        *first, last = list(names) or [""]
+        *first, last = list(names) or [""]  # without names there is an empty text
         return self.phrases["comma"].join(first) + self.phrases["and"] + last if first else last
 
     def place_name(self, room: Room) -> str:
@@ -201,28 +197,28 @@ class FactWords(Model):
             "sensor": cast.devices[fact.sensor] if fact.sensor else "",
             "what": self.key_word(group, fact.what) if group and fact.what else "",
             "value": self.quantity_text(fact.value, fact.unit) if fact.value is not None and fact.unit else "",
-            **self._room(cast.rooms[fact.room] if fact.room else None),
+            **self._room_fields(cast, fact.room),
         }
         return {key: word for key, word in found.items() if word}
 
     def say_taste(self, taste: Taste, cast: FactCast, rng: random.Random, half: Half = "train") -> str:
         """One sentence, without a subject, that says what somebody prefers."""
+        return fill_frame(rng.choice(self.tastes[taste.kind].entries_of(half)), self.taste_field_words(taste, cast))
+
+    def taste_field_words(self, taste: Taste, cast: FactCast) -> dict[str, str]:
+        """The words of the fields that the taste has, by field."""
         group, unit = load_vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
         bounds = {"low": taste.low, "high": taste.high}
         words = {key: self.quantity_text(value, unit) for key, value in bounds.items() if value is not None and unit}
         words |= dict(zip(("from", "to"), map(self.hour_text, taste.hours or ())))
-        words |= self._room(cast.rooms[taste.room] if taste.room else None)
         words |= {"what": self.key_word(group, taste.what)} if group and taste.what else {}
-        return fill_frame(rng.choice(self.tastes[taste.kind].entries_of(half)), words)
+        return words | self._room_fields(cast, taste.room)
 
     def say_habit(self, habit: Habit, cast: FactCast, rng: random.Random, half: Half = "train") -> str:
         """One sentence, without a subject, that says what somebody does regularly."""
-        words = {
-            "what": self.key_word("activities", habit.activity),
-            "hour": self.hour_text(habit.hour),
-            "days": self.weekdays_text(habit.days),
-        }
-        words |= self._room(cast.rooms[habit.room] if habit.room else None)
+        words = {"what": self.key_word("activities", habit.activity), "hour": self.hour_text(habit.hour)}
+        words |= {"days": self.weekdays_text(habit.days)}
+        words |= self._room_fields(cast, habit.room)
         words |= {"appliance": cast.devices[habit.appliance]} if habit.appliance else {}
         frames = self.habit_every_day if len(habit.days) == 7 else self.habit
         return fill_frame(rng.choice(frames.entries_of(half)), words)
@@ -233,9 +229,8 @@ class FactWords(Model):
 
     def say_life(self, event: LifeEvent, name: str, rng: random.Random, half: Half = "train") -> str:
         """One sentence that says what happened in a life."""
-        return fill_frame(
-            rng.choice(self.life_event.entries_of(half)), {"who": name, "what": self.key_word("life_events", event.kind)}
-        )
+        words = {"who": name, "what": self.key_word("life_events", event.kind)}
+        return fill_frame(rng.choice(self.life_event.entries_of(half)), words)
 
     def say_layout(self, rooms: Sequence[Room]) -> str:
         """One sentence that lists the rooms."""
@@ -252,8 +247,8 @@ class FactWords(Model):
         """Sentences as one text."""
         return self.phrases["gap"].join(sentences)
 
-    def _room(self, room: Room | None) -> dict[str, str]:
-        return {"room": self.place_phrase(room), "place": self.place_name(room)} if room else {}
+    def _room_fields(self, cast: FactCast, id: str | None) -> dict[str, str]:
+        return {"room": self.place_phrase(cast.rooms[id]), "place": self.place_name(cast.rooms[id])} if id else {}
 
 
 def fill_frame(frame: str, words: Mapping[str, str]) -> str:

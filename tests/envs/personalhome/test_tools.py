@@ -12,7 +12,7 @@ from homerl.envs.personalhome.sim.appliance_features import load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.refusals import RULES
-from homerl.envs.personalhome.sim.tools.appliance_tools import ASKED
+from homerl.envs.personalhome.sim.tools.device_tools import ASKED
 from homerl.envs.personalhome.sim.tools.registry import TOOLS, call_household_tool
 
 

@@ -5,14 +5,14 @@ Invariants: a rule has a name, by which it is counted; rules look at data alone,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
 from homerl.envs.personalhome.sim.generate.life_facts import Life, household_life
-from homerl.envs.personalhome.sim.household import Fact, Household, LifeEvent, Member
+from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.situations import condition_verdicts, load_situations
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
@@ -21,18 +21,8 @@ DAY = timedelta(days=1)
 MEAL = timedelta(hours=4)  # between two times that somebody cooks
 OUT_OF_ORDER = timedelta(days=3)  # for which an appliance that nobody repaired is not used
 AT_HOME = (
-    "used",
-    "cooked",
-    "adjusted",
-    "complained",
-    "cared",
-    "repaired",
-    "celebrated",
-    "visited",
-    "travelled",
-    "ill",
-    "entered",
-)
+    "used", "cooked", "adjusted", "complained", "cared", "repaired", "celebrated", "visited", "travelled", "ill", "entered",
+)  # fmt: skip
 USES = ("used", "cooked", "adjusted")
 YOUNGEST = {"travelled": 16, "visited": 18, "repaired": 18, "cared": 8, "complained": 5, "celebrated": 0, "ill": 0}
 GAP = 18  # years between generations
@@ -61,39 +51,44 @@ class DatedFact:
 
 def fact_problem(told: DatedFact, life: Life) -> str | None:
     """The rule that a fact breaks by itself, or None."""
-    fact, day = told.fact, told.time.date()
-    if not _exists(fact, life):
+    fact, day, priors = told.fact, told.time.date(), load_household_priors()
+    if not _names_exist(told, life):
         return "unknown_name"
-    if not _whole(fact):
+    if not _has_its_fields(fact):
         return "wrong_fields"
     if fact.appliance and fact.room != life.by_did[fact.appliance].room.id:
         return "wrong_room"
-    if fact.who and life.members_by_id[fact.who].age(day) < _youngest(fact):
+    if fact.who and life.members_by_id[fact.who].age(day) < _youngest_age(fact):
         return "too_young"
     if any(life.members_by_id[who].birthday > day for who in told.members_involved):
         return "not_born"
-    if fact.pet and not _is_there(fact.pet, told.time, life):
+    if fact.pet and not _has_pet_then(fact.pet, told.time, life):
         return "pet_not_there"
-    dish = load_household_priors().dishes.get(fact.what or "") if fact.kind == "cooked" else None
+    dish = priors.dishes.get(fact.what or "") if fact.kind == "cooked" else None
     if dish and dish.meat and fact.who and "vegetarian" in life.members_by_id[fact.who].traits:
         return "against_trait"
-    return _celebration_problem(told, life) if fact.kind == "celebrated" else None
+    if fact.kind == "celebrated":
+        # Birthdays and anniversaries are celebrated on their day.
+        who = life.members_by_id[fact.who or ""]
+        days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
+        fixed = {(on.month, min(on.day, 28 if on.month == 2 else 31)) for on in days.get(fact.what or "", ())}
+        if fact.what in days and (day.month, day.day) not in fixed:
+            return "wrong_day"
+    return None
 
 
-def _exists(fact: Fact, life: Life) -> bool:
-    people = {*fact.others, *((fact.who,) if fact.who else ())}
-    named = {*filter(None, (fact.appliance, fact.sensor))}
-    rooms = {room.id for room in life.rooms}
+def _names_exist(told: DatedFact, life: Life) -> bool:
+    fact = told.fact
     return (
-        people <= life.members_by_id.keys()
-        and named <= life.by_did.keys()
-        and (fact.room is None or fact.room in rooms)
+        told.members_involved <= life.members_by_id.keys()
+        and {*filter(None, (fact.appliance, fact.sensor))} <= life.by_did.keys()
+        and (fact.room is None or fact.room in {room.id for room in life.rooms})
         and (fact.pet is None or fact.pet in life.pets_by_name)
         and fact.who not in fact.others
     )
 
 
-def _whole(fact: Fact) -> bool:
+def _has_its_fields(fact: Fact) -> bool:
     """Whether a fact has the fields of its kind, and a `what` of its group."""
     shape = load_vocabulary().facts[fact.kind]
     given = {name for name in Fact.model_fields if name != "kind" and getattr(fact, name) not in (None, ())}
@@ -102,21 +97,24 @@ def _whole(fact: Fact) -> bool:
     return needed <= given <= {*shape.fields} and known and (fact.value is None) == (fact.unit is None)
 
 
-def _youngest(fact: Fact) -> int:
+def _youngest_age(fact: Fact) -> int:
     """The age from which on somebody does this."""
-    if fact.kind == "used":
-        return load_household_priors().activities[fact.what or ""].ages[0]
-    if fact.kind == "learned":
-        return load_household_priors().skills[fact.what or ""]
-    ages = {
-        "cooked": load_household_priors().cooking_age,
-        "adjusted": load_household_priors().adjusting_age,
-        "bought": load_household_priors().buying_age,
-    }
-    return {**YOUNGEST, **ages}.get(fact.kind, 0)
+    priors = load_household_priors()
+    match fact.kind:
+        case "used":
+            return priors.activities[fact.what or ""].ages[0]
+        case "learned":
+            return priors.skills[fact.what or ""]
+        case "cooked":
+            return priors.cooking_age
+        case "adjusted":
+            return priors.adjusting_age
+        case "bought":
+            return priors.buying_age
+    return YOUNGEST.get(fact.kind, 0)
 
 
-def _is_there(name: str, time: datetime, life: Life) -> bool:
+def _has_pet_then(name: str, time: datetime, life: Life) -> bool:
     """Whether a pet was born, and adopted if it is the only one of which that is told."""
     if (life.now - time).days > max(life.pets_by_name[name].age, 0.1) * 365:
         return False
@@ -124,40 +122,32 @@ def _is_there(name: str, time: datetime, life: Life) -> bool:
     return len(life.pets) > 1 or all(time.date() >= day for day in adopted)
 
 
-def _celebration_problem(told: DatedFact, life: Life) -> str | None:
-    """Birthdays and anniversaries are celebrated on their day."""
-    who, day = life.members_by_id[told.fact.who or ""], told.time.date()
-    days = {"birthday": [who.birthday], "anniversary": [e.date for e in who.major_events if e.kind == "married"]}
-    fixed = days.get(told.fact.what or "")
-    if fixed is None or any((day.month, day.day) == (on.month, min(on.day, 28 if on.month == 2 else 31)) for on in fixed):
-        return None
-    return "wrong_day"
-
-
 def find_fact_clash(one: DatedFact, other: DatedFact) -> str | None:
     """The rule that two facts break together, or None. The order of the two does not matter."""
     first, second = sorted((one, other), key=lambda told: (told.time, told.fact.kind, told.fact.who or ""))
     if first.time == second.time:
         return "same_time"
+    begun, later = first.fact, second.fact
     if first.members_involved & second.members_involved and second.time <= first.end_time:
-        return _overlap(first.fact, second.fact)
-    if first.fact.kind == second.fact.kind:
-        return _repetition(first, second)
-    if first.fact.kind == "broke" and second.fact.kind in USES and first.fact.appliance == second.fact.appliance:
+        # One person cannot do the second while the first goes on.
+        if begun.kind == "travelled" and later.kind in AT_HOME:
+            return "away"
+        if begun.kind == "used" and begun.who == later.who and later.kind in USES:
+            return "busy"
+        return "ill_already" if begun.kind == "ill" and later.kind in ("ill", "travelled") else None
+    if begun.kind == later.kind:
+        return _repetition_problem(first, second)
+    if begun.kind == "broke" and later.kind in USES and begun.appliance == later.appliance:
         return "out_of_order" if second.time - first.time < OUT_OF_ORDER else None
     return None
 
 
-def _overlap(first: Fact, second: Fact) -> str | None:
-    """What one person cannot do while something else of that person goes on."""
-    if first.kind == "travelled" and second.kind in AT_HOME:
-        return "away"
-    if first.kind == "used" and first.who == second.who and second.kind in USES:
-        return "busy"
-    return "ill_already" if first.kind == "ill" and second.kind in ("ill", "travelled") else None
+def dated_fact_problem(told: DatedFact, kept: Iterable[DatedFact], life: Life) -> str | None:
+    """The rule that a fact breaks, by itself or beside those that are kept; None if it breaks none."""
+    return fact_problem(told, life) or next((rule for other in kept if (rule := find_fact_clash(told, other))), None)
 
 
-def _repetition(first: DatedFact, second: DatedFact) -> str | None:
+def _repetition_problem(first: DatedFact, second: DatedFact) -> str | None:
     """What does not happen twice, or not so soon."""
     one, other, apart = first.fact, second.fact, second.time - first.time
     match one.kind:
@@ -180,7 +170,11 @@ def household_problems(household: Household, home: Home) -> Iterator[str]:
     life = household_life(household, home)
     yield from _people_problems(life)
     for member in household.members:
-        yield from (rule for event in member.major_events if (rule := _life_problem(event, member, life)))
+        for event in member.major_events:
+            if not member.birthday < event.date <= life.now.date():
+                yield "life_event_out_of_life"
+            elif member.age(event.date) < load_household_priors().life_events[event.kind].ages[0] - 2:
+                yield "life_event_too_young"
     memories = [DatedFact(memory.fact, memory.time) for memory in household.memories]
     events = [DatedFact(event.fact, event.time) for event in household.context.events]
     yield from (rule for told in (*memories, *events) if (rule := fact_problem(told, life)))
@@ -192,8 +186,17 @@ def household_problems(household: Household, home: Home) -> Iterator[str]:
         yield "memory_out_of_reach"
     if not all(life.now - DAY <= time <= life.now for time in times):
         yield "event_out_of_reach"
-    yield from _absences(events)
-    yield from _start_problems(household, home)
+    gone: set[str] = set()
+    for told in events:  # who has left home does nothing there before coming back
+        if told.fact.kind == "entered":
+            gone -= told.members_involved
+        elif told.members_involved & gone:
+            yield "away"
+        if told.fact.kind == "left_home":
+            gone |= told.members_involved
+    for key in household.context.situations:  # a part that is settled before anybody acts
+        if any(condition_verdicts(load_situations()[key], home)):
+            yield "settled_at_start"
 
 
 def _people_problems(life: Life) -> Iterator[str]:
@@ -210,36 +213,7 @@ def _people_problems(life: Life) -> Iterator[str]:
         yield "name_twice"
     for member in life.members:
         job = load_household_priors().occupations.get(member.occupation)
-        if job and not job.ages[0] <= member.age(life.now.date()) <= job.ages[1]:
+        if job and not job.fits_age(member.age(life.now.date())):
             yield "occupation_against_age"
         if len({taste.kind for taste in member.tastes}) < len(member.tastes):
             yield "taste_twice"
-
-
-def _life_problem(event: LifeEvent, member: Member, life: Life) -> str | None:
-    if not member.birthday < event.date <= life.now.date():
-        return "life_event_out_of_life"
-    return (
-        None
-        if member.age(event.date) >= load_household_priors().life_events[event.kind].ages[0] - 2
-        else "life_event_too_young"
-    )
-
-
-def _absences(events: list[DatedFact]) -> Iterator[str]:
-    """Who has left home does nothing there before coming back."""
-    gone: set[str] = set()
-    for told in events:
-        if told.fact.kind == "entered":
-            gone -= told.members_involved
-        elif told.members_involved & gone:
-            yield "away"
-        if told.fact.kind == "left_home":
-            gone |= told.members_involved
-
-
-def _start_problems(household: Household, home: Home) -> Iterator[str]:
-    """Situations that are settled, in whole or in part, before anybody acts."""
-    for key in household.context.situations:
-        if any(condition_verdicts(load_situations()[key], home)):
-            yield "settled_at_start"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from homerl.envs.homeenv.maker.initial_state import Values, room_air
 from homerl.envs.homeenv.maker.weather import Sky
 from homerl.envs.homeenv.sim.devices.air_physics import measured_quantities
-from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, rooms_for_kind, sensor_kinds, usual_state
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
@@ -40,50 +40,51 @@ def draw_devices(
     `needed` are kinds that the home must have. `together` are kinds that stand in one room, and the types of such rooms (all
     if there are none). Kinds for which no room suits are left out.
     """
-    usual = load_household_priors().appliances
+    usual, appliances, sensors = load_household_priors().appliances, appliance_kinds(), sensor_kinds()
     kinds_here, types = together
-    suiting = [
-        room
-        for room in rooms
-        if (not types or room.type in types) and all(room.type in rooms_for_kind(k) for k in kinds_here)
-    ]
+    suiting = [room for room in rooms if all(room.type in rooms_for_kind(kind) for kind in kinds_here)]
+    suiting = [room for room in suiting if not types or room.type in types]
     room = rng.choice(suiting) if suiting else None
     here = [(kind, room) for kind in kinds_here if room is not None]
     others = [kind for kind in needed if kind not in kinds_here]
-    appliances = [placed for placed in here if placed[0] in appliance_kinds()]
+    owned = [placed for placed in here if placed[0] in appliances]
     mandatory = [kind for kind in usual.mandatory if kind not in kinds_here]
-    appliances += _placed((*mandatory, *(kind for kind in others if kind in appliance_kinds())), rooms, rng)
-    _fill(appliances, _weighted(usual.count, rng), _appliance_weights(liked, animals), rooms, usual.several, rng)
-    measuring = [placed for placed in here if placed[0] in sensor_kinds()]
-    measuring += _placed([kind for kind in others if kind in sensor_kinds()], rooms, rng)
-    _fill(measuring, _weighted(usual.sensors, rng), usual.sensor_weights, rooms, (), rng)
-    placed = [*sorted(appliances, key=_order), *sorted(measuring, key=_order)]
-    count = Counter(kind for kind, _ in placed)
-    return tuple(_device(kind, room, count[kind] > 1, words) for kind, room in placed)
+    owned += _place_kinds((*mandatory, *(kind for kind in others if kind in appliances)), rooms, rng)
+    # Kinds that the people like are more usual. A feeder needs an animal that it feeds.
+    weights = {
+        kind: prior.weight * (usual.boost if {*prior.because} & {*liked} else 1) for kind, prior in usual.weights.items()
+    }
+    weights["pet_feeder"] = usual.feeder_weight if {*animals} & {*usual.fed} else 0
+    count = rng.choices(list(usual.count), list(usual.count.values()))[0]
+    _add_kinds_by_weight(owned, count, weights, rooms, usual.several, rng)
+    measuring = [placed for placed in here if placed[0] in sensors]
+    measuring += _place_kinds([kind for kind in others if kind in sensors], rooms, rng)
+    count = rng.choices(list(usual.sensors), list(usual.sensors.values()))[0]
+    _add_kinds_by_weight(measuring, count, usual.sensor_weights, rooms, (), rng)
+    placed = [
+        (kind, room) for kinds in (owned, measuring) for kind, room in sorted(kinds, key=lambda one: (one[0], one[1].id))
+    ]
+    number, devices = Counter(kind for kind, _ in placed), []
+    for kind, room in placed:
+        spec = appliances.get(kind) or sensors[kind]
+        did = f"{spec.name}_{room.id}" if number[kind] > 1 else spec.name
+        devices.append(Device(did, words.key_word("devices", kind), room, spec))
+    return tuple(devices)
 
 
 Placed = tuple[str, Room]  # a kind and the room that it stands in
 
 
-def _order(placed: Placed) -> tuple[str, str]:
-    return placed[0], placed[1].id
-
-
-def _device(kind: str, room: Room, several: bool, words: FactWords) -> Device:
-    spec = appliance_kinds().get(kind) or sensor_kinds()[kind]
-    return Device(f"{spec.name}_{room.id}" if several else spec.name, words.key_word("devices", kind), room, spec)
-
-
-def _placed(wanted: Sequence[str], rooms: Sequence[Room], rng: random.Random) -> list[Placed]:
+def _place_kinds(wanted: Sequence[str], rooms: Sequence[Room], rng: random.Random) -> list[Placed]:
     """Each kind once, in a room that suits it."""
-    return [(kind, rng.choice(suiting)) for kind in dict.fromkeys(wanted) if (suiting := _suiting(kind, rooms))]
+    return [(kind, rng.choice(suiting)) for kind in dict.fromkeys(wanted) if (suiting := _suiting_rooms(kind, rooms))]
 
 
-def _suiting(kind: str, rooms: Sequence[Room]) -> list[Room]:
+def _suiting_rooms(kind: str, rooms: Sequence[Room]) -> list[Room]:
     return [room for room in rooms if room.type in rooms_for_kind(kind)]
 
 
-def _fill(
+def _add_kinds_by_weight(
     placed: list[Placed],
     count: int,
     weights: Mapping[str, float],
@@ -94,7 +95,7 @@ def _fill(
     """Add kinds by weight until there are `count`. Kinds of `several` may be added again, in another room."""
     while len(placed) < count:
         free = {
-            kind: [room for room in _suiting(kind, rooms) if (kind, room) not in placed]
+            kind: [room for room in _suiting_rooms(kind, rooms) if (kind, room) not in placed]
             for kind in weights
             if kind in several or all(kind != other for other, _ in placed)
         }
@@ -103,19 +104,6 @@ def _fill(
             return
         (kind,) = rng.choices(open_kinds, [weights[kind] for kind in open_kinds])
         placed.append((kind, rng.choice(free[kind])))
-
-
-def _appliance_weights(liked: Collection[str], animals: Collection[str]) -> dict[str, float]:
-    """The weights of the kinds, greater for what the people like; a feeder needs an animal that it feeds."""
-    usual = load_household_priors().appliances
-    weights = {
-        kind: known.weight * (usual.boost if {*known.because} & {*liked} else 1) for kind, known in usual.weights.items()
-    }
-    return weights | {"pet_feeder": usual.feeder_weight if {*animals} & {*usual.fed} else 0}
-
-
-def _weighted(weights: Mapping[int, float], rng: random.Random) -> int:
-    return rng.choices(list(weights), list(weights.values()))[0]
 
 
 # The home
@@ -136,19 +124,12 @@ def draw_usual_states(
         for path, quantity in measured_quantities(device.spec):
             if path in starts.get(device.did, {}):
                 states[device.room.id][QUANTITIES[quantity]] = float(starts[device.did][path])
-    dust = rng.randint(*DUST)
+    dust = rng.randint(*DUST)  # all devices of a home measure about the same
     for device in devices:
         usual = usual_state(device.spec, rng)
         usual |= {path: dust for path in ("dust", "pm25") if path in usual}
-        states[device.did] = usual | _readings(device.spec, states[device.room.id]) | starts.get(device.did, {})
+        for path, quantity in measured_quantities(device.spec):  # a device measures the air of its room
+            attribute, value = device.spec.attribute_index[path][1], states[device.room.id][QUANTITIES[quantity]]
+            usual[path] = attribute.check_value(round(value) if attribute.type == "int" else value)
+        states[device.did] = usual | starts.get(device.did, {})
     return states
-
-
-def _readings(spec: DeviceSpec, air: Mapping[str, float]) -> Values:
-    """What a device measures of the air of its room."""
-    drawn = (
-        (spec.attribute_index[path][1], path, air[QUANTITIES[quantity]]) for path, quantity in measured_quantities(spec)
-    )
-    return {
-        path: attribute.check_value(round(value) if attribute.type == "int" else value) for attribute, path, value in drawn
-    }

@@ -12,26 +12,29 @@ from homerl.envs.core.model import Model
 from homerl.envs.personalhome.sim.household import Animal
 
 FILE = Path(__file__).parent / "priors.yaml"
-Ages = tuple[int, int]
 Bounds = tuple[int, int]
 
 
-class OccupationPrior(Model):
+class AgeRange(Model):
+    """The ages, first and last, at which people have or do something."""
+
+    ages: tuple[int, int]
+
+    def fits_age(self, age: int) -> bool:
+        """Whether somebody of this age may have or do it."""
+        return self.ages[0] <= age <= self.ages[1]
+
+
+class OccupationPrior(AgeRange):
     """Who may have an occupation, and its weight among those that fit an age."""
 
-    ages: Ages
     weight: float
 
 
-class AgePrior(Model):
+class AgePrior(AgeRange):
     """The ages of something, and the share (0..1) of the people of these ages who have it."""
 
-    ages: Ages
     share: float
-
-    def fits_age(self, age: int) -> bool:
-        """Whether somebody of this age may have it."""
-        return self.ages[0] <= age <= self.ages[1]
 
 
 class TastePrior(AgePrior):
@@ -75,14 +78,13 @@ class AppliancesPrior(Model):
     sensor_weights: dict[str, float]
 
 
-class ActivityPrior(Model):
+class ActivityPrior(AgeRange):
     """What people of some ages do with a kind of appliance: in which hours, for how many minutes.
 
     `rooms` restricts the types of room, `needs` is a trait that the person must have.
     """
 
     kinds: tuple[str, ...]
-    ages: Ages
     hours: Bounds
     minutes: Bounds
     rooms: tuple[str, ...] = ()
@@ -105,11 +107,11 @@ class SettingPrior(Model):
     values: tuple[float, float, float]
 
 
-class SituationPrior(Model):
+class SituationPrior(AgeRange):
     """When a situation is plausible: local hours [from, to), ages, types of rooms, outdoor celsius; see `priors.yaml`."""
 
     hours: Bounds | None = None
-    ages: Ages = (6, 200)
+    ages: tuple[int, int] = (6, 200)
     rooms: tuple[str, ...] = ()
     trait: str | None = None
     animals: tuple[Animal, ...] = ()

@@ -1,15 +1,12 @@
-"""Memories: what happened in the two years before now (PersonalHomeBench 3.1).
+"""What happened: memories of the two years before now, and events of the last day (PersonalHomeBench 3.1).
 
 A theme is a fact that repeats with other values and on other days, such as what one person cooked. So there is something to
-count, to compare and to look up last.
+count, to compare and to look up last. Some events tell of a situation, the others are ordinary.
 
 Invariants:
-- Memories are in the order of time; none breaks a rule of `checks.py`. What would is dropped and counted.
+- Memories are in the order of time; none breaks a rule of `consistency_rules.py`. What would is dropped and counted.
 - A text says its fact and no more; `additional_information` says the weekday and part of the day that `time` says already.
-
-Events of the last day: those that tell of a situation, and ordinary ones.
-
-Invariants: what a sensor measured or noticed is of a sensor of the home, in its room; people who are away notice nothing.
+- What was measured or noticed by a sensor is of a sensor of the home, in its room; people who are away notice nothing.
 """
 
 from __future__ import annotations
@@ -17,18 +14,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from homerl.envs.homeenv.maker.initial_state import Values
-from homerl.envs.homeenv.maker.lexicon import Half
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.personalhome.sim.generate import life_facts as facts
-from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, fact_problem, find_fact_clash
+from homerl.envs.personalhome.sim.generate.consistency_rules import REACH, DatedFact, dated_fact_problem
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
 from homerl.envs.personalhome.sim.generate.life_facts import FactDraft, Life, Maker
 from homerl.envs.personalhome.sim.generate.people import devices_for_activity
-from homerl.envs.personalhome.sim.household import Fact, Member, Memory
-from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords
+from homerl.envs.personalhome.sim.household import Event, Fact, Member, Memory
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, FactWords
 
 # Kinds of themes: weight, and the weights of 1, 2, .. facts of a theme.
 THEMES: dict[str, tuple[Maker, float, tuple[float, ...]]] = {
@@ -55,7 +52,7 @@ def draw_memories(count: int, life: Life, rng: random.Random, dropped: Counter[s
     for _ in range(MEMORY_TRIES * count):
         if len(kept) >= count:
             break
-        for told in _theme(life, rng):
+        for told in _draw_theme(life, rng):
             problem = memory_problem(told, kept, life)
             if problem is None and len(kept) < count:
                 kept.append(told)
@@ -68,49 +65,54 @@ def memory_problem(told: DatedFact, kept: Sequence[DatedFact], life: Life) -> st
     """The rule that a memory breaks, by itself or beside those that are kept; None if it breaks none."""
     if not life.now - REACH <= told.time <= told.end_time < life.now - timedelta(days=SHORTEST):
         return "out_of_reach"
-    return fact_problem(told, life) or next((rule for other in kept if (rule := find_fact_clash(told, other))), None)
+    return dated_fact_problem(told, kept, life)
 
 
-def _theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
+def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
     """The facts of one theme: of one person and thing, or of one thing and several people."""
     kind = rng.choices(list(THEMES), [weight for _, weight, _ in THEMES.values()])[0]
     maker, _, lengths = THEMES[kind]
     first = maker(life, rng, None)
     if first is None:
         return
-    told = _dated(first, life, rng)
+    told = _date_draft(first, life, rng)
     yield told
-    if kind == "broke" and rng.random() < 0.7:
-        yield from _repair(told, life, rng)
-    shared = rng.random() < 0.35
+    if kind == "broke" and rng.random() < 0.7 and (repair := facts.draw_repair(life, rng, told.fact)) is not None:
+        day = told.time.date() + timedelta(days=rng.randint(1, 14))
+        yield _date_draft(replace(repair, day=day), life, rng)
+    shared = rng.random() < 0.35  # then other people do the same
     for _ in range(rng.choices(range(len(lengths)), lengths)[0]):
         like = first.fact.model_copy(update={"who": None}) if shared else first.fact
         if (again := maker(life, rng, like)) is not None:
-            yield _dated(again, life, rng)
+            yield _date_draft(again, life, rng)
 
 
-def _repair(broken: DatedFact, life: Life, rng: random.Random) -> Iterator[DatedFact]:
-    """A repair within two weeks of a fault."""
-    draft = facts.draw_repair(life, rng, broken.fact)
-    if draft is not None:
-        day = broken.time.date() + timedelta(days=rng.randint(1, 14))
-        yield _dated(FactDraft(draft.fact, draft.hours, day), life, rng)
-
-
-def _dated(draft: FactDraft, life: Life, rng: random.Random) -> DatedFact:
+def _date_draft(draft: FactDraft, life: Life, rng: random.Random) -> DatedFact:
     """The fact at a time: on its day, or on any day that memories reach, in its hours."""
     day = draft.day or life.now.date() - timedelta(days=rng.randint(SHORTEST, REACH.days - 1))
     return DatedFact(draft.fact, datetime(day.year, day.month, day.day, rng.randint(*draft.hours), rng.randrange(0, 60, 5)))
 
 
-def fact_to_memory(told: DatedFact, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Memory:
-    """The memory of a fact in words."""
+def fact_to_memory(told: DatedFact, text: str, words: FactWords) -> Memory:
+    """The memory of a fact that a text says."""
     return Memory(
-        memory=words.say_fact(told.fact, cast, rng, half),
+        memory=text,
         subjects=fact_subjects(told.fact),
         additional_information=words.moment_text(told.time.weekday(), told.time.hour),
         time=told.time,
         fact=told.fact,
+    )
+
+
+def fact_to_event(told: DatedFact, text: str) -> Event:
+    """The event of a fact that a text says."""
+    fact = told.fact
+    return Event(
+        time=told.time,
+        description=text,
+        fact=fact,
+        sensors=(fact.sensor,) if fact.sensor else (),
+        appliances=(fact.appliance,) if fact.appliance else (),
     )
 
 
@@ -147,56 +149,42 @@ def sign_fact(
     rng: random.Random,
 ) -> Fact:
     """The fact of an event that tells of a situation in a room. `by_sensor` says that no person could tell of it."""
+    priors, here = load_household_priors(), {"room": room, "what": what}
     match kind:
         case "measured":
-            return _measured(what or "", _sensor(load_household_priors().gauges[what or ""], room, life, rng), states)
-        case "noticed":
-            return _noticed(what or "", room, who, life, by_sensor, rng)
-        case "used":
-            return _used(what or "", room, who, life, rng)
+            sensors = life.devices_of_kinds([priors.gauges[what or ""]])
+            return _read_sensor(what or "", _choose_device(sensors, room, rng), states)
+        case "noticed":  # by a sensor of the room; else by a person, or by any sensor if no person could
+            sensors = life.devices_of_kinds([priors.signs.get(what or "", "")])
+            if by_sensor or any(sensor.room.id == room for sensor in sensors):
+                sensor = _choose_device(sensors, room, rng)
+                return Fact(kind=kind, sensor=sensor.did, room=sensor.room.id, what=what)
+        case "used":  # it has begun, with an appliance of the room that is for it, or without one
+            activity = priors.activities[what or ""]
+            near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
+            appliance, minutes = rng.choice(near).did if near else None, activity.minutes[0]
+            return Fact(kind=kind, who=who.member_id, appliance=appliance, value=minutes, unit=FACT_UNITS[kind], **here)
         case "broke":
-            devices = life.devices_of_kinds(load_household_priors().faults[what or ""])
-            device = rng.choice([device for device in devices if device.room.id == room] or devices)
+            device = _choose_device(life.devices_of_kinds(priors.faults[what or ""]), room, rng)
             return Fact(kind=kind, appliance=device.did, room=device.room.id, what=what)
         case "pet_did":
-            pets = [pet for pet in life.pets if pet.animal in load_household_priors().pet_acts[what or ""]]
-            return Fact(kind=kind, pet=rng.choice(pets).name, room=room, what=what)
+            pets = [pet for pet in life.pets if pet.animal in priors.pet_acts[what or ""]]
+            return Fact(kind=kind, pet=rng.choice(pets).name, **here)
         case "left_home":
             return Fact(kind=kind, who=who.member_id)
-        case _:  # entered, complained, ill
-            return Fact(kind=kind, who=who.member_id, room=room, what=what)
+    return Fact(kind=kind, who=who.member_id, **here)  # entered, complained, ill, and what a person noticed
 
 
-def _sensor(kind: str, room: str | None, life: Life, rng: random.Random) -> Device:
-    """A sensor of a kind, in the room if there is one."""
-    sensors = life.devices_of_kinds([kind])
-    return rng.choice([sensor for sensor in sensors if sensor.room.id == room] or sensors)
+def _choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
+    """One of some devices, in the room if there is one."""
+    return rng.choice([device for device in devices if device.room.id == room] or devices)
 
 
-def _measured(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
+def _read_sensor(what: str, sensor: Device, states: Mapping[str, Values]) -> Fact:
     """What a sensor reads now."""
     attribute, unit = READINGS[what]
     value = states[sensor.did][attribute]
     return Fact(kind="measured", sensor=sensor.did, room=sensor.room.id, what=what, value=value, unit=unit)
-
-
-def _noticed(what: str, room: str | None, who: Member, life: Life, by_sensor: bool, rng: random.Random) -> Fact:
-    """A sign, noticed by a sensor of the room; else by a person, or by any sensor if no person could."""
-    sensors = life.devices_of_kinds([load_household_priors().signs.get(what, "")])
-    near = [sensor for sensor in sensors if sensor.room.id == room]
-    if near or by_sensor:
-        sensor = rng.choice(near or sensors)
-        return Fact(kind="noticed", sensor=sensor.did, room=sensor.room.id, what=what)
-    return Fact(kind="noticed", who=who.member_id, room=room, what=what)
-
-
-def _used(what: str, room: str | None, who: Member, life: Life, rng: random.Random) -> Fact:
-    """An activity that has begun in a room, with an appliance that is there for it, or without one."""
-    activity = load_household_priors().activities[what]
-    near = [device for device in devices_for_activity(activity, life.appliances) if device.room.id == room]
-    appliance = rng.choice(near).did if near else None
-    minutes = activity.minutes[0]
-    return Fact(kind="used", who=who.member_id, appliance=appliance, room=room, what=what, value=minutes, unit="minute")
 
 
 # Ordinary events
@@ -208,34 +196,33 @@ def draw_background_events(
     """Up to `count` ordinary events of the last day that are over before `until`."""
     kept: list[DatedFact] = []
     makers: list[Maker] = [facts.draw_use, facts.draw_cooking, facts.draw_adjustment]
+    # Nothing ordinary goes on when the events that tell of the situations begin.
     latest = until - timedelta(minutes=REST)
     for _ in range(EVENT_TRIES * count):
         if len(kept) == count:
             break
-        told = _ordinary(rng.choice(makers), life, states, rng)
+        told = _draw_ordinary_event(rng.choice(makers), life, states, rng)
         if told is None or not told.time <= told.end_time < latest or told.time < life.now - timedelta(minutes=LAST):
             continue
-        if fact_problem(told, life) is None and all(find_fact_clash(told, other) is None for other in kept):
+        if dated_fact_problem(told, kept, life) is None:
             kept.append(told)
     return kept
 
 
-def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: random.Random) -> DatedFact | None:
+def _draw_ordinary_event(maker: Maker, life: Life, states: Mapping[str, Values], rng: random.Random) -> DatedFact | None:
     """Something that a person, a pet or a sensor did at an hour of the last day."""
-    start = life.now - timedelta(minutes=LAST)
-    share = rng.random()
+    priors, share = load_household_priors(), rng.random()
     if share < 0.2:
-        gauges = [
-            (what, sensor) for what in USUAL for sensor in life.devices_of_kinds([load_household_priors().gauges[what]])
-        ]
+        gauges = [(what, sensor) for what in USUAL for sensor in life.devices_of_kinds([priors.gauges[what]])]
         if not gauges:
             return None
-        fact, hours = _drifted(_measured(*rng.choice(gauges), states), rng), (0, 23)
+        fact, hours = _read_sensor(*rng.choice(gauges), states), (0, 23)
+        value = (fact.value or 0) * rng.uniform(0.92, 1.08)  # some hours ago it read about the same
+        value = round(value, 1) if fact.what in ("temperature", "humidity") else round(value)
+        fact = fact.model_copy(update={"value": value})
     elif share < 0.4 and life.pets:
         pet = rng.choice(life.pets)
-        acts = [
-            act for act, animals in load_household_priors().pet_acts.items() if pet.animal in animals and act != "barked"
-        ]
+        acts = [act for act, animals in priors.pet_acts.items() if pet.animal in animals and act != "barked"]
         fact, hours = Fact(kind="pet_did", pet=pet.name, room=rng.choice(life.rooms).id, what=rng.choice(acts)), AWAKE
     else:
         draft = maker(life, rng, None)
@@ -243,12 +230,6 @@ def _ordinary(maker: Maker, life: Life, states: Mapping[str, Values], rng: rando
             return None
         fact, hours = draft.fact, draft.hours
     minute = rng.randrange(60)
-    days = [start.date(), life.now.date()]
-    day = rng.choice(days)
+    # The last day may begin yesterday. A time out of its reach is dropped by the caller.
+    day = rng.choice([(life.now - timedelta(minutes=LAST)).date(), life.now.date()])
     return DatedFact(fact, datetime(day.year, day.month, day.day, rng.randint(*hours), minute))
-
-
-def _drifted(fact: Fact, rng: random.Random) -> Fact:
-    """A reading of some hours ago, near the one of now."""
-    value = (fact.value or 0) * rng.uniform(0.92, 1.08)
-    return fact.model_copy(update={"value": round(value, 1) if fact.what in ("temperature", "humidity") else round(value)})

@@ -1,26 +1,19 @@
-"""Members: names, birthdays, occupations, hobbies and personas of the people of a scaffold.
+"""The people of a scaffold: names, birthdays, occupations, hobbies, personas, traits, tastes, habits and major events.
 
 Invariants:
 - Names are unique in a household.
 - An occupation fits the age; a persona says only what the profile says, or what its seed says.
-
-Profiles: traits, tastes and habits of people, and the words for them.
-
-Invariants:
 - A person has at most one taste of a kind, and no two habits at one hour.
 - A habit uses an appliance of the home, in its room.
 - `lifestyle` says the traits and habits, `preference` the tastes, and neither says more.
-
-The major events of lives.
-
-Invariants: an event lies at an age at which it happens, before today; what concerns two people (a wedding, a birth) has one
-date for both.
+- A major event lies at an age at which it happens, before today. What concerns two people (a wedding, a birth) has one date
+  for both.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
 from homerl.envs.homeenv.maker.lexicon import Half
@@ -46,22 +39,34 @@ def make_members(
 ) -> tuple[Member, ...]:
     """The members, without traits, tastes, habits and life events. `seeds` are personas to draw from; none is usual."""
     characters = rng.sample(words.characters.entries_of(half), len(people))  # no two people of a household are alike
-    names: list[str] = []
+    priors, names = load_household_priors(), list[str]()
     members = []
     for number, (person, character) in enumerate(zip(people, characters), 1):
         names.append(rng.choice([name for name in words.people[person.gender].entries_of(half) if name not in names]))
-        occupation, hobbies = _occupation(person.age, rng), _hobbies(person.age, rng)
+        jobs = {key: job for key, job in priors.occupations.items() if job.fits_age(person.age)}
+        occupation = rng.choices(list(jobs), [job.weight for job in jobs.values()])[0]
+        fitting = [hobby for hobby, youngest in priors.hobbies.items() if person.age >= youngest]
+        hobbies = tuple(rng.sample(fitting, min(rng.randint(*HOBBIES), len(fitting))))
+        latest = years_before(today, person.age)
+        earliest = years_before(today, person.age + 1) + timedelta(days=1)
+        birthday = earliest + timedelta(days=rng.randint(0, (latest - earliest).days))
+        said = {
+            "name": names[-1],
+            "character": character,
+            "occupation": words.key_word("occupations", occupation),
+            "hobbies": words.list_names(words.key_word("hobbies", hobby) for hobby in hobbies),
+        }
         member = Member(
             member_id=f"{household_id}_{number}",
             name=names[-1],
             role=person.role,
             gender=person.gender,
-            birthday=_birthday(person.age, today, rng),
+            birthday=birthday,
             occupation=occupation,
             hobbies=hobbies,
             lifestyle="",
             preference="",
-            persona=_persona(names[-1], character, occupation, hobbies, words, half, rng),
+            persona=fill_frame(rng.choice(words.persona.entries_of(half)), said),
         )
         seed = match_persona(seeds, person.age, person.gender, rng)
         members.append(member if seed is None else seed.given_to(member))
@@ -78,13 +83,6 @@ def make_pets(count: int, words: FactWords, half: Half, rng: random.Random) -> t
     )
 
 
-def _birthday(age: int, today: date, rng: random.Random) -> date:
-    """A day of birth such that the age is right today."""
-    latest = years_before(today, age)
-    earliest = years_before(today, age + 1) + timedelta(days=1)
-    return earliest + timedelta(days=rng.randint(0, (latest - earliest).days))
-
-
 def years_before(day: date, years: int) -> date:
     """The same day some years earlier; 28 February stands in for a 29 February that was not."""
     try:
@@ -93,32 +91,10 @@ def years_before(day: date, years: int) -> date:
         return day.replace(year=day.year - years, day=28)
 
 
-def _occupation(age: int, rng: random.Random) -> str:
-    fitting = {
-        key: job.weight for key, job in load_household_priors().occupations.items() if job.ages[0] <= age <= job.ages[1]
-    }
-    return rng.choices(list(fitting), list(fitting.values()))[0]
-
-
-def _hobbies(age: int, rng: random.Random) -> tuple[str, ...]:
-    fitting = [hobby for hobby, youngest in load_household_priors().hobbies.items() if age >= youngest]
-    return tuple(rng.sample(fitting, min(rng.randint(*HOBBIES), len(fitting))))
-
-
-def _persona(
-    name: str, character: str, occupation: str, hobbies: Sequence[str], words: FactWords, half: Half, rng: random.Random
-) -> str:
-    """One or two sentences about a person."""
-    known = {
-        "name": name,
-        "character": character,
-        "occupation": words.key_word("occupations", occupation),
-        "hobbies": words.list_names(words.key_word("hobbies", hobby) for hobby in hobbies),
-    }
-    return fill_frame(rng.choice(words.persona.entries_of(half)), known)
-
-
-WEEK, WORKDAYS, WEEKEND = tuple(range(7)), (0, 1, 2, 3, 4), (5, 6)
+Days = tuple[int, ...]
+WEEK: Days = tuple(range(7))
+WORKDAYS: Days = (0, 1, 2, 3, 4)
+WEEKEND: Days = (5, 6)
 HABITS = (1, 3)  # of a person
 DEFAULT = "room_temperature"  # the taste of who has no other
 FIRST = 3  # years from which a child has habits
@@ -126,35 +102,25 @@ FIRST = 3  # years from which a child has habits
 
 def add_character(member: Member, rooms: Sequence[Room], today: date, rng: random.Random) -> Member:
     """The member with traits and tastes."""
-    traits = _traits(member, member.age(today), rng)
-    return member.model_copy(update={"traits": traits, "tastes": _tastes(member.age(today), traits, rooms, rng)})
-
-
-def _traits(member: Member, age: int, rng: random.Random) -> tuple[str, ...]:
-    drawn = [
-        key for key, usual in load_household_priors().traits.items() if usual.fits_age(age) and rng.random() < usual.share
-    ]
-    if member.occupation not in load_household_priors().desk_jobs and "works_from_home" in drawn:
-        drawn.remove("works_from_home")
-    for first, second in load_household_priors().opposites:
-        if {first, second} <= {*drawn}:
-            drawn.remove(rng.choice((first, second)))
-    return tuple(drawn)
-
-
-def _tastes(age: int, traits: Sequence[str], rooms: Sequence[Room], rng: random.Random) -> tuple[Taste, ...]:
-    drawn = []
-    for kind, usual in load_household_priors().tastes.items():
-        share = load_household_priors().usual if {*traits} & {*usual.because} else usual.share
+    priors, age = load_household_priors(), member.age(today)
+    traits = [key for key, usual in priors.traits.items() if usual.fits_age(age) and rng.random() < usual.share]
+    if member.occupation not in priors.desk_jobs and "works_from_home" in traits:
+        traits.remove("works_from_home")
+    for first, second in priors.opposites:
+        if {first, second} <= {*traits}:
+            traits.remove(rng.choice((first, second)))
+    tastes = []
+    for kind, usual in priors.tastes.items():
+        share = priors.usual if {*traits} & {*usual.because} else usual.share
         if usual.fits_age(age) and rng.random() < share:
-            drawn.append(_taste(kind, usual, rooms, rng))
-    if not drawn and load_household_priors().tastes[DEFAULT].fits_age(age):
-        drawn.append(_taste(DEFAULT, load_household_priors().tastes[DEFAULT], rooms, rng))
-    kept = sorted(rng.sample(range(len(drawn)), min(len(drawn), load_household_priors().most_tastes)))
-    return tuple(drawn[index] for index in kept)
+            tastes.append(_draw_taste(kind, usual, rooms, rng))
+    if not tastes and priors.tastes[DEFAULT].fits_age(age):
+        tastes.append(_draw_taste(DEFAULT, priors.tastes[DEFAULT], rooms, rng))
+    kept = sorted(rng.sample(range(len(tastes)), min(len(tastes), priors.most_tastes)))
+    return member.model_copy(update={"traits": tuple(traits), "tastes": tuple(tastes[index] for index in kept)})
 
 
-def _taste(kind: str, usual: TastePrior, rooms: Sequence[Room], rng: random.Random) -> Taste:
+def _draw_taste(kind: str, usual: TastePrior, rooms: Sequence[Room], rng: random.Random) -> Taste:
     group = load_vocabulary().tastes[kind].what
     low = rng.randint(*usual.low) if usual.low else None
     high = rng.randint(*usual.high) if usual.high else None
@@ -176,7 +142,7 @@ def _taste(kind: str, usual: TastePrior, rooms: Sequence[Room], rng: random.Rand
 
 def can_do_activity(member: Member, age: int, activity: ActivityPrior) -> bool:
     """Whether somebody of this age does such a thing."""
-    return activity.ages[0] <= age <= activity.ages[1] and activity.needs in (None, *member.traits)
+    return activity.fits_age(age) and activity.needs in (None, *member.traits)
 
 
 def devices_for_activity(activity: ActivityPrior, devices: Sequence[Device]) -> list[Device]:
@@ -187,45 +153,28 @@ def devices_for_activity(activity: ActivityPrior, devices: Sequence[Device]) -> 
 
 def add_habits(member: Member, devices: Sequence[Device], today: date, rng: random.Random) -> Member:
     """The member with habits that the home's appliances allow."""
-    age = member.age(today)
-    possible = [
-        key
-        for key, activity in load_household_priors().activities.items()
-        if can_do_activity(member, age, activity) and devices_for_activity(activity, devices)
-    ]
+    age, activities = member.age(today), load_household_priors().activities
+    able = {key: activity for key, activity in activities.items() if can_do_activity(member, age, activity)}
+    possible = [key for key, activity in able.items() if devices_for_activity(activity, devices)]
     wanted = rng.randint(*HABITS) if age >= FIRST else 0
     habits: list[Habit] = []
     for key in rng.sample(possible, min(wanted, len(possible))):
-        activity = load_household_priors().activities[key]
-        device, hour = rng.choice(devices_for_activity(activity, devices)), rng.randint(*activity.hours)
+        device, hour = rng.choice(devices_for_activity(able[key], devices)), rng.randint(*able[key].hours)
         if all(hour != habit.hour for habit in habits):
-            habits.append(Habit(activity=key, days=_days(key, rng), hour=hour, room=device.room.id, appliance=device.did))
+            days = WORKDAYS
+            if key != "working":
+                few = tuple(sorted(rng.sample(WEEK, rng.randint(1, 3))))
+                days = rng.choice((WEEK, WORKDAYS, WEEKEND, few, few))
+            habits.append(Habit(activity=key, days=days, hour=hour, room=device.room.id, appliance=device.did))
     return member.model_copy(update={"habits": tuple(sorted(habits, key=lambda habit: habit.hour))})
-
-
-def _days(activity: str, rng: random.Random) -> tuple[int, ...]:
-    if activity == "working":
-        return WORKDAYS
-    few = tuple(sorted(rng.sample(WEEK, rng.randint(1, 3))))
-    return rng.choice((WEEK, WORKDAYS, WEEKEND, few, few))
-
-
-# In words
 
 
 def add_profile_texts(member: Member, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Member:
     """The member with `lifestyle` and `preference` written out."""
-    tastes = words.join_sentences(words.say_taste(taste, cast, rng, half) for taste in member.tastes)
-    return member.model_copy(
-        update={"lifestyle": words.join_sentences(_lifestyle(member, cast, words, half, rng)), "preference": tastes}
-    )
-
-
-def _lifestyle(member: Member, cast: FactCast, words: FactWords, half: Half, rng: random.Random) -> Iterator[str]:
-    for trait in member.traits:
-        yield words.say_trait(trait)
-    for habit in member.habits:
-        yield words.say_habit(habit, cast, rng, half)
+    tastes = [words.say_taste(taste, cast, rng, half) for taste in member.tastes]
+    life = [words.say_trait(trait) for trait in member.traits]
+    life += [words.say_habit(habit, cast, rng, half) for habit in member.habits]
+    return member.model_copy(update={"lifestyle": words.join_sentences(life), "preference": words.join_sentences(tastes)})
 
 
 SETTLED = 740  # days for which everybody has lived in the household: longer than memories reach back
@@ -246,41 +195,33 @@ def add_life_events(
     members: Sequence[Member], pets: Sequence[Pet], today: date, words: FactWords, half: Half, rng: random.Random
 ) -> tuple[Member, ...]:
     """The members with their major events, in the order of time."""
-    shared = _wedding(members, today, rng) | _adoption(members, pets, today, rng)
+    usual = load_household_priors().life_events
+    shared = _draw_weddings(members, today, rng) | _draw_adoption(members, pets, today, rng)
     grown = []
     for member in members:
-        dates = [(kind, day) for (kind, who), day in shared.items() if who == member.member_id]
-        dates += [("child_born", child.birthday) for child in members if child.role == "child" and member.role == "parent"]
-        dates += _own(member, today, rng)
-        events = [
-            LifeEvent(date=day, kind=kind, description="")
-            for kind, day in sorted(dates, key=lambda dated: (dated[1], dated[0]))
-        ]
+        dates = [(day, kind) for (kind, who), day in shared.items() if who == member.member_id]
+        dates += [(child.birthday, "child_born") for child in members if child.role == "child" and member.role == "parent"]
+        for kind, prior in usual.items():  # what happened to this person alone
+            if kind in OF_SEVERAL or (kind in MAY and not MAY[kind](member)):
+                continue
+            latest = today - timedelta(days=SETTLED if kind == "moved_in" else 1)
+            day = _draw_day_at_age(member, prior.ages, latest, rng)
+            if day is not None and rng.random() < prior.share:
+                dates.append((day, kind))
+        events = [LifeEvent(date=day, kind=kind, description="") for day, kind in sorted(dates)]
         told = (event.model_copy(update={"description": words.say_life(event, member.name, rng, half)}) for event in events)
         grown.append(member.model_copy(update={"major_events": tuple(told)}))
     return tuple(grown)
 
 
-def _own(member: Member, today: date, rng: random.Random) -> list[tuple[str, date]]:
-    """What happened to one person alone."""
-    dates = []
-    for kind, usual in load_household_priors().life_events.items():
-        if kind in OF_SEVERAL or (kind in MAY and not MAY[kind](member)):
-            continue
-        day = _between(member, usual.ages, today - timedelta(days=SETTLED if kind == "moved_in" else 1), rng)
-        if day is not None and rng.random() < usual.share:
-            dates.append((kind, day))
-    return dates
-
-
-def _between(member: Member, ages: tuple[int, int], latest: date, rng: random.Random) -> date | None:
+def _draw_day_at_age(member: Member, ages: tuple[int, int], latest: date, rng: random.Random) -> date | None:
     """A day at which the member had one of these ages, or None if there was none up to `latest`."""
     first = member.birthday + timedelta(days=round(ages[0] * YEAR) + 1)
     last = min(member.birthday + timedelta(days=round((ages[1] + 1) * YEAR) - 2), latest)
     return first + timedelta(days=rng.randint(0, (last - first).days)) if first <= last else None
 
 
-def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
+def _draw_weddings(members: Sequence[Member], today: date, rng: random.Random) -> dict[tuple[str, str], date]:
     """The wedding day of the pairs of a role, if they are married; by kind and member id."""
     usual = load_household_priors().life_events["married"]
     days: dict[tuple[str, str], date] = {}
@@ -289,12 +230,12 @@ def _wedding(members: Sequence[Member], today: date, rng: random.Random) -> dict
         if len(pair) < 2 or rng.random() >= usual.share:
             continue
         younger = max(pair, key=lambda member: member.birthday)
-        day = _between(younger, usual.ages, today - timedelta(days=1), rng)
+        day = _draw_day_at_age(younger, usual.ages, today - timedelta(days=1), rng)
         days |= {("married", member.member_id): day for member in pair if day is not None}
     return days
 
 
-def _adoption(
+def _draw_adoption(
     members: Sequence[Member], pets: Sequence[Pet], today: date, rng: random.Random
 ) -> dict[tuple[str, str], date]:
     """The day on which a grown-up adopted the only pet, for some pets that are older than a year."""

@@ -37,19 +37,14 @@ class PersonaSeed(Model):
 
     def given_to(self, member: Member) -> Member:
         """The member with this persona, and with its occupation and hobbies if it has them."""
-        change: dict[str, Any] = {"persona": _renamed(self.persona, member.name)}
+        text = self.persona
+        if found := NAME.match(text):  # a text that begins with words in capitals begins with a name
+            first = found[0].split()[0]
+            text = re.sub(rf"\b{re.escape(first)}\b", member.name, member.name + text[found.end() :])
+        change: dict[str, Any] = {"persona": text}
         change |= {"occupation": self.occupation} if self.occupation else {}
         change |= {"hobbies": self.hobbies} if self.hobbies else {}
         return member.model_copy(update=change)
-
-
-def _renamed(text: str, name: str) -> str:
-    """The text about a person of another name. A text begins with a name if it begins with words in capitals."""
-    found = NAME.match(text)
-    if found is None:
-        return text
-    first = found[0].split()[0]
-    return re.sub(rf"\b{re.escape(first)}\b", name, name + text[found.end() :])
 
 
 def match_persona(personas: Sequence[PersonaSeed], age: int, gender: Gender, rng: random.Random) -> PersonaSeed | None:
@@ -61,14 +56,14 @@ def match_persona(personas: Sequence[PersonaSeed], age: int, gender: Gender, rng
 @lru_cache(maxsize=4)
 def load_personas(source: str) -> tuple[PersonaSeed, ...]:
     """The personas of a JSONL file, or of the train split of a hub data set. Raises `InputError` if it cannot be used."""
-    rows = _file_rows(Path(source)) if source.endswith(".jsonl") else _hub_rows(source)
-    personas = tuple(_persona(row, f"{source}:{number}") for number, row in enumerate(rows, 1))
+    rows = _read_file_rows(Path(source)) if source.endswith(".jsonl") else _load_hub_rows(source)
+    personas = tuple(_read_persona_row(row, f"{source}:{number}") for number, row in enumerate(rows, 1))
     if not personas:
         raise InputError("there are no personas", source, REMEDY)
     return personas
 
 
-def _file_rows(path: Path) -> Iterable[Any]:
+def _read_file_rows(path: Path) -> Iterable[Any]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -80,7 +75,7 @@ def _file_rows(path: Path) -> Iterable[Any]:
             raise InputError(f"not JSON: {error}", f"{path}:{number}", "write one JSON object a line") from None
 
 
-def _hub_rows(name: str) -> Iterable[Any]:
+def _load_hub_rows(name: str) -> Iterable[Any]:
     from datasets import load_dataset
 
     try:
@@ -90,23 +85,18 @@ def _hub_rows(name: str) -> Iterable[Any]:
         raise InputError(f"the data set cannot be loaded: {error}", name, remedy) from None
 
 
-def _persona(row: Any, where: str) -> PersonaSeed:
+def _read_persona_row(row: Any, where: str) -> PersonaSeed:
     """A row under the column names of Nemotron-Personas-USA."""
     if not isinstance(row, Mapping):
         raise InputError("this row is no object", where, REMEDY)
+    hobbies = row.get("hobbies_and_interests_list") or ()
+    if isinstance(hobbies, str):  # the text of a list: `"['chess', 'hiking']"`
+        hobbies = [part.strip() for pair in re.findall(r"'([^']+)'|\"([^\"]+)\"", hobbies) for part in pair if part]
     sex, job = str(row.get("sex", "")).capitalize(), row.get("occupation")
-    known = {"persona": row.get("persona"), "age": row.get("age"), "gender": sex, "hobbies": _listed(row)[:3]}
+    known = {"persona": row.get("persona"), "age": row.get("age"), "gender": sex, "hobbies": tuple(map(str, hobbies))[:3]}
     known |= {"occupation": str(job).replace("_", " ")} if job else {}
     try:
         return PersonaSeed.model_validate(known)
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", where, REMEDY) from None
-
-
-def _listed(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The hobbies of a row: a list, or the text of one (`"['chess', 'hiking']"`)."""
-    hobbies = row.get("hobbies_and_interests_list") or ()
-    if isinstance(hobbies, str):
-        return tuple(part.strip() for part in re.findall(r"'([^']+)'|\"([^\"]+)\"", hobbies) for part in part if part)
-    return tuple(map(str, hobbies))

@@ -61,7 +61,7 @@ def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
 def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
     """Whether a situation can concern these people and animals."""
     usual = load_household_priors().situations[key]
-    old_enough = any(usual.ages[0] <= person.age <= usual.ages[1] for person in people)
+    old_enough = any(usual.fits_age(person.age) for person in people)
     return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
 
 
@@ -69,8 +69,9 @@ def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The kinds of devices that show a situation: those that belong into one room, and the others."""
     known = load_situations()[key]
     here = [part.kind for part in known.parts() if part.which == "here" and part.kind]
-    together = (*here, *sorted(_sensors(known, by_sensor=False))) if here else ()
-    return tuple(dict.fromkeys(together)), tuple(dict.fromkeys((*known.needs, *sorted(_sensors(known, by_sensor=True)))))
+    together = (*here, *sorted(_telling_sensors(known, by_sensor=False))) if here else ()
+    others = (*known.needs, *sorted(_telling_sensors(known, by_sensor=True)))
+    return tuple(dict.fromkeys(together)), tuple(dict.fromkeys(others))
 
 
 # Scenes
@@ -78,7 +79,7 @@ def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> list[SituationScene]:
     """The scene of the first situation, and of others that fit beside it, the most urgent first. Empty if it cannot be."""
-    scene = _scene(first, life, rng)
+    scene = _place_situation(first, life, rng)
     if scene is None:
         return []
     scenes = [scene]
@@ -90,22 +91,20 @@ def draw_scenes(first: str, life: Life, outdoors: float, rng: random.Random) -> 
         if (
             rng.random() < usual.weight
             and _fits_now(usual, life, outdoors)
-            and all(_beside(key, other, life) for other in scenes)
+            and all(_fits_beside(key, other) for other in scenes)
         ):
-            found = _scene(key, life, rng)
-            if found is not None and _event_count([*scenes, found], life) <= EVENTS[1]:
+            found = _place_situation(key, life, rng)
+            if found is not None and _count_events([*scenes, found], life) <= EVENTS[1]:
                 scenes.append(found)
     return sorted(scenes, key=lambda scene: -scene.situation.urgency)
 
 
-def _event_count(scenes: Iterable[SituationScene], life: Life) -> int:
-    scenes = list(scenes)
+def _count_events(scenes: Sequence[SituationScene], life: Life) -> int:
     leaving = len(life.members) if any(scene.plausible.away for scene in scenes) else 0
     return leaving + sum(sign.kind != "left_home" for scene in scenes for sign in scene.situation.events)
 
 
 def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
-    animals = [pet.animal for pet in life.pets]
     first, last = usual.hours or (0, 24)
     hour = life.now.hour
     in_hours = first <= hour < last if first < last else hour >= first or hour < last
@@ -113,53 +112,31 @@ def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
         in_hours
         and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
         and len(life.members) >= usual.people
-        and (not usual.animals or bool({*usual.animals} & {*animals}))
+        and (not usual.animals or any(pet.animal in usual.animals for pet in life.pets))
     )
 
 
-def _beside(key: str, other: SituationScene, life: Life) -> bool:
+def _fits_beside(key: str, other: SituationScene) -> bool:
     """Whether a situation can go on beside another: both agree on who is at home and on every value at the start."""
-    starts, others = load_situations()[key].start_values, other.situation.start_values
+    known, others = load_situations()[key], other.situation.start_values
     agree = all(
-        others.get(kind, {}).get(name, value) == value for kind, values in starts.items() for name, value in values.items()
+        others.get(kind, {}).get(name, value) == value
+        for kind, values in known.start_values.items()
+        for name, value in values.items()
     )
-    signs = {(sign.kind, sign.what) for sign in load_situations()[key].events}
+    signs = {(sign.kind, sign.what) for sign in known.events}
+    # No event may tell of two situations at once, except that somebody has left.
     apart = not signs & {(sign.kind, sign.what) for sign in other.situation.events} - {("left_home", None)}
     return agree and apart and load_household_priors().situations[key].away == other.plausible.away
 
 
-def _scene(key: str, life: Life, rng: random.Random) -> SituationScene | None:
+def _place_situation(key: str, life: Life, rng: random.Random) -> SituationScene | None:
     """Where and whom a situation concerns, or None if the home or the people do not allow it."""
     known, usual = load_situations()[key], load_household_priors().situations[key]
-    today = life.now.date()
-    concerned = [
-        member
-        for member in life.members_of_age(usual.ages[0], today, usual.ages[1])
-        if usual.trait is None or usual.trait in member.traits
-    ]
-    rooms = _rooms(known, usual, life)
-    if not concerned or not rooms or not {*known.needs} <= {device.spec.category for device in life.devices}:
-        return None
-    scene = SituationScene(known, usual, rng.choice(rooms), rng.choice(concerned))
-    return scene if _sensors(known, scene.is_by_sensor) <= {device.spec.category for device in life.devices} else None
-
-
-def _sensors(known: HouseholdSituation, by_sensor: bool) -> set[str]:
-    """The kinds of sensors without which a situation cannot be told."""
-    gauges = {load_household_priors().gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
-    noticed = {
-        load_household_priors().signs[sign.what]
-        for sign in known.events
-        if sign.kind == "noticed" and sign.what in load_household_priors().signs
-    }
-    return gauges | (noticed if by_sensor else set())
-
-
-def _rooms(known: HouseholdSituation, usual: SituationPrior, life: Life) -> list[str]:
-    """The rooms where it can happen: with all kinds of devices that belong together there.
-
-    Of these, the rooms that have most of the devices that it needs or that measure it.
-    """
+    able = [member for member in life.members if usual.fits_age(member.age(life.now.date()))]
+    concerned = [member for member in able if usual.trait is None or usual.trait in member.traits]
+    # It can happen in the rooms that have all kinds of devices that belong together there. Of these, it happens in one of
+    # the rooms that have most of the devices that it needs or that measure it.
     together, needed = needed_device_kinds(known.key)
     standing = {(device.room.id, device.spec.category) for device in life.devices}
     possible = {
@@ -167,7 +144,23 @@ def _rooms(known: HouseholdSituation, usual: SituationPrior, life: Life) -> list
         for room in life.rooms
         if (not usual.rooms or room.type in usual.rooms) and all((room.id, kind) in standing for kind in together)
     }
-    return [room for room, devices in possible.items() if devices == max(possible.values())]
+    rooms = [room for room, devices in possible.items() if devices == max(possible.values())]
+    kinds = {device.spec.category for device in life.devices}
+    if not concerned or not rooms or not {*known.needs} <= kinds:
+        return None
+    # Whether only sensors can tell of it depends on the scene, so the sensors are checked last.
+    scene = SituationScene(known, usual, rng.choice(rooms), rng.choice(concerned))
+    return scene if _telling_sensors(known, scene.is_by_sensor) <= kinds else None
+
+
+def _telling_sensors(known: HouseholdSituation, by_sensor: bool) -> set[str]:
+    """The kinds of sensors without which a situation cannot be told."""
+    priors = load_household_priors()
+    kinds = {priors.gauges[sign.what] for sign in known.events if sign.kind == "measured" and sign.what}
+    if by_sensor:
+        noticed = (sign.what for sign in known.events if sign.kind == "noticed")
+        kinds |= {priors.signs[what] for what in noticed if what in priors.signs}
+    return kinds
 
 
 # Values and events
@@ -188,46 +181,33 @@ def draw_events(
     """The events of the last day in the order of time: ordinary ones, then those of the scenes."""
     away = any(scene.plausible.away for scene in scenes)
     busy: set[datetime] = set()
-    left = _minutes_before(life.now, GONE, busy, rng) if away else life.now
     events = []
-    if away:
+    if away:  # everybody leaves at about one time, each in a minute of their own
+        time = _draw_free_minute(life.now, GONE, busy, rng)
         for member in life.members:
+            while time in busy:
+                time += timedelta(minutes=1)
+            busy.add(time)
             leaving = sign_fact("left_home", None, None, member, life, states, by_sensor=False, rng=rng)
-            events.append(DatedFact(leaving, _after(left, busy)))
+            events.append(DatedFact(leaving, time))
     for scene in scenes:
-        events += _showing(scene, life, states, busy, rng)
+        # Who has left is told of once for all scenes.
+        signs = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
+        times = sorted(_draw_free_minute(life.now, RECENT, busy, rng) for _ in signs)
+        for sign, time in zip(signs, times):
+            fact = sign_fact(
+                sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.is_by_sensor, rng=rng
+            )
+            events.append(DatedFact(fact, time))
     count = rng.randint(max(EVENTS[0], len(events)), EVENTS[1])
     ordinary = draw_background_events(count - len(events), life, min(told.time for told in events), states, rng)
     return tuple(sorted((*events, *ordinary), key=lambda told: told.time))
 
 
-def _showing(
-    scene: SituationScene, life: Life, states: Mapping[str, Values], busy: set[datetime], rng: random.Random
-) -> list[DatedFact]:
-    """The events that tell of a scene, in the order of its signs. Who has left is told of once for all scenes."""
-    shown = [sign for sign in scene.situation.events if not (sign.kind == "left_home" and scene.plausible.away)]
-    times = sorted(_minutes_before(life.now, RECENT, busy, rng) for _ in shown)
-    return [
-        DatedFact(
-            sign_fact(sign.kind, sign.what, scene.room, scene.who, life, states, by_sensor=scene.is_by_sensor, rng=rng),
-            time,
-        )
-        for sign, time in zip(shown, times)
-    ]
-
-
-def _minutes_before(now: datetime, minutes: tuple[int, int], busy: set[datetime], rng: random.Random) -> datetime:
+def _draw_free_minute(now: datetime, minutes: tuple[int, int], busy: set[datetime], rng: random.Random) -> datetime:
     """A time that many minutes before now at which nothing else happens."""
     free = [time for m in range(minutes[0], minutes[1] + 1) if (time := now - timedelta(minutes=m)) not in busy]
     time = rng.choice(free)
-    busy.add(time)
-    return time
-
-
-def _after(time: datetime, busy: set[datetime]) -> datetime:
-    """The first free minute after a time."""
-    while time in busy:
-        time += timedelta(minutes=1)
     busy.add(time)
     return time
 
@@ -243,7 +223,7 @@ ODOR = {"smoke": 4.5, "stove_left_on": 3.0, "oven_left_on": 3.0, "full_bin": 3.5
 
 def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[TypicalYear, int]:
     """A year and a minute of it, in local hours [from, to), over midnight if the first is larger; None is any hour."""
-    year, minute = _years().draw_minute(rng)
+    year, minute = _load_northern_years().draw_minute(rng)
     if hours is None:
         return year, minute
     first, last = hours
@@ -252,7 +232,7 @@ def draw_moment(hours: tuple[int, int] | None, rng: random.Random) -> tuple[Typi
 
 
 @lru_cache(maxsize=1)
-def _years() -> TypicalWeather:
+def _load_northern_years() -> TypicalWeather:
     return TypicalWeather.load_years(hemisphere="north")
 
 
@@ -261,33 +241,26 @@ def draw_outdoor_weather(year: TypicalYear, minute: int, rng: random.Random) -> 
     sky = year.sky_at(minute)
     falls = round(rng.lognormvariate(0, 0.8), 1) if sky.humidity >= HUMID and rng.random() < 0.5 else 0.0
     snows = sky.temperature <= FROST
-    return Outdoor(
-        rain=0.0 if snows else falls,
-        snow=falls if snows else 0.0,
-        sunny=0.0 if falls else _sunny(year, minute),
-        temperature=sky.temperature,
-        wind=sky.wind,
-    )
-
-
-def _sunny(year: TypicalYear, minute: int) -> float:
-    """The share of a clear sky's daylight that there is: 0 at night."""
+    # The sun shines as much as there is of a clear sky's daylight at this time of the year: 0 at night.
     cell = minute * CELLS // 60
     clear = max(float(year.daylight[(cell + day * LEVELS) % (HOURS * CELLS)]) for day in range(-NEAR, NEAR + 1))
-    return round(float(year.daylight[cell]) / clear, 2) if clear > 0 else 0.0
+    sunny = round(float(year.daylight[cell]) / clear, 2) if clear > 0 and not falls else 0.0
+    return Outdoor(
+        rain=0.0 if snows else falls, snow=falls if snows else 0.0, sunny=sunny, temperature=sky.temperature, wind=sky.wind
+    )
 
 
 def draw_indoor_air(states: Mapping[str, Values], situations: Collection[str], rng: random.Random) -> Indoor:
     """The air inside, as the devices measure it: the mean of all readings of a quantity."""
+
+    def readings(*paths: str) -> list[float]:
+        return [values[path] for values in states.values() for path in paths if path in values]
+
     odor = max([rng.choice((0.0, 0.5, 1.0)), *(ODOR.get(key, 0.0) for key in situations)])
-    dust = _readings(states, "dust", "pm25") or [rng.randint(4, 22)]
+    dust = readings("dust", "pm25") or [rng.randint(4, 22)]
     return Indoor(
         dust=round(fmean(dust), 1),
-        humidity=round(fmean(_readings(states, "humidity")), 1),
+        humidity=round(fmean(readings("humidity")), 1),
         odor=odor,
-        temperature=round(fmean(_readings(states, "current_temperature")), 1),
+        temperature=round(fmean(readings("current_temperature")), 1),
     )
-
-
-def _readings(states: Mapping[str, Values], *paths: str) -> list[float]:
-    return [values[path] for values in states.values() for path in paths if path in values]

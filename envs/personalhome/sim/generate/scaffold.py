@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -38,6 +38,8 @@ FAMILIES: dict[int, dict[tuple[int, int, int], float]] = {
 }
 ROOMS: dict[int, tuple[int, int]] = {1: (4, 6), 2: (5, 7), 3: (6, 8), 4: (7, 9), 5: (8, 10)}  # by size
 OLDEST = 92  # years
+GENDERS: tuple[Gender, ...] = ("Female", "Male")
+OTHER: dict[Gender, Gender] = {"Female": "Male", "Male": "Female"}
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,15 @@ def pick_by_share(weights: Mapping[T, float], share: float) -> T:
 
 
 def draw_scaffold(shares: tuple[float, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> Scaffold:
-    """A scaffold. `shares` are those of `spread`: they choose type, size, how many pets there are, and the first gender."""
+    """A scaffold. `shares` (of `spread_shares`) choose type, size, how many pets there are, and the first gender."""
     occupancy = pick_by_share(OCCUPANCY, shares[0])
     size = pick_by_share(SIZES[occupancy], shares[1])
     pets = pick_by_share(PETS, shares[3]) if shares[2] < PET_OWNERS[occupancy] else 0
-    people = PEOPLE[occupancy](size, rng)
+    people = _draw_people(occupancy, size, rng)
+    # The first gender is counted as well. If it is to be the other one, everybody's is swapped.
     if (people[0].gender == "Female") != (shares[4] < 0.5):
-        people = tuple(replace(person, gender=_other(person.gender)) for person in people)
-    return Scaffold(occupancy, people, pets, _rooms(people, lexicon, half, rng))
-
-
-def _rooms(people: tuple[PlannedPerson, ...], lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
-    return draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng)
+        people = tuple(replace(person, gender=OTHER[person.gender]) for person in people)
+    return Scaffold(occupancy, people, pets, draw_layout(rng.randint(*ROOMS[len(people)]), lexicon, half, rng))
 
 
 def add_missing_rooms(
@@ -103,48 +102,28 @@ def add_missing_rooms(
 # People
 
 
-def _single(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
-    return (PlannedPerson("single", rng.randint(19, OLDEST), _gender(rng)),)
-
-
-def _roommates(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
-    """Roommates are within six years of each other."""
-    youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
-    ages = (youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1)))
-    return tuple(PlannedPerson("roommate", age, _gender(rng)) for age in ages)
-
-
-def _family(size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+def _draw_people(occupancy: Occupancy, size: int, rng: random.Random) -> tuple[PlannedPerson, ...]:
+    if occupancy == "single occupant":
+        return (PlannedPerson("single", rng.randint(19, OLDEST), rng.choice(GENDERS)),)
+    if occupancy == "non-related roommates":  # they are within six years of each other
+        youngest = rng.randint(19, 33) if rng.random() < 0.45 else rng.randint(34, 75)
+        ages = [youngest, *(youngest + rng.randint(0, 6) for _ in range(size - 1))]
+        return tuple(PlannedPerson("roommate", age, rng.choice(GENDERS)) for age in ages)
     grandparents, adults, children = pick_by_share(FAMILIES[size], rng.random())
     if not children:
-        return _pair("partner", rng.randint(23, OLDEST - 4), rng)
+        return _draw_pair("partner", rng.randint(23, OLDEST - 4), rng)
     oldest = rng.randint(0, 40 if size == 2 else 20)
     ages = [oldest]
     while len(ages) < children:
         ages.append(max(ages[-1] - rng.randint(1, 5), 0))
     parent = oldest + rng.randint(22, 36)
-    parents = _pair("parent", parent, rng)[:adults]
-    elders = _pair("grandparent", parent + rng.randint(26, 34), rng)[:grandparents]
-    return (*parents, *(PlannedPerson("child", age, _gender(rng)) for age in ages), *elders)
+    parents = _draw_pair("parent", parent, rng)[:adults]
+    elders = _draw_pair("grandparent", parent + rng.randint(26, 34), rng)[:grandparents]
+    return (*parents, *(PlannedPerson("child", age, rng.choice(GENDERS)) for age in ages), *elders)
 
 
-def _pair(role: str, age: int, rng: random.Random) -> tuple[PlannedPerson, PlannedPerson]:
+def _draw_pair(role: str, age: int, rng: random.Random) -> tuple[PlannedPerson, PlannedPerson]:
     """Two partners within four years of each other, most often of two genders."""
-    first = _gender(rng)
+    first = rng.choice(GENDERS)
     same = rng.random() < 0.08
-    return PlannedPerson(role, age, first), PlannedPerson(role, age + rng.randint(-4, 4), first if same else _other(first))
-
-
-def _other(gender: Gender) -> Gender:
-    return "Male" if gender == "Female" else "Female"
-
-
-def _gender(rng: random.Random) -> Gender:
-    return rng.choice(("Female", "Male"))
-
-
-PEOPLE: dict[Occupancy, Callable[[int, random.Random], tuple[PlannedPerson, ...]]] = {
-    "single occupant": _single,
-    "family": _family,
-    "non-related roommates": _roommates,
-}
+    return PlannedPerson(role, age, first), PlannedPerson(role, age + rng.randint(-4, 4), first if same else OTHER[first])

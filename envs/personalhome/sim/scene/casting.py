@@ -16,6 +16,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Household, Member
 from homerl.envs.personalhome.sim.scene.scene_scripts import NONE, PlacedThing, SceneScript, load_stage
 
@@ -49,7 +50,7 @@ def build_household_home(household: Household) -> Home:
     return home_from_json(household.home, household.household_id)
 
 
-def script_kind_of_device(device: Device) -> str:
+def _script_kind(device: Device) -> str:
     """The kind of an appliance as scripts write it: `coffee_maker`."""
     return device.spec.category.replace("-", "_")
 
@@ -63,17 +64,15 @@ def cast_script(
     """
     cast = SceneCast(here=here)
     filled = (
-        _appliances(script, home, cast, rng)
-        and _zones(script, home, cast, rng)
-        and _seen_appliances(script, home, cast, rng)
-        and _members(script, household, cast, rng)
-        and _pets(script, household, cast, rng)
+        _cast_appliances_and_zones(script, home, cast, rng)
+        and _cast_members(script, household, cast, rng)
+        and _cast_pets(script, household, cast, rng)
     )
     if not filled:
         return None
     cast.roles["main"], cast.roles["lead"] = next(iter(cast.rooms)), cast.members[0]
-    _things(script, cast, rng)
-    _others(household, home, cast, rng)
+    _cast_things(script, cast, rng)
+    _cast_bystanders(household, home, cast, rng)
     return cast
 
 
@@ -84,48 +83,38 @@ def is_member_of_kind(kind: str, member: Member, today: date) -> bool:
     return age >= INFANT and ages.get(kind, kind in member.traits)
 
 
-def _anchors(script: SceneScript) -> set[str]:
-    """The appliances after which a zone is named."""
-    return {option[1:] for options in script.zones.values() for option in options if option[0] == "@"}
-
-
-def _appliances(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
-    """Choose the appliances after which zones are named."""
-    return all(_choose(role, script.appliances[role], home.plan.devices, cast, rng) for role in sorted(_anchors(script)))
-
-
-def _seen_appliances(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
-    """Choose the other appliances, in their zones. One that a zone is named after must be in a zone, too."""
-    if any(cast.places[cast.roles[role]] not in cast.rooms for role in _anchors(script) if role in cast.roles):
+def _cast_appliances_and_zones(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
+    """Choose the appliances after which zones are named, then the zones, then the other appliances in their zones."""
+    anchors = {option[1:] for options in script.zones.values() for option in options if option[0] == "@"}
+    if not all(_cast_device(role, script.appliances[role], home.plan.devices, cast, rng) for role in sorted(anchors)):
+        return False
+    for role, options in script.zones.items():
+        room = _choose_room(options, home, cast, rng)
+        if room is None:
+            return False
+        cast.roles[role], cast.rooms[room.id] = room.id, room
+    # An appliance that a zone is named after must be in a zone, too.
+    if any(cast.places[cast.roles[role]] not in cast.rooms for role in anchors if role in cast.roles):
         return False
     for role, placed in script.appliances.items():
         here = [device for device in home.plan.devices if device.room.id == cast.roles.get(placed.zone or "")]
-        if role not in _anchors(script) and not _choose(role, placed, here, cast, rng):
+        if role not in anchors and not _cast_device(role, placed, here, cast, rng):
             return False
     return True
 
 
-def _choose(role: str, placed: PlacedThing, devices: Iterable[Device], cast: SceneCast, rng: random.Random) -> bool:
+def _cast_device(role: str, placed: PlacedThing, devices: Iterable[Device], cast: SceneCast, rng: random.Random) -> bool:
     """Give a role to a device of the first kind that there is. False if there is none and there must be one."""
     free = [device for device in devices if device.did not in cast.appliances]
     for kind in placed.kinds:
-        if found := [device for device in free if script_kind_of_device(device) == kind]:
+        if found := [device for device in free if _script_kind(device) == kind]:
             chosen = rng.choice([device for device in found if device.room.id == cast.here] or found)
             cast.roles[role], cast.appliances[chosen.did], cast.places[chosen.did] = chosen.did, kind, chosen.room.id
             return True
     return NONE in placed.kinds
 
 
-def _zones(script: SceneScript, home: Home, cast: SceneCast, rng: random.Random) -> bool:
-    for role, options in script.zones.items():
-        room = _room(options, home, cast, rng)
-        if room is None:
-            return False
-        cast.roles[role], cast.rooms[room.id] = room.id, room
-    return True
-
-
-def _room(options: Sequence[str], home: Home, cast: SceneCast, rng: random.Random) -> Room | None:
+def _choose_room(options: Sequence[str], home: Home, cast: SceneCast, rng: random.Random) -> Room | None:
     """The first option that there is and no other zone has. The first zone is the preferred room, if it has no anchor."""
     preferred = next((room for room in home.plan.rooms if room.id == cast.here and not cast.rooms), None)
     if preferred and options[0][0] != "@":
@@ -138,27 +127,28 @@ def _room(options: Sequence[str], home: Home, cast: SceneCast, rng: random.Rando
     return None
 
 
-def _members(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
+def _cast_members(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
     today = household.now.date()
     for role, options in script.members.items():
         if "unknown" in options:
-            cast.roles[role] = "unknown_1"
+            id = "unknown_1"
         else:
             free = [member for member in household.members if member.member_id not in cast.members]
-            chosen = _first(options, free, lambda kind, member: is_member_of_kind(kind, member, today), rng)
-            if chosen is None and NONE not in options:
-                return False
+            chosen = _choose_by_kind(options, free, lambda kind, member: is_member_of_kind(kind, member, today), rng)
             if chosen is None:
-                continue
-            cast.roles[role] = chosen.member_id
-        cast.members.append(cast.roles[role])
+                if NONE in options:
+                    continue
+                return False
+            id = chosen.member_id
+        cast.roles[role] = id
+        cast.members.append(id)
     return True
 
 
-def _pets(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
+def _cast_pets(script: SceneScript, household: Household, cast: SceneCast, rng: random.Random) -> bool:
     for role, options in script.pets.items():
         free = [pet for pet in household.pets if pet.name not in cast.pets]
-        chosen = _first(options, free, lambda kind, pet: kind in ("any", pet.animal), rng)
+        chosen = _choose_by_kind(options, free, lambda kind, pet: kind in ("any", pet.animal), rng)
         if chosen is None and NONE not in options:
             return False
         if chosen is not None:
@@ -166,36 +156,35 @@ def _pets(script: SceneScript, household: Household, cast: SceneCast, rng: rando
     return True
 
 
-def _things(script: SceneScript, cast: SceneCast, rng: random.Random) -> None:
+def _cast_things(script: SceneScript, cast: SceneCast, rng: random.Random) -> None:
     """Landmarks and objects of the script, further ones, and things that lie about."""
+    stage = load_stage()
     for kind, zone in script.landmarks.items():
-        _add(cast.landmarks, kind, cast.roles[zone], cast, kind)
+        _add_thing(cast.landmarks, kind, cast.roles[zone], cast, kind)
     for role, placed in script.objects.items():
         if place := cast.roles.get(placed.at or ""):
             free = [kind for kind in placed.kinds if kind not in cast.objects.values()]
-            _add(cast.objects, rng.choice(free or placed.kinds), place, cast, role)
+            _add_thing(cast.objects, rng.choice(free or placed.kinds), place, cast, role)
     for number, room in enumerate(cast.rooms.values()):
-        free = [*load_stage().extras.get(room.type, ()), *load_stage().extras["any"]]
-        free = [kind for kind in dict.fromkeys(free) if kind not in cast.landmarks.values()]
-        _add(cast.landmarks, rng.choice(free), room.id, cast, "" if number else "extra")
-    surfaces = [id for id, kind in cast.landmarks.items() if kind in load_stage().surfaces]
+        kinds = dict.fromkeys((*stage.extras.get(room.type, ()), *stage.extras["any"]))
+        free = [kind for kind in kinds if kind not in cast.landmarks.values()]
+        _add_thing(cast.landmarks, rng.choice(free), room.id, cast, "" if number else "extra")
+    surfaces = [id for id, kind in cast.landmarks.items() if kind in stage.surfaces]
+    main = [id for id in surfaces if cast.places[id] == cast.roles["main"]]
     for number in range(LOOSE):
-        free = [kind for kind in load_stage().loose if kind not in cast.objects.values()]
-        main = [id for id in surfaces if cast.places[id] == cast.roles["main"]]
+        free = [kind for kind in stage.loose if kind not in cast.objects.values()]
         place = rng.choice(surfaces if number or not main else main)
+        # The first loose thing has a role, so that distractors can name it and where it lies.
         if place in main and not number:
             cast.roles["surface"] = place
-        _add(cast.objects, rng.choice(free), place, cast, "" if number else "loose")
+        _add_thing(cast.objects, rng.choice(free), place, cast, "" if number else "loose")
 
 
-def _others(household: Household, home: Home, cast: SceneCast, rng: random.Random) -> None:
+def _cast_bystanders(household: Household, home: Home, cast: SceneCast, rng: random.Random) -> None:
     """Who may pass by, and one further appliance of each zone that comes into view."""
     today = household.now.date()
-    people = [
-        one.member_id
-        for one in household.members
-        if one.member_id not in cast.members and is_member_of_kind("anyone", one, today)
-    ]
+    free = [member for member in household.members if member.member_id not in cast.members]
+    people = [member.member_id for member in free if is_member_of_kind("anyone", member, today)]
     pets = [pet for pet in household.pets if pet.animal in load_stage().walking and pet.name not in cast.pets]
     if people:
         cast.roles["bystander"] = rng.choice(people)
@@ -203,13 +192,13 @@ def _others(household: Household, home: Home, cast: SceneCast, rng: random.Rando
         stray = rng.choice(pets)
         cast.roles["stray"], cast.pets[stray.name] = stray.name, stray.animal
     for room in cast.rooms:
-        free = [one for one in home.plan.devices if one.room.id == room and "sensor" not in one.spec.userdata.tags]
-        if free := [one for one in free if one.did not in cast.appliances]:
-            chosen = rng.choice(free)
-            cast.appliances[chosen.did], cast.places[chosen.did] = script_kind_of_device(chosen), room
+        devices = [device for device in home.plan.devices if device.room.id == room and device.did not in cast.appliances]
+        if appliances := [device for device in devices if not is_sensor(device.spec)]:
+            chosen = rng.choice(appliances)
+            cast.appliances[chosen.did], cast.places[chosen.did] = _script_kind(chosen), room
 
 
-def _add(group: dict[str, str], kind: str, place: str, cast: SceneCast, role: str) -> None:
+def _add_thing(group: dict[str, str], kind: str, place: str, cast: SceneCast, role: str) -> None:
     """A thing of a kind, with an id such as `pot_1`."""
     id = f"{kind}_{1 + sum(known == kind for known in group.values())}"
     group[id], cast.places[id] = kind, place
@@ -217,7 +206,9 @@ def _add(group: dict[str, str], kind: str, place: str, cast: SceneCast, role: st
         cast.roles[role] = id
 
 
-def _first(options: Iterable[str], free: Sequence[T], suits: Callable[[str, T], bool], rng: random.Random) -> T | None:
+def _choose_by_kind(
+    options: Iterable[str], free: Sequence[T], suits: Callable[[str, T], bool], rng: random.Random
+) -> T | None:
     """One of those that suit the first option that suits anybody."""
     for kind in options:
         if found := [one for one in free if suits(kind, one)]:

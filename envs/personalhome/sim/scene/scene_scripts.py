@@ -86,10 +86,6 @@ class SceneScript(Model):
     starts: dict[str, tuple[str, str]] = {}
     beats: tuple[ScriptBeat, ...] = Field(min_length=1)
 
-    def all_roles(self) -> set[str]:
-        """All roles."""
-        return {*self.zones, *self.members, *self.pets, *self.appliances, *self.landmarks, *self.objects}
-
 
 class SceneStage(Model):
     """The keys of scenes. `stage.yaml` says what each group is."""
@@ -166,7 +162,8 @@ def load_scene_scripts() -> Mapping[Domain, tuple[SceneScript, ...]]:
 
 def find_script_problems(script: SceneScript) -> Iterator[str]:
     """What a script names and nobody knows, and what its beats lack."""
-    roles, keys = script.all_roles(), load_stage()
+    keys = load_stage()
+    roles = {*script.zones, *script.members, *script.pets, *script.appliances, *script.landmarks, *script.objects}
     placed = [*script.appliances.values(), *script.objects.values()]
     named = [role for beat in script.beats for role in beat.named_roles()] + [*script.landmarks.values(), *script.starts]
     named += [role for one in placed for role in (one.zone, one.at) if role]
@@ -196,7 +193,4 @@ def domain_counts(count: int) -> dict[Domain, int]:
 
 def situation_domain(situation: str) -> Domain:
     """The domain of a situation. Raises `KeyError` if no script has it."""
-    for domain, known in load_scene_scripts().items():
-        if any(script.situation == situation for script in known):
-            return domain
-    raise KeyError(situation)
+    return {script.situation: domain for domain, known in load_scene_scripts().items() for script in known}[situation]

@@ -74,11 +74,12 @@ class ScenePlay:
 
     def set_start_states(self, script: SceneScript) -> None:
         """The states at the start."""
-        people = [*self.cast.members, *self.cast.pets, *filter(None, [self.cast.roles.get("bystander")])]
-        starts = {self.cast.roles[role]: at for role, at in script.starts.items() if role in self.cast.roles}
+        roles = self.cast.roles
+        people = [*self.cast.members, *self.cast.pets, *filter(None, [roles.get("bystander")])]
+        starts = {roles[role]: at for role, at in script.starts.items() if role in roles}
         for id in people:
             zone, posture = starts.get(id, (None, "standing"))
-            self.states[id, "location"] = self.cast.roles[zone] if zone else GONE
+            self.states[id, "location"] = roles[zone] if zone else GONE
             self.states[id, "posture"] = posture
         for id in self.cast.objects:
             self.states[id, "place"] = self.cast.places[id]
@@ -87,26 +88,26 @@ class ScenePlay:
     def perform_beat(self, beat: ScriptBeat, start: float, end: float) -> None:
         """Let a beat happen. Raises `OutOfPlace`, and has changed nothing, if it cannot."""
         ids = {name: self.cast.roles[role] for name in ("who", "what", "at", "zone") if (role := getattr(beat, name))}
-        zone = self._zone(beat, ids)
-        self._check(beat, ids, zone)
-        effects = self._effects(beat, ids)
+        who, what, at = ids.get("who"), ids.get("what"), ids.get("at")
+        # It happens in the zone that it names, or where who acts is, or where that is which changes.
+        zone = ids.get("zone") or self.zone_of_entity(who or what or ids["at"])
+        self._require_in_place(beat, ids, zone)
+        sets = load_stage().actions[beat.do].sets if beat.do else ()
+        wanted = [(ids[role], attribute, ids[value[1:]] if value[0] == "$" else value) for role, attribute, value in sets]
+        changed = [(owner, key, value) for owner, key, value in wanted if self.states.get((owner, key)) != value]
+        if sets and not changed:
+            raise OutOfPlace(f"'{beat.do}' changes nothing: {wanted[0]}")
         event_id = f"e{len(self.moves) + 1}"
-        self.moves.append(
-            SceneMove(
-                event_id, start, end, beat.key, beat.do, ids.get("who"), ids.get("what"), ids.get("at"), zone, beat.sound
-            )
-        )
-        for owner, attribute, value in effects:
-            self._set(owner, attribute, value, end, event_id)
+        self.moves.append(SceneMove(event_id, start, end, beat.key, beat.do, who, what, at, zone, beat.sound))
+        for owner, attribute, value in changed:
+            if (owner, attribute) not in self.first:  # the first change tells what was before
+                self.first[owner, attribute] = load_stage().before[value]
+            self.states[owner, attribute] = value
+            self.changes.append(EntityStateChange(end, owner, attribute, value, event_id))
 
-    def _zone(self, beat: ScriptBeat, ids: dict[str, str]) -> str:
-        """Where a beat happens: in the zone that it names, or where who acts is, or where that is which changes."""
-        return ids.get("zone") or self.zone_of_entity(ids.get("who") or ids.get("what") or ids["at"])
-
-    def _check(self, beat: ScriptBeat, ids: dict[str, str], zone: str) -> None:
-        if zone == GONE or (
-            beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of_entity(ids["who"]) != zone
-        ):
+    def _require_in_place(self, beat: ScriptBeat, ids: dict[str, str], zone: str) -> None:
+        outside = beat.do != "enter" and "who" in ids and not beat.from_outside and self.zone_of_entity(ids["who"]) != zone
+        if zone == GONE or outside:
             raise OutOfPlace(f"'{beat.do}': {ids.get('who') or ids.get('what')} is not in {zone}")
         for name in ("what", "at"):
             if name in ids and self.zone_of_entity(ids[name]) not in (zone, *([GONE] if beat.from_outside else [])):
@@ -116,22 +117,6 @@ class ScenePlay:
         held = beat.do in ("put_on_top", "put_inside", "drop", "put_on_clothes", "take_off_clothes")
         if held and self.states[ids["what"], "place"] != ids["who"]:
             raise OutOfPlace(f"'{beat.do}': {ids['who']} does not hold {ids['what']}")
-
-    def _effects(self, beat: ScriptBeat, ids: dict[str, str]) -> list[tuple[str, str, str]]:
-        """(owner, attribute, value) of what changes."""
-        sets = load_stage().actions[beat.do].sets if beat.do else ()
-        wanted = [(ids[role], attribute, ids[value[1:]] if value[0] == "$" else value) for role, attribute, value in sets]
-        changed = [(owner, key, value) for owner, key, value in wanted if self.states.get((owner, key)) != value]
-        if sets and not changed:
-            raise OutOfPlace(f"'{beat.do}' changes nothing: {wanted[0]}")
-        return changed
-
-    def _set(self, owner: str, attribute: str, value: str, time: float, event_id: str) -> None:
-        """Set a state. The first change tells what was before."""
-        if (owner, attribute) not in self.first:
-            self.first[owner, attribute] = load_stage().before[value]
-        self.states[owner, attribute] = value
-        self.changes.append(EntityStateChange(time, owner, attribute, value, event_id))
 
     def event_facts(self) -> Iterator[SceneFact]:
         """The facts of all events: what is done and heard, and the states that follow. Their ids are left empty."""
@@ -146,13 +131,10 @@ class ScenePlay:
                 if change.event_id == move.id:
                     owner = "actor" if (change.owner, "location") in self.first else "object"
                     state = {"attribute": change.attribute, "value": change.value, owner: change.owner}
-                    span = {"ts_start": change.time, "ts_end": self.state_end_time(change)}
-                    yield fact.model_copy(update=state | span)
-
-    def state_end_time(self, change: EntityStateChange) -> float:
-        """When the state ends: at its next change, or with the scene."""
-        same = [one for one in self.changes if (one.owner, one.attribute) == (change.owner, change.attribute)]
-        return next((one.time for one in same if one.time > change.time), self.length)
+                    # The state ends at its next change, or with the scene.
+                    same = [one for one in self.changes if (one.owner, one.attribute) == (change.owner, change.attribute)]
+                    end = next((one.time for one in same if one.time > change.time), self.length)
+                    yield fact.model_copy(update={**state, "ts_start": change.time, "ts_end": end})
 
     def entities_in_view(self, ids: dict[str, str] | list[str]) -> list[str]:
         """Those who take part or are in view at the start."""
@@ -164,43 +146,40 @@ def play_script(script: SceneScript, cast: SceneCast, rng: random.Random) -> Sce
     """Play a script. A distractor that does not fit is left out. Raises `OutOfPlace` if the script's beats do not fit."""
     play = ScenePlay(cast)
     play.set_start_states(script)
-    beats = _with_distractors(_chosen(script, cast, rng), cast, rng)
+    beats = _with_distractors(_happening_beats(script, cast, rng), cast, rng)
     pace = rng.choice(PACES)
-    clock = _half(rng.choice(PAUSES) * pace)
+    clock = _round_to_step(rng.choice(PAUSES) * pace)
     for own, beat in beats:
-        start = clock + _half(rng.choice(PAUSES) * pace)
+        start = clock + _round_to_step(rng.choice(PAUSES) * pace)
         if beat.meanwhile and play.moves:
             start = play.moves[-1].start + STEP
         least, most = load_stage().actions[beat.do].takes if beat.do else (1, 4)
-        end = start + max(_half(rng.uniform(least, most) * pace), STEP)
+        end = start + max(_round_to_step(rng.uniform(least, most) * pace), STEP)
         try:
             play.perform_beat(beat, start, end)
         except OutOfPlace:
-            if own:
+            if own:  # a script that does not fit is a mistake; a distractor that does not fit is left out
                 raise
             continue
         clock = max(clock, end)
-    play.length = max(clock + _half(rng.uniform(1, 6)), SHORTEST)
-    return _in_time(play)
-
-
-def _in_time(play: ScenePlay) -> ScenePlay:
-    """The play, made faster if it is longer than `LONGEST`. Order stays, and times stay multiples of `STEP`."""
-    if play.length <= LONGEST:
-        return play
-    share = LONGEST / play.length
-    play.moves = [replace(one, start=_half(one.start * share), end=_half(one.end * share)) for one in play.moves]
-    play.changes = [replace(one, time=_half(one.time * share)) for one in play.changes]
-    play.length = LONGEST
+    play.length = max(clock + _round_to_step(rng.uniform(1, 6)), SHORTEST)
+    if play.length > LONGEST:  # it goes faster: order stays, and times stay multiples of `STEP`
+        share = LONGEST / play.length
+        play.moves = [
+            replace(one, start=_round_to_step(one.start * share), end=_round_to_step(one.end * share)) for one in play.moves
+        ]
+        play.changes = [replace(one, time=_round_to_step(one.time * share)) for one in play.changes]
+        play.length = LONGEST
     return play
 
 
-def _chosen(script: SceneScript, cast: SceneCast, rng: random.Random) -> list[ScriptBeat]:
+def _happening_beats(script: SceneScript, cast: SceneCast, rng: random.Random) -> list[ScriptBeat]:
     """The beats that happen: all their roles are filled, and chance lets them."""
     kept: list[ScriptBeat] = []
     before = False
     for beat in script.beats:
         lucky = rng.random() < beat.chance
+        # Chance is drawn even for a beat whose roles are empty, so that the draws do not depend on the cast.
         before = lucky and all(role in cast.roles for role in beat.named_roles()) and (before or not beat.follows)
         if before:
             kept.append(beat)
@@ -213,11 +192,8 @@ def _with_distractors(beats: list[ScriptBeat], cast: SceneCast, rng: random.Rand
     People and animals distract before the first key beat; far sounds do at any time.
     """
     first = next((index for index, beat in enumerate(beats) if beat.key), len(beats) - 1)
-    blocks = [
-        block
-        for block in load_stage().distractors
-        if all(role in cast.roles for beat in block for role in beat.named_roles())
-    ]
+    known = cast.roles.keys()
+    blocks = [block for block in load_stage().distractors if all({*beat.named_roles()} <= known for beat in block)]
     added: dict[int, list[ScriptBeat]] = {}
     for block in rng.sample(blocks, min(len(blocks), rng.randint(0, 2))):
         added.setdefault(rng.randint(0, first), []).extend(block)
@@ -231,6 +207,6 @@ def _with_distractors(beats: list[ScriptBeat], cast: SceneCast, rng: random.Rand
     return mixed
 
 
-def _half(seconds: float) -> float:
+def _round_to_step(seconds: float) -> float:
     """Seconds, rounded to `STEP`."""
     return round(seconds / STEP) * STEP

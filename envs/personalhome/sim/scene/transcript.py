@@ -112,7 +112,7 @@ def find_loose_facts(transcript: Transcript) -> list[str]:
     """The facts that belong to no event or begin outside of theirs, and the conclusions that rest on no fact."""
     events = {one.event_id: one for one in transcript.video_description.entities.events}
     ids = [fact.id for fact in transcript.facts]
-    found = [f"fact {id} is given twice" for id in _repeated(ids)]
+    found = [f"fact {id} is given twice" for id in _repeated_ids(ids)]
     for fact in transcript.facts:
         event = events.get(fact.event_id or "")
         if fact.event_id and event is None:
@@ -133,12 +133,11 @@ def find_unknown_ids(described: VideoDescription) -> list[str]:
     mentioned = {id for event in entities.events for id in (*event.actors, *event.targets)}
     mentioned |= {owner for owner, _ in entities.entity_state_timelines.entity_rows()}
     mentioned |= {mark.zone_id for mark in layout.landmarks}
-    triggers = {
-        id for _, states in entities.entity_state_timelines.entity_rows() for one in states for id in one.trigger_event_ids
-    }
+    changes = [one for _, states in entities.entity_state_timelines.entity_rows() for one in states]
+    triggers = {id for one in changes for id in one.trigger_event_ids}
     triggers |= {caption.event_id for caption in described.captions.events}
     lost = [*sorted(mentioned - {*known}), *sorted(triggers - {*events})]
-    return [f"'{id}' is given twice" for id in _repeated(known + events)] + [f"there is no '{id}'" for id in lost]
+    return [f"'{id}' is given twice" for id in _repeated_ids(known + events)] + [f"there is no '{id}'" for id in lost]
 
 
 def find_untimed_changes(described: VideoDescription) -> list[str]:
@@ -156,16 +155,12 @@ def find_untimed_changes(described: VideoDescription) -> list[str]:
 def find_stated_inferences(transcript: Transcript) -> list[str]:
     """The conclusions that a caption or a description states as if they were seen."""
     described = transcript.video_description
-    texts = [
-        described.scene.summary,
-        *described.captions.caption_texts(),
-        *(one.description for one in described.entities.events),
-    ]
-    return [
-        f"'{one.text}' is concluded, and stated" for one in transcript.inferred if any(one.text in text for text in texts)
-    ]
+    texts = [described.scene.summary, *described.captions.caption_texts()]
+    texts += [one.description for one in described.entities.events]
+    stated = [one.text for one in transcript.inferred if any(one.text in text for text in texts)]
+    return [f"'{text}' is concluded, and stated" for text in stated]
 
 
-def _repeated(ids: Iterable[str]) -> list[str]:
+def _repeated_ids(ids: Iterable[str]) -> list[str]:
     """The ids that occur more than once, sorted."""
     return sorted(id for id, count in Counter(ids).items() if count > 1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
@@ -26,6 +26,7 @@ from homerl.envs.personalhome.sim.scene.transcript_schema import (
 from homerl.envs.personalhome.sim.scene.video_clips import frame_handle, part_handle
 
 T = TypeVar("T")
+Part = TypeVar("Part", SceneEvent, Segment)
 FRAMES = 300  # most frames of a call (PersonalHomeBench Table 15)
 EVENTS = 5
 FPS = 2.0
@@ -45,36 +46,38 @@ def get_scene_summary(transcript: Transcript) -> ShownData:
     """The scene in a few sentences: who, where, in what light, and how it begins and ends to matter."""
     described = transcript.video_description
     told = {event.event_id for event in described.entities.events if event.description in described.scene.summary}
-    return ShownData(
-        described.scene.summary, _ids(transcript, lambda fact: fact.event_id in told or fact.attribute == "light")
-    )
+    ids = _fact_ids(transcript, lambda fact: fact.event_id in told or fact.attribute == "light")
+    return ShownData(described.scene.summary, ids)
 
 
 def get_layout_zones(transcript: Transcript) -> ShownData:
     """The zones in view, with their place in the picture."""
     zones = transcript.video_description.scene.layout.zones
-    return ShownData([zone.model_dump() for zone in zones], _setting(transcript, [zone.zone_id for zone in zones]))
+    return ShownData([zone.model_dump() for zone in zones], _setting_fact_ids(transcript, [zone.zone_id for zone in zones]))
 
 
 def get_landmarks_in_house(transcript: Transcript) -> ShownData:
     """The fixed points of reference, with their zones."""
     marks = transcript.video_description.scene.layout.landmarks
-    return ShownData([mark.model_dump() for mark in marks], _setting(transcript, [mark.landmark_id for mark in marks]))
+    return ShownData(
+        [mark.model_dump() for mark in marks], _setting_fact_ids(transcript, [mark.landmark_id for mark in marks])
+    )
 
 
 def get_members_appearance(transcript: Transcript, member_ids: Sequence[str]) -> ShownData:
     """What people in the video look like, by id. Raises `Refused` for somebody who is not in it."""
     seen = {member.member_id: member.appearance for member in transcript.video_description.entities.members}
-    _known("unknown_member", "person in the video", member_ids, seen)
-    ids = _ids(transcript, lambda fact: fact.event_id is None and fact.actor in member_ids and _is_look(fact))
+    _require_known("unknown_member", "person in the video", member_ids, seen)
+    looks = (fact for fact in transcript.facts if fact.event_id is None and fact.attribute not in ("location", "posture"))
+    ids = tuple(f"scene:{fact.id}" for fact in looks if fact.actor in member_ids)
     return ShownData({id: seen[id] for id in member_ids}, ids)
 
 
 def get_appliance_descriptions(transcript: Transcript, appliance_names: Sequence[str]) -> ShownData:
     """What appliances in the video look like, by name. Raises `Refused` for one that is not in it."""
     seen = {one.appliance_id: one.description for one in transcript.video_description.entities.appliances}
-    _known("unknown_appliance", "appliance in the video", appliance_names, seen)
-    return ShownData({name: seen[name] for name in appliance_names}, _setting(transcript, appliance_names))
+    _require_known("unknown_appliance", "appliance in the video", appliance_names, seen)
+    return ShownData({name: seen[name] for name in appliance_names}, _setting_fact_ids(transcript, appliance_names))
 
 
 def get_object_information(transcript: Transcript) -> ShownData:
@@ -83,7 +86,7 @@ def get_object_information(transcript: Transcript) -> ShownData:
     flat = {
         f"{one.object_id}.{key}": value for one in objects for key, value in one.model_dump(exclude={"object_id"}).items()
     }
-    return ShownData(json.dumps(flat, ensure_ascii=False), _setting(transcript, [one.object_id for one in objects]))
+    return ShownData(json.dumps(flat, ensure_ascii=False), _setting_fact_ids(transcript, [one.object_id for one in objects]))
 
 
 def extract_captions(
@@ -97,16 +100,19 @@ def extract_captions(
 ) -> ShownData:
     """The captions of the segments that touch a range of time, with times; those that match a query, if there is one."""
     begin, until = parse_time_range(transcript, start, end)
-    segments = [
-        one
-        for one in transcript.video_description.captions.segments
-        if parse_video_timestamp(one.ts_start) <= until and parse_video_timestamp(one.ts_end) >= begin
-    ]
-    chosen = _matching(segments, [one.caption for one in segments], query, rank)
-    events = {id for one in chosen for id in _told(transcript, one)}
+    segments = _parts_within(transcript.video_description.captions.segments, begin, until)
+    chosen = _matching_items(segments, [one.caption for one in segments], query, rank)
+    # A caption tells of the events that are in its time and whose captions are in its text.
+    described = transcript.video_description
+    events = {
+        event.event_id
+        for event, caption in zip(described.entities.events, described.captions.events)
+        for one in chosen
+        if one.ts_start <= event.ts_start <= event.ts_end <= one.ts_end and caption.caption in one.caption
+    }
     lines = [f"{one.ts_start}-{one.ts_end} | {one.caption}" for one in chosen]
     data = join_with.join(lines) if return_text else [one.model_dump() for one in chosen]
-    return ShownData(data, _of_events(transcript, events))
+    return ShownData(data, _event_fact_ids(transcript, events))
 
 
 def extract_event_captions(
@@ -121,27 +127,27 @@ def extract_event_captions(
     else:
         best = list(range(len(captions)))[-num_events:]
     chosen = [captions[index] for index in best]
-    return ShownData(
-        [one.model_dump() for one in chosen], _of_events(transcript, [one.event_id for one in chosen], times=False)
-    )
+    ids = _event_fact_ids(transcript, [one.event_id for one in chosen], times=False)
+    return ShownData([one.model_dump() for one in chosen], ids)
 
 
 def get_audio_events(
     transcript: Transcript, start: Time = None, end: Time = None, query: str | None = None, rank: Rank = rank_by_bm25
 ) -> ShownData:
     """What is heard in a range of time, with times; what matches a query, if there is one."""
-    events = [event for event in _within(transcript, *parse_time_range(transcript, start, end)) if event.audio]
-    chosen = _matching(events, [event.audio for event in events], query, rank)
+    begin, until = parse_time_range(transcript, start, end)
+    events = [event for event in _events_within(transcript, begin, until) if event.audio]
+    chosen = _matching_items(events, [event.audio for event in events], query, rank)
     data = [{key: getattr(event, key) for key in ("event_id", "ts_start", "ts_end", "audio")} for event in chosen]
     heard = {event.event_id for event in chosen}
-    return ShownData(data, _ids(transcript, lambda fact: fact.event_id in heard and fact.sound is not None, times=True))
+    return ShownData(data, _fact_ids(transcript, lambda fact: fact.event_id in heard and fact.sound is not None, times=True))
 
 
 def inspect_video_segment(transcript: Transcript, start: Time, end: Time) -> ShownData:
     """A part of the video: a handle of it if there is a clip, else what happens in it and is heard."""
     begin, until = parse_time_range(transcript, start, end)
-    events = _within(transcript, begin, until)
-    ids = _of_events(transcript, [one.event_id for one in events])
+    events = _events_within(transcript, begin, until)
+    ids = _event_fact_ids(transcript, [one.event_id for one in events])
     if clip := transcript.clip_name:
         return ShownData({"start": begin, "end": until, "video": part_handle(clip, begin, until)}, ids)
     rows = [{key: getattr(one, key) for key in ("ts_start", "ts_end", "description", "audio")} for one in events]
@@ -150,18 +156,15 @@ def inspect_video_segment(transcript: Transcript, start: Time, end: Time) -> Sho
 
 def extract_frames(transcript: Transcript, start: Time = None, end: Time = None, fps: Time = FPS) -> ShownData:
     """Frames at `fps` a second: handles of images if there is a clip, else what is seen at their times."""
-    times = frame_times(transcript, start, end, fps)
-    moments = [[event for event in _within(transcript, time, time) if event.event_type != "sound"] for time in times]
+    times = _frame_times(transcript, start, end, fps)
+    moments = [[event for event in _events_within(transcript, time, time) if event.event_type != "sound"] for time in times]
     seen = {event.event_id for events in moments for event in events}
-    ids = _ids(transcript, lambda fact: fact.event_id in seen and fact.sound is None, times=True)
+    ids = _fact_ids(transcript, lambda fact: fact.event_id in seen and fact.sound is None, times=True)
     if clip := transcript.clip_name:
-        return ShownData(
-            {"frames": [{"ts": format_video_timestamp(time), "image": frame_handle(clip, time)} for time in times]}, ids
-        )
-    rows = [
-        {"ts": format_video_timestamp(time), "seen": [one.description for one in events]}
-        for time, events in zip(times, moments)
-    ]
+        frames = [{"ts": format_video_timestamp(time), "image": frame_handle(clip, time)} for time in times]
+        return ShownData({"frames": frames}, ids)
+    seen_at = zip(map(format_video_timestamp, times), moments)
+    rows = [{"ts": time, "seen": [one.description for one in events]} for time, events in seen_at]
     return ShownData({"frames": rows, "note": NO_CLIP}, ids)
 
 
@@ -184,7 +187,7 @@ def readable_ids(transcript: Transcript) -> frozenset[str]:
     return frozenset(id for call in calls for id in call.ids)
 
 
-def frame_times(transcript: Transcript, start: Time = None, end: Time = None, fps: Time = FPS) -> list[float]:
+def _frame_times(transcript: Transcript, start: Time, end: Time, fps: Time) -> list[float]:
     """The times of the frames, in seconds. Raises `Refused` without a time, for a bad one, and for too many frames."""
     if start is None and end is None:
         raise HouseholdRefused("missing_argument", "give at least one of start and end, in seconds")
@@ -204,10 +207,9 @@ def parse_time_range(transcript: Transcript, start: Time, end: Time) -> tuple[fl
     begin = 0.0 if start is None else parse_video_time(start, "start")
     until = transcript.length if end is None else parse_video_time(end, "end")
     if not 0 <= begin <= until <= transcript.length:
-        allowed = (
-            f"it must be 0 <= start <= end <= {transcript.length:g} seconds ({format_video_timestamp(transcript.length)})"
-        )
-        raise HouseholdRefused("out_of_range", f"start is {begin:g} and end is {until:g}; {allowed}")
+        most = f"{transcript.length:g} seconds ({format_video_timestamp(transcript.length)})"
+        message = f"start is {begin:g} and end is {until:g}; it must be 0 <= start <= end <= {most}"
+        raise HouseholdRefused("out_of_range", message)
     return begin, until
 
 
@@ -218,56 +220,45 @@ def parse_video_time(value: str | float | None, name: str) -> float:
         hours, minutes, rest = match.groups()
         return int(hours or 0) * 3600 + int(minutes) * 60 + float(rest)
     if isinstance(value, bool) or re.fullmatch(r"-?\d+(\.\d+)?", text) is None:
-        raise HouseholdRefused(
-            "wrong_type", f"{name} is {quote_value(value)}; write seconds (83.5) or MM:SS.mmm (01:23.500)"
-        )
+        message = f"{name} is {quote_value(value)}; write seconds (83.5) or MM:SS.mmm (01:23.500)"
+        raise HouseholdRefused("wrong_type", message)
     return float(text)
 
 
-def _within(transcript: Transcript, begin: float, until: float) -> list[SceneEvent]:
-    """The events that touch a range of time."""
-    events = transcript.video_description.entities.events
-    return [
-        one for one in events if parse_video_timestamp(one.ts_start) <= until and parse_video_timestamp(one.ts_end) >= begin
-    ]
+def _parts_within(parts: Iterable[Part], begin: float, until: float) -> list[Part]:
+    """The segments or events that touch a range of time."""
+    starting = (one for one in parts if parse_video_timestamp(one.ts_start) <= until)
+    return [one for one in starting if parse_video_timestamp(one.ts_end) >= begin]
 
 
-def _matching(items: Sequence[T], texts: Sequence[str], query: str | None, rank: Rank) -> list[T]:
+def _events_within(transcript: Transcript, begin: float, until: float) -> list[SceneEvent]:
+    return _parts_within(transcript.video_description.entities.events, begin, until)
+
+
+def _matching_items(items: Sequence[T], texts: Sequence[str], query: str | None, rank: Rank) -> list[T]:
     """The items whose texts match a query, in their own order; all, if there is none."""
     if not query or not query.strip():
         return list(items)
     return [items[index] for index in sorted(rank(query, texts))]
 
 
-def _told(transcript: Transcript, segment: Segment) -> Iterator[str]:
-    """The events that the caption of a segment tells: they are in its time, and their captions in its text."""
-    described = transcript.video_description
-    for event, caption in zip(described.entities.events, described.captions.events):
-        if segment.ts_start <= event.ts_start <= event.ts_end <= segment.ts_end and caption.caption in segment.caption:
-            yield event.event_id
-
-
-def _is_look(fact: SceneFact) -> bool:
-    return fact.attribute not in ("location", "posture")
-
-
-def _known(rule: str, what: str, given: Iterable[str], known: Collection[str]) -> None:
+def _require_known(rule: str, what: str, given: Iterable[str], known: Collection[str]) -> None:
     """Raise `Refused` for the first name that is not known."""
     for name in given:
         if name not in known:
             raise unknown_name_refusal(rule, what, name, known)
 
 
-def _setting(transcript: Transcript, owners: Collection[str]) -> tuple[str, ...]:
+def _setting_fact_ids(transcript: Transcript, owners: Collection[str]) -> tuple[str, ...]:
     """The ids of the facts of things at the start."""
-    return _ids(transcript, lambda fact: fact.event_id is None and fact.object in owners)
+    return _fact_ids(transcript, lambda fact: fact.event_id is None and fact.object in owners)
 
 
-def _of_events(transcript: Transcript, events: Collection[str], times: bool = True) -> tuple[str, ...]:
-    return _ids(transcript, lambda fact: fact.event_id in events, times)
+def _event_fact_ids(transcript: Transcript, events: Collection[str], times: bool = True) -> tuple[str, ...]:
+    return _fact_ids(transcript, lambda fact: fact.event_id in events, times)
 
 
-def _ids(transcript: Transcript, wanted: Callable[[SceneFact], bool], times: bool = False) -> tuple[str, ...]:
+def _fact_ids(transcript: Transcript, wanted: Callable[[SceneFact], bool], times: bool = False) -> tuple[str, ...]:
     """The ids of the facts that are wanted, each with that of its time if times are shown."""
     found = [f"scene:{fact.id}" for fact in transcript.facts if wanted(fact)]
     return tuple(id for one in found for id in ((one, f"{one}.time") if times else (one,)))

@@ -205,12 +205,8 @@ class Entities(Model):
 
     def entity_ids(self) -> list[str]:
         """The ids of members, pets, appliances and objects."""
-        return [
-            *(member.member_id for member in self.members),
-            *(pet.pet_id for pet in self.pets),
-            *(appliance.appliance_id for appliance in self.appliances),
-            *(thing.object_id for thing in self.objects),
-        ]
+        ids = [*(member.member_id for member in self.members), *(pet.pet_id for pet in self.pets)]
+        return ids + [one.appliance_id for one in self.appliances] + [one.object_id for one in self.objects]
 
 
 class Segment(Model):

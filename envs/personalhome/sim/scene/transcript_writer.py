@@ -1,26 +1,12 @@
-"""How people, animals and things look, what light there is, and the facts of the setting.
-
-Invariants: two objects of a kind differ in colour; whoever is in the cast has looks; the same rng gives the same looks.
-
-The words of a scene: noun phrases for ids, sentences for events, descriptions for states.
-
-Invariant: a sentence names the actor, the object, the zone, the place and the sound of its event, and nothing that is not a
-fact.
-
-What a transcript calls the ids and the values of its facts, for questions and answers about it.
-
-Invariant: a name is the one that the captions use.
-
-Puts a play into the schema of transcripts: scene, entities, events, state timelines and captions.
-
-Invariant: every text is made of facts: of moves, states, looks and places.
-
-Writes transcripts: a script of a situation is cast with a household, played, dressed and put into words.
+"""Writes transcripts: a script of a situation is cast with a household, played, given looks, and put into words.
 
 Invariants:
 - A transcript is a pure function of household, situation and seed.
+- Two objects of a kind differ in colour, and whoever is in the cast has looks.
 - Every caption is made of events, and every event of facts; every description is made of facts.
+- A sentence names the actor, the object, the zone, the place and the sound of its event, and nothing that is no fact.
 - What follows from the facts, but is not seen, stands in `inferred` alone.
+- `transcript_nouns` gives the names that the captions use.
 """
 
 from __future__ import annotations
@@ -64,62 +50,39 @@ class SceneLooks:
 def draw_looks(cast: SceneCast, light: str, rng: random.Random) -> SceneLooks:
     """Looks for everybody and everything in a cast."""
     keys = load_stage()
-    people = [*cast.members, *filter(None, [cast.roles.get("bystander")])]
-    return SceneLooks(
-        clothes={id: _clothes(rng) for id in people},
-        coats={id: rng.choice(keys.coats[kind]) for id, kind in cast.pets.items()},
-        colours=_colours(cast, rng),
-        finishes={id: rng.choice(keys.finishes) for id in cast.appliances},
-        positions=dict(zip(cast.rooms, rng.sample(keys.positions, len(cast.rooms)))),
-        light=light,
-    )
-
-
-def _clothes(rng: random.Random) -> dict[str, str]:
-    keys = load_stage()
-    top, bottom = rng.sample(keys.colours, 2)
-    drawn = {"hair": rng.choice(keys.hair), "top": rng.choice(keys.tops), "top_colour": top}
-    return drawn | {"bottom": rng.choice(keys.bottoms), "bottom_colour": bottom, "feet": rng.choice(keys.feet)}
-
-
-def _colours(cast: SceneCast, rng: random.Random) -> dict[str, str]:
+    clothes = {}
+    for id in (*cast.members, *filter(None, [cast.roles.get("bystander")])):
+        top, bottom = rng.sample(keys.colours, 2)
+        worn = {"hair": rng.choice(keys.hair), "top": rng.choice(keys.tops), "top_colour": top}
+        clothes[id] = worn | {"bottom": rng.choice(keys.bottoms), "bottom_colour": bottom, "feet": rng.choice(keys.feet)}
+    coats = {id: rng.choice(keys.coats[kind]) for id, kind in cast.pets.items()}
     colours: dict[str, str] = {}
     for id, kind in cast.objects.items():
-        taken = {colours[other] for other in colours if cast.objects[other] == kind}
-        colours[id] = rng.choice([colour for colour in load_stage().colours if colour not in taken])
-    return colours
+        taken = {colour for other, colour in colours.items() if cast.objects[other] == kind}
+        colours[id] = rng.choice([colour for colour in keys.colours if colour not in taken])
+    finishes = {id: rng.choice(keys.finishes) for id in cast.appliances}
+    positions = dict(zip(cast.rooms, rng.sample(keys.positions, len(cast.rooms))))
+    return SceneLooks(clothes, coats, colours, finishes, positions, light)
 
 
 def setting_facts(play: ScenePlay, looks: SceneLooks) -> Iterator[SceneFact]:
     """The facts that hold from the start, with empty ids. A state holds until its first change, looks until the end."""
-    cast = play.cast
+    cast, actors = play.cast, {*looks.clothes, *looks.coats}
     seen = {*play.entities_in_view([*looks.clothes, *looks.coats])}
+    in_zones = [id for id in cast.appliances if cast.places[id] in cast.rooms]
     rows: list[tuple[str, str, str]] = [(SCENE, "light", looks.light)]
     rows += [(zone, "position", position) for zone, position in looks.positions.items()]
-    rows += [(id, "zone", cast.places[id]) for id in cast.landmarks]
-    rows += [(id, "zone", cast.places[id]) for id in cast.appliances if cast.places[id] in cast.rooms]
-    rows += [(id, "finish", looks.finishes[id]) for id in cast.appliances if cast.places[id] in cast.rooms]
+    rows += [(id, "zone", cast.places[id]) for id in (*cast.landmarks, *in_zones)]
+    rows += [(id, "finish", looks.finishes[id]) for id in in_zones]
     rows += [(id, "colour", colour) for id, colour in looks.colours.items()]
     rows += [(id, key, value) for id, worn in looks.clothes.items() if id in seen for key, value in worn.items()]
-    rows += [
-        (id, key, value)
-        for id, coat in looks.coats.items()
-        if id in seen
-        for key, value in (("animal", cast.pets[id]), ("coat", coat))
-    ]
-    rows += [
-        (id, key, value) for (id, key), value in play.first.items() if id in seen or id not in entities_with_looks(looks)
-    ]
+    for id, coat in looks.coats.items():
+        rows += [(id, "animal", cast.pets[id]), (id, "coat", coat)] if id in seen else []
+    rows += [(id, key, value) for (id, key), value in play.first.items() if id in seen or id not in actors]
     for owner, attribute, value in rows:
         first = next((one.time for one in play.changes if (one.owner, one.attribute) == (owner, attribute)), play.length)
-        role = "actor" if owner in entities_with_looks(looks) else "object"
         fact = SceneFact(id="", ts_start=0.0, ts_end=first, attribute=attribute, value=value)
-        yield fact.model_copy(update={role: owner})
-
-
-def entities_with_looks(looks: SceneLooks) -> set[str]:
-    """The people and animals that have looks."""
-    return {*looks.clothes, *looks.coats}
+        yield fact.model_copy(update={"actor" if owner in actors else "object": owner})
 
 
 @dataclass(frozen=True)
@@ -144,19 +107,23 @@ class SceneWording:
 
     def action_sentence(self, move: SceneMove) -> str:
         """The sentence of what is done, or else of what is heard, and where."""
-        return self._sentence(self._within(self._clause(move), move)) if move.do else self.sound_sentence(move, located=True)
+        if not move.do:
+            return self.sound_sentence(move, located=True)
+        frame, fields = self.words.actions[move.do], {"who": move.who, "what": move.what, "at": move.at, "zone": move.zone}
+        clause = frame.format(**{name: self.nouns[id] for name, id in fields.items() if id})
+        return self._make_sentence(clause if "{zone}" in frame else self._add_zone(clause, move))
 
     def sound_sentence(self, move: SceneMove, located: bool = False) -> str:
         """The sentence of what is heard; empty if nothing is."""
         if not move.sound:
             return ""
         clause = self.fill_scene_frame("heard", sound=self.words.sounds[move.sound])
-        return self._sentence(self._within(clause, move) if located else clause)
+        return self._make_sentence(self._add_zone(clause, move) if located else clause)
 
     def event_caption(self, move: SceneMove) -> str:
         """All that an event shows and lets hear."""
         heard = self.sound_sentence(move) if move.do else ""
-        return self.words.frames["separator"].join(filter(None, [self.action_sentence(move), heard]))
+        return self.join_sentences(filter(None, [self.action_sentence(move), heard]))
 
     def join_sentences(self, sentences: Iterable[str]) -> str:
         """Sentences as one text."""
@@ -168,23 +135,16 @@ class SceneWording:
             return self.words.frames["gone"]
         if attribute == "location":
             return self.fill_scene_frame("location", zone=self.nouns[value])
-        if attribute == "place":
-            return self.place_text(value)
-        return self.words.states[value]
+        return self.place_text(value) if attribute == "place" else self.words.states[value]
 
     def place_text(self, id: str) -> str:
         """Where a thing is. It is `with` whoever holds it."""
         return self.fill_scene_frame("held" if id in self.holders else "place", at=self.nouns[id])
 
-    def _clause(self, move: SceneMove) -> str:
-        fields = {"who": move.who, "what": move.what, "at": move.at, "zone": move.zone}
-        return self.words.actions[move.do or ""].format(**{name: self.nouns[id] for name, id in fields.items() if id})
+    def _add_zone(self, clause: str, move: SceneMove) -> str:
+        return self.fill_scene_frame("within", sentence=clause, zone=self.nouns[move.zone])
 
-    def _within(self, clause: str, move: SceneMove) -> str:
-        named = move.do is not None and "{zone}" in self.words.actions[move.do]
-        return clause if named else self.fill_scene_frame("within", sentence=clause, zone=self.nouns[move.zone])
-
-    def _sentence(self, clause: str) -> str:
+    def _make_sentence(self, clause: str) -> str:
         """The clause as a sentence. It begins with a capital letter, unless with an id."""
         id = any(noun == id and clause.startswith(noun) for id, noun in self.nouns.items())
         return self.fill_scene_frame("sentence", text=clause if id else clause[:1].upper() + clause[1:])
@@ -193,14 +153,29 @@ class SceneWording:
 def make_scene_wording(cast: SceneCast, colours: Mapping[str, str], language: str) -> SceneWording:
     """The wording of a scene. `colours` are those of the objects. Raises `InputError` for a language without words."""
     known = load_caption_words(language)
-    frames = known.frames
     holders = frozenset((*cast.members, *cast.pets, *filter(None, [cast.roles.get("bystander")])))
-    nouns = {id: id for id in (*sorted(holders), *cast.appliances)}
-    nouns |= {id: frames["zone"].format(name=room.name) for id, room in cast.rooms.items()}
-    nouns |= {id: frames["fixture"].format(kind=known.landmarks[kind]) for id, kind in cast.landmarks.items()}
-    for id, kind in cast.objects.items():
-        nouns[id] = frames["thing"].format(colour=known.colours[colours[id]], kind=known.objects[kind])
+    nouns = _make_nouns(
+        known,
+        (*sorted(holders), *cast.appliances),
+        {id: room.name for id, room in cast.rooms.items()},
+        {id: known.landmarks[kind] for id, kind in cast.landmarks.items()},
+        {id: (known.colours[colours[id]], known.objects[kind]) for id, kind in cast.objects.items()},
+    )
     return SceneWording(known, nouns, holders)
+
+
+def _make_nouns(
+    words: CaptionWords,
+    ids: Iterable[str],
+    zones: Mapping[str, str],
+    landmarks: Mapping[str, str],
+    objects: Mapping[str, tuple[str, str]],
+) -> dict[str, str]:
+    """The noun phrase of every id. `ids` stand for themselves; of objects, the words are colour and kind."""
+    nouns = {id: id for id in ids}
+    nouns |= {id: words.frames["zone"].format(name=name) for id, name in zones.items()}
+    nouns |= {id: words.frames["fixture"].format(kind=kind) for id, kind in landmarks.items()}
+    return nouns | {id: words.frames["thing"].format(colour=one, kind=kind) for id, (one, kind) in objects.items()}
 
 
 GROUPS = {
@@ -213,14 +188,15 @@ GROUPS = {
 def transcript_nouns(transcript: Transcript) -> Mapping[str, str]:
     """The noun phrase of every id: `the red pot`, `the counter`, `the kitchen`. Who acts, and appliances, are their ids."""
     known, described = load_caption_words(transcript.language), transcript.video_description
-    entities, layout, frames = described.entities, described.scene.layout, known.frames
+    entities, layout = described.entities, described.scene.layout
     colours = {one.object: known.colours[one.value or ""] for one in transcript.facts if one.attribute == "colour"}
-    found = {id: id for id in entities.entity_ids()}
-    found |= {zone.zone_id: frames["zone"].format(name=zone.label) for zone in layout.zones}
-    found |= {mark.landmark_id: frames["fixture"].format(kind=mark.type) for mark in layout.landmarks}
-    for one in entities.objects:
-        found[one.object_id] = frames["thing"].format(colour=colours[one.object_id], kind=one.label)
-    return found
+    return _make_nouns(
+        known,
+        entities.entity_ids(),
+        {zone.zone_id: zone.label for zone in layout.zones},
+        {mark.landmark_id: mark.type for mark in layout.landmarks},
+        {one.object_id: (colours[one.object_id], one.label) for one in entities.objects},
+    )
 
 
 TOGETHER = 3  # at most so many events of one actor in one zone make a segment
@@ -232,115 +208,99 @@ def describe_play(play: ScenePlay, looks: SceneLooks, said: SceneWording) -> sch
         entity_ids_consistent=True, all_state_changes_timestamped=True, no_unverifiable_inferences=True
     )
     return schema.VideoDescription(
-        scene=_scene(play, looks, said),
-        entities=_entities(play, looks, said),
-        captions=_captions(play, said),
+        scene=_describe_scene(play, looks, said),
+        entities=_describe_entities(play, looks, said),
+        captions=_describe_in_captions(play, said),
         quality=schema.Quality(consistency_checks=checks),
     )
 
 
-def _scene(play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.Scene:
+def _describe_scene(play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.Scene:
     known, cast = said.words, play.cast
     zones = said.list_parts(said.nouns[id] for id in cast.rooms)
     keys = [move for move in play.moves if move.key]
     gist = said.join_sentences(said.action_sentence(move) for move in dict.fromkeys((keys[0], keys[-1])))
     people = said.list_parts(play.entities_in_view([*looks.clothes, *looks.coats]))
-    light = known.lights[looks.light]
-    layout = schema.Layout(
-        zones=tuple(
-            schema.Zone(zone_id=id, label=room.name, relative_position=known.positions[looks.positions[id]])
-            for id, room in cast.rooms.items()
-        ),
-        landmarks=tuple(_landmark(id, kind, play, said) for id, kind in cast.landmarks.items()),
-    )
+    light, landmarks = known.lights[looks.light], []
+    for id, kind in cast.landmarks.items():
+        zone = cast.places[id]
+        text = said.fill_scene_frame("mark", mark=said.nouns[id], zone=said.nouns[zone])
+        landmarks.append(schema.Landmark(landmark_id=id, type=known.landmarks[kind], description=text, zone_id=zone))
+    placed = [
+        schema.Zone(zone_id=id, label=room.name, relative_position=known.positions[looks.positions[id]])
+        for id, room in cast.rooms.items()
+    ]
+    sources = tuple(known.sources[source] for source in load_stage().light[looks.light])
     return schema.Scene(
         summary=said.fill_scene_frame("summary", people=people, zones=zones, light=light, gist=gist),
         environment_type=said.fill_scene_frame("kinds_of_place"),
         location_label=zones,
-        lighting=schema.Lighting(
-            overall=light, sources_visible=tuple(known.sources[s] for s in load_stage().light[looks.light])
-        ),
+        lighting=schema.Lighting(overall=light, sources_visible=sources),
         camera=schema.Camera(**known.camera, notes=said.fill_scene_frame("camera", zones=zones)),
-        layout=layout,
+        layout=schema.Layout(zones=tuple(placed), landmarks=tuple(landmarks)),
     )
 
 
-def _landmark(id: str, kind: str, play: ScenePlay, said: SceneWording) -> schema.Landmark:
-    zone = play.cast.places[id]
-    text = said.fill_scene_frame("mark", mark=said.nouns[id], zone=said.nouns[zone])
-    return schema.Landmark(landmark_id=id, type=said.words.landmarks[kind], description=text, zone_id=zone)
-
-
-def _entities(play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.Entities:
-    cast = play.cast
+def _describe_entities(play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.Entities:
+    cast, known = play.cast, said.words
+    members, pets = [], []
+    for id in play.entities_in_view([*looks.clothes]):
+        worn = {key: getattr(known, GROUPS[key])[value] for key, value in looks.clothes[id].items()}
+        text = said.fill_scene_frame("wears", **worn)
+        members.append(schema.SeenMember(member_id=id, appearance=text, initial_location=_first_zone(play, id, said)))
+    for id in play.entities_in_view(cast.pets):
+        animal, zone = known.animals[cast.pets[id]], _first_zone(play, id, said)
+        text = said.fill_scene_frame("pet", coat=known.colours[looks.coats[id]], animal=animal)
+        pets.append(schema.SeenPet(pet_id=id, species=animal, initial_location=zone, description=text))
+    in_zones = [id for id in cast.appliances if cast.places[id] in cast.rooms]
     return schema.Entities(
-        members=tuple(
-            schema.SeenMember(member_id=id, appearance=_appearance(id, looks, said), initial_location=_first(play, id, said))
-            for id in play.entities_in_view([*looks.clothes])
-        ),
-        pets=tuple(_pet(id, play, looks, said) for id in play.entities_in_view(cast.pets)),
-        appliances=tuple(_appliance(id, play, looks, said) for id in cast.appliances if cast.places[id] in cast.rooms),
-        objects=tuple(_object(id, play, looks, said) for id in cast.objects),
-        events=tuple(_event(move, said) for move in play.moves),
-        entity_state_timelines=_timelines(play, said),
+        members=tuple(members),
+        pets=tuple(pets),
+        appliances=tuple(_describe_appliance(id, play, looks, said) for id in in_zones),
+        objects=tuple(_describe_object(id, play, looks, said) for id in cast.objects),
+        events=tuple(_describe_event(move, said) for move in play.moves),
+        entity_state_timelines=_describe_changes(play, said),
     )
 
 
-def _appearance(id: str, looks: SceneLooks, said: SceneWording) -> str:
-    """What a person wears, in words."""
-    known, worn = said.words, looks.clothes[id]
-    colours = {key: known.colours[worn[key]] for key in ("top_colour", "bottom_colour")}
-    garments = {"top": known.tops[worn["top"]], "bottom": known.bottoms[worn["bottom"]]}
-    return said.fill_scene_frame(
-        "wears", hair=known.hair[worn["hair"]], feet=known.feet[worn["feet"]], **colours, **garments
-    )
-
-
-def _pet(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenPet:
-    animal, coat = said.words.animals[play.cast.pets[id]], said.words.colours[looks.coats[id]]
-    text = said.fill_scene_frame("pet", coat=coat, animal=animal)
-    return schema.SeenPet(pet_id=id, species=animal, initial_location=_first(play, id, said), description=text)
-
-
-def _appliance(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenAppliance:
-    zone = play.cast.places[id]
-    states = _initial(play, id, said)
+def _describe_appliance(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenAppliance:
+    zone, states = play.cast.places[id], _first_states(play, id, said)
     fields = {"finish": said.words.colours[looks.finishes[id]], "zone": said.nouns[zone]}
-    frame, more = ("appliance_state", {"state": said.list_parts(states.values())}) if states else ("appliance", {})
+    fields |= {"state": said.list_parts(states.values())} if states else {}
     return schema.SeenAppliance(
         appliance_id=id,
         type=play.cast.appliances[id],
         location=play.cast.rooms[zone].name,
         initial_state=states,
-        description=said.fill_scene_frame(frame, **fields, **more),
+        description=said.fill_scene_frame("appliance_state" if states else "appliance", **fields),
     )
 
 
-def _object(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenObject:
+def _describe_object(id: str, play: ScenePlay, looks: SceneLooks, said: SceneWording) -> schema.SeenObject:
     known, kind, place = said.words, play.cast.objects[id], said.place_text(play.cast.places[id])
     colour, label = known.colours[looks.colours[id]], known.objects[kind]
-    states = {key: value for key, value in _initial(play, id, said).items() if key != "place"}
+    states = [text for key, text in _first_states(play, id, said).items() if key != "place"]
     return schema.SeenObject(
         object_id=id,
         label=label,
         category=known.categories[load_stage().objects[kind]],
         initial_location=place,
-        initial_state=said.list_parts(states.values()),
+        initial_state=said.list_parts(states),
         description=said.fill_scene_frame("object", colour=colour, kind=label, place=place),
     )
 
 
-def _first(play: ScenePlay, id: str, said: SceneWording) -> str:
+def _first_zone(play: ScenePlay, id: str, said: SceneWording) -> str:
     """Where somebody is at the start, in words."""
     return said.state_text("location", play.first.get((id, "location"), GONE))
 
 
-def _initial(play: ScenePlay, id: str, said: SceneWording) -> dict[str, str]:
+def _first_states(play: ScenePlay, id: str, said: SceneWording) -> dict[str, str]:
     """The states of a thing at the start, by attribute, in words."""
     return {key: said.state_text(key, value) for (owner, key), value in play.first.items() if owner == id}
 
 
-def _event(move: SceneMove, said: SceneWording) -> schema.SceneEvent:
+def _describe_event(move: SceneMove, said: SceneWording) -> schema.SceneEvent:
     """An event. Its type is `action` of somebody, `change` of something, or `sound`."""
     return schema.SceneEvent(
         event_id=move.id,
@@ -354,34 +314,27 @@ def _event(move: SceneMove, said: SceneWording) -> schema.SceneEvent:
     )
 
 
-def _timelines(play: ScenePlay, said: SceneWording) -> schema.Timelines:
+def _describe_changes(play: ScenePlay, said: SceneWording) -> schema.Timelines:
+    changes: dict[str, list[schema.StateChange]] = {}
+    for one in sorted(play.changes, key=lambda one: one.time):
+        time, state = schema.format_video_timestamp(one.time), said.state_text(one.attribute, one.value)
+        change = schema.StateChange(ts=time, state=state, trigger_event_ids=(one.event_id,))
+        changes.setdefault(one.owner, []).append(change)
+    rows = {id: tuple(changes[id]) for id in dict.fromkeys(one.owner for one in play.changes)}
     cast = play.cast
     people = [id for id in play.entities_in_view([*said.holders]) if id not in cast.pets]
-    changes = {id: tuple(_changes(play, id, said)) for id in dict.fromkeys(one.owner for one in play.changes)}
+    things = (*cast.objects, *cast.landmarks)
     return schema.Timelines(
-        members=tuple(schema.MemberTimeline(member_id=id, states=states) for id, states in changes.items() if id in people),
-        pets=tuple(schema.PetTimeline(pet_id=id, states=states) for id, states in changes.items() if id in cast.pets),
+        members=tuple(schema.MemberTimeline(member_id=id, states=one) for id, one in rows.items() if id in people),
+        pets=tuple(schema.PetTimeline(pet_id=id, states=one) for id, one in rows.items() if id in cast.pets),
         appliances=tuple(
-            schema.ApplianceTimeline(appliance_id=id, states=states)
-            for id, states in changes.items()
-            if id in cast.appliances
+            schema.ApplianceTimeline(appliance_id=id, states=one) for id, one in rows.items() if id in cast.appliances
         ),
-        objects=tuple(
-            schema.ObjectTimeline(object_id=id, states=states)
-            for id, states in changes.items()
-            if id in cast.objects or id in cast.landmarks
-        ),
+        objects=tuple(schema.ObjectTimeline(object_id=id, states=one) for id, one in rows.items() if id in things),
     )
 
 
-def _changes(play: ScenePlay, id: str, said: SceneWording) -> Iterator[schema.StateChange]:
-    """The changes of one entity in the order of time."""
-    for one in sorted((one for one in play.changes if one.owner == id), key=lambda one: one.time):
-        state = said.state_text(one.attribute, one.value)
-        yield schema.StateChange(ts=schema.format_video_timestamp(one.time), state=state, trigger_event_ids=(one.event_id,))
-
-
-def _captions(play: ScenePlay, said: SceneWording) -> schema.Captions:
+def _describe_in_captions(play: ScenePlay, said: SceneWording) -> schema.Captions:
     segments = [
         schema.Segment(
             ts_start=schema.format_video_timestamp(moves[0].start),
@@ -427,12 +380,18 @@ def write_transcript(household: Household, situation: str, seed: int, room: str 
     Raises `KeyError` for a situation without a script, and `InputError` if the household cannot play it.
     """
     rng = random.Random(f"scene {household.household_id} {situation} {seed}")
-    domain, script, cast = _chosen(household, situation, rng, room)
+    domain, script, cast = _cast_any_script(household, situation, rng, room)
     play = play_script(script, cast, rng)
     looks = draw_looks(cast, script.light or light_at_hour(household.now.hour), rng)
     said = make_scene_wording(cast, looks.colours, household.language)
-    facts = _numbered([*setting_facts(play, looks), *play.event_facts()])
-    conclusion = _inference(play, said, situation, facts)
+    facts = tuple(
+        fact.model_copy(update={"id": f"f{number}"})
+        for number, fact in enumerate([*setting_facts(play, looks), *play.event_facts()], 1)
+    )
+    keys = [move for move in play.moves if move.key]  # they let one conclude that it is this situation
+    subjects = tuple(dict.fromkeys(move.who for move in keys if move.who))
+    because = tuple(fact.id for fact in facts if fact.event_id in {move.id for move in keys})
+    text = said.words.inferred[situation].format(who=subjects[-1] if subjects else "")
     return Transcript(
         datapoint_id=f"{household.household_id}_{situation}_{seed}",
         language=household.language,
@@ -441,7 +400,7 @@ def write_transcript(household: Household, situation: str, seed: int, room: str 
         length=play.length,
         video_description=describe_play(play, looks, said),
         facts=facts,
-        inferred=(conclusion,),
+        inferred=(Inference(kind=situation, text=text, subjects=subjects, because=because),),
     )
 
 
@@ -452,7 +411,7 @@ def light_at_hour(hour: int) -> str:
     return "day" if hour < EVENING else "evening"
 
 
-def _chosen(
+def _cast_any_script(
     household: Household, situation: str, rng: random.Random, room: str | None
 ) -> tuple[Domain, SceneScript, SceneCast]:
     """One of the situation's scripts that can be cast, its domain and its cast."""
@@ -466,16 +425,3 @@ def _chosen(
                 return domain, script, cast
     remedy = f"play one of {', '.join(playable_situations(household))}"
     raise InputError(f"lacks a room, a person or an appliance for '{situation}'", household.household_id, remedy)
-
-
-def _numbered(facts: list[SceneFact]) -> tuple[SceneFact, ...]:
-    return tuple(fact.model_copy(update={"id": f"f{number}"}) for number, fact in enumerate(facts, 1))
-
-
-def _inference(play: ScenePlay, said: SceneWording, situation: str, facts: tuple[SceneFact, ...]) -> Inference:
-    """What the key events let one conclude."""
-    keys: list[SceneMove] = [move for move in play.moves if move.key]
-    subjects = tuple(dict.fromkeys(move.who for move in keys if move.who))
-    because = tuple(fact.id for fact in facts if fact.event_id in {move.id for move in keys})
-    text = said.words.inferred[situation].format(who=subjects[-1] if subjects else "")
-    return Inference(kind=situation, text=text, subjects=subjects, because=because)

@@ -55,11 +55,6 @@ class EncodedImage:
     media_type: str
     data: bytes
 
-    def to_content_part(self) -> dict[str, Any]:
-        """The image as a content part of a message in OpenAI's form."""
-        url = f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
-        return {"type": "image_url", "image_url": {"url": url}}
-
 
 @dataclass(frozen=True)
 class ClipFolder:
@@ -82,26 +77,30 @@ class ClipFolder:
         """Raise `InputError` if a clip's first frame, or any image of a clip that is a folder, cannot be read."""
         self.images_of_handle(frame_handle(name, 0.0))
         path = self.clip_path(name)
-        for image in _images_of(path) if path and path.is_dir() else ():
-            _still(image)
+        for image in _images_in(path) if path and path.is_dir() else ():
+            _read_image(image)
 
     def images_of_handle(self, handle: str) -> list[EncodedImage]:
         """The images of a handle: one of a frame, one a second of a part. Raises `InputError` if they cannot be had."""
         match = _HANDLE.fullmatch(handle)
         if match is None:
             raise InputError(f"'{handle}' is no handle of a clip", remedy="write it as a tool returned it")
-        name = _name(match)
+        name = match["frame"] or match["part"]
         path = self.clip_path(name)
         if path is None:
             raise InputError(f"there is no clip '{name}'", str(self.folder), f"add {name}.mp4, or play without clips")
         try:
-            return [clip_image_at(path, time) for time in _times(match)]
+            return [clip_image_at(path, time) for time in _frame_times(match)]
         except OSError as error:
             raise InputError(f"cannot be read: {error}", str(path), "save the clip again") from None
 
     def content_parts(self, handle: str) -> list[dict[str, Any]]:
         """The images of a handle as content parts of a message in OpenAI's form."""
-        return [image.to_content_part() for image in self.images_of_handle(handle)]
+        parts = []
+        for image in self.images_of_handle(handle):
+            url = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+        return parts
 
 
 def frame_handles_in(result: str, name: str) -> list[str]:
@@ -113,61 +112,55 @@ def frame_handles_in(result: str, name: str) -> list[str]:
         data = json.loads(result)
     except ValueError:  # a refusal, which is no JSON
         return []
-    found = [match for handle in _shown(data) if (match := _HANDLE.fullmatch(handle)) and _name(match) == name]
-    return [frame_handle(name, time) for match in found for time in _times(match)]
+    found = (_HANDLE.fullmatch(handle) for handle in _find_handles(data))
+    own = [match for match in found if match and name in (match["frame"], match["part"])]
+    return [frame_handle(name, time) for match in own for time in _frame_times(match)]
 
 
-def _shown(data: Any) -> Iterator[str]:
+def _find_handles(data: Any) -> Iterator[str]:
     """The handles where the tools that show a clip write them."""
     match data:
         case {"video": str(handle)} | {"image": str(handle)}:
             yield handle
         case {"frames": [*frames]}:
             for frame in frames:
-                yield from _shown(frame)
+                yield from _find_handles(frame)
 
 
 def clip_image_at(path: Path, time: float) -> EncodedImage:
     """The frame of a clip at a time in seconds, or its last one. Raises `InputError` if it cannot be read."""
-    if path.is_dir():
-        return _of_folder(path, time)
-    version = path.stat()
-    return _of_file(path, time, version.st_mtime_ns, version.st_size)
+    if not path.is_dir():
+        version = path.stat()
+        return _read_file_frame(path, time, version.st_mtime_ns, version.st_size)
+    images = _images_in(path)
+    if not images:
+        raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
+    # The image with the largest second that is not after `time`.
+    before = [one for one in images if float(one.stem) <= time]
+    chosen = max(before, key=lambda one: float(one.stem)) if before else min(images, key=lambda one: float(one.stem))
+    return _read_image(chosen)
 
 
 @lru_cache(maxsize=256)  # each message of an agent shows the frames of the ones before again
-def _of_file(path: Path, time: float, changed: int, size: int) -> EncodedImage:
+def _read_file_frame(path: Path, time: float, changed: int, size: int) -> EncodedImage:
     """The frame of a clip that is one file. `changed` and `size` tell its versions apart."""
-    return _of_film(path, time) if path.suffix.lower() in FILMS else _of_animation(path, time)
+    return _read_film_frame(path, time) if path.suffix.lower() in FILMS else _read_animation_frame(path, time)
 
 
-def _name(handle: re.Match[str]) -> str:
-    return handle["frame"] or handle["part"]
-
-
-def _times(handle: re.Match[str]) -> Iterator[float]:
+def _frame_times(handle: re.Match[str]) -> Iterator[float]:
     end = float(handle["to"])
     start = float(handle["from"] or end)
     count = min(int((end - start) * PART_FPS) + 1, MOST)
     return (start + index / PART_FPS for index in range(count))
 
 
-def _of_folder(path: Path, time: float) -> EncodedImage:
-    """The image with the largest second that is not after `time`."""
-    images = _images_of(path)
-    if not images:
-        raise InputError("the folder holds no image that is named by a second", str(path), "name them 0.png, 0.5.png, 1.png")
-    before = [one for one in images if float(one.stem) <= time]
-    return _still(max(before, key=_second) if before else min(images, key=_second))
-
-
-def _images_of(folder: Path) -> list[Path]:
+def _images_in(folder: Path) -> list[Path]:
     """The images of a clip that is a folder."""
     named = (one for one in folder.iterdir() if re.fullmatch(r"\d+(\.\d+)?", one.stem))
     return sorted(one for one in named if one.suffix.lower() in IMAGES)
 
 
-def _still(path: Path) -> EncodedImage:
+def _read_image(path: Path) -> EncodedImage:
     """The image in a file."""
     data = path.read_bytes()
     kind = next((kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)), None)
@@ -176,11 +169,7 @@ def _still(path: Path) -> EncodedImage:
     return EncodedImage(kind, data)
 
 
-def _second(path: Path) -> float:
-    return float(path.stem)
-
-
-def _of_animation(path: Path, time: float) -> EncodedImage:
+def _read_animation_frame(path: Path, time: float) -> EncodedImage:
     """The frame of an animated image that is shown at `time`, as PNG."""
     try:
         from PIL import Image as pillow
@@ -204,7 +193,7 @@ def _of_animation(path: Path, time: float) -> EncodedImage:
     return EncodedImage("image/png", data.getvalue())
 
 
-def _of_film(path: Path, time: float) -> EncodedImage:
+def _read_film_frame(path: Path, time: float) -> EncodedImage:
     """The frame of a video file at `time`, as JPEG, through ffmpeg. After its end it is the last one."""
     program = shutil.which("ffmpeg")
     if program is None:

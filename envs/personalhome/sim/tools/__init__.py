@@ -1,6 +1,6 @@
-"""The tools of PersonalHomeTools, one module for each group (PersonalHomeBench Table 15). `calls.py` lists and calls them.
+"""The tools of PersonalHomeTools (PersonalHomeBench Table 15). `registry.py` lists and calls them.
 
-Each module has its tools in `TOOLS`. What a call shows has an id, by which rewards know what evidence was read:
+A module has the tools of a group in `TOOLS`. What a call shows has an id, by which rewards know what evidence was read:
 
 | id | shown by |
 |---|---|
@@ -16,5 +16,5 @@ Each module has its tools in `TOOLS`. What a call shows has an id, by which rewa
 | `event:N` | both lists of events; N is the index in the household's context |
 | `weather` | get_weather |
 
-The ids of the scene tools stand in `scene.py`.
+The ids of the scene tools stand in `scene_tools.py`.
 """

@@ -1,30 +1,64 @@
-"""What a tool of PersonalHomeTools is (PersonalHomeBench Table 15).
+"""What a tool of PersonalHomeTools is (PersonalHomeBench Table 15), how its arguments are checked, and what they name.
 
-Invariants: a tool returns plain data (what JSON holds); a refused call raises `Refused` and has changed nothing; arguments
-are checked against `parameters` before `run` sees them.
-
-Checks the arguments of a call against the JSON Schemas of its tool.
-
-Invariants: a call that passes has exactly the declared names, the declared types and values within bounds; a refusal names
-the rule, the argument and how the tool is called. Texts hold whole characters, and numbers are finite.
+Invariants:
+- A tool returns plain data (what JSON holds). A refused call raises `Refused` and has changed nothing.
+- `run` sees only arguments that fit `parameters`: exactly the declared names, the declared types, values within bounds,
+  texts of whole characters, and finite numbers.
+- A refusal names the rule, the argument and how the tool is called. That of an unknown name lists the known ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.validators import extend
 
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.tools import RULE_OF
 from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text
-from homerl.envs.personalhome.sim.refusals import HouseholdRefused
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
+from homerl.envs.personalhome.sim.household import Member
+from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
 
 if TYPE_CHECKING:
     from homerl.envs.personalhome.sim.household_state import HouseholdState
+
+Arguments = Mapping[str, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+TEXT: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": 2000}
+NAMES: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 60}
+
+# The rule for each keyword that arguments may violate, beyond HomeEnv's. Any other keyword means `wrong_type`.
+RULES_OF = RULE_OF | dict.fromkeys(
+    ("maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "pattern"),
+    "out_of_range",
+)
+
+
+def _is_json_integer(checker: Any, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_json_number(checker: Any, value: Any) -> bool:
+    return _is_json_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_json_string(checker: Any, value: Any) -> bool:
+    # Half of a surrogate pair is a Python character, but no file can hold it.
+    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
+
+
+_ArgumentValidator = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {"integer": _is_json_integer, "number": _is_json_number, "string": _is_json_string}
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -38,16 +72,36 @@ class HouseholdTool:
     name: str
     description: str
     parameters: Mapping[str, Mapping[str, Any]]
-    run: Callable[[HouseholdState, Mapping[str, Any]], Any]
+    run: Callable[[HouseholdState, Arguments], Any]
     required: tuple[str, ...] = ()
     in_plans: bool = False
 
+    @cached_property
+    def argument_validator(self) -> Any:
+        """A validator of the arguments. It takes longer to make than to use."""
+        return _ArgumentValidator(household_tool_schema(self)["function"]["parameters"])
 
-# The rule for each keyword that arguments may violate, beyond HomeEnv's. Any other keyword means `wrong_type`.
-RULES_OF = RULE_OF | dict.fromkeys(
-    ("maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "pattern"),
-    "out_of_range",
-)
+
+def add_tool(
+    tools: list[HouseholdTool],
+    description: str,
+    parameters: Mapping[str, Mapping[str, Any]] = {},
+    optional: Sequence[str] = (),
+    in_plans: bool = False,
+) -> Callable[[Function], Function]:
+    """Add the decorated function to `tools` as a tool of its name. It needs all parameters that are not `optional`.
+
+    Example:
+        @add_tool(TOOLS, "The present states of some appliances.", {"appliance_names": NAMES})
+        def get_appliances(state: HouseholdState, arguments: Arguments) -> dict[str, Any]: ...
+    """
+
+    def add(run: Function) -> Function:
+        required = tuple(name for name in parameters if name not in optional)
+        tools.append(HouseholdTool(run.__name__, description, parameters, run, required, in_plans))
+        return run
+
+    return add
 
 
 def household_tool_schema(tool: HouseholdTool) -> dict[str, Any]:
@@ -58,39 +112,26 @@ def household_tool_schema(tool: HouseholdTool) -> dict[str, Any]:
         "required": list(tool.required),
         "additionalProperties": False,
     }
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
-    }
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": parameters}}
 
 
 def tool_signature(tool: HouseholdTool) -> str:
     """The tool as people write it: `get_member_memories(member_id: string, num_memories: integer)`. `?` marks an option."""
-    names = (f"{name}{'' if name in tool.required else '?'}: {_type_of(schema)}" for name, schema in tool.parameters.items())
+    names = []
+    for name, schema in tool.parameters.items():
+        types = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        names.append(f"{name}{'' if name in tool.required else '?'}: {' or '.join(one for one in types if one != 'null')}")
     return f"{tool.name}({', '.join(names)})"
 
 
-def _type_of(schema: Mapping[str, Any]) -> str:
-    types: str | list[str] = schema["type"]
-    return types if isinstance(types, str) else " or ".join(one for one in types if one != "null")
-
-
-def make_argument_validator(tool: HouseholdTool) -> Any:
-    """A validator of the tool's arguments. It takes longer to make than to use."""
-    return _Validator(household_tool_schema(tool)["function"]["parameters"])
-
-
-def check_tool_arguments(tool: HouseholdTool, validator: Any, arguments: Mapping[str, Any]) -> None:
-    """Raise `Refused` unless the arguments fit the tool. `validator` is `validator_of(tool)`."""
+def check_tool_arguments(tool: HouseholdTool, arguments: Arguments) -> None:
+    """Raise `Refused` unless the arguments fit the tool."""
     if not isinstance(arguments, dict):
         raise HouseholdRefused("wrong_type", f"the arguments are an object; call {tool_signature(tool)}")
     try:
-        wrong = next(validator.iter_errors(arguments), None)
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-    ):  # a number or a depth that no message can quote, or a key that is no text
+        wrong = next(tool.argument_validator.iter_errors(arguments), None)
+    # A number or a depth that no message can quote, or a key that is no text.
+    except (ValueError, TypeError, RecursionError):
         raise HouseholdRefused("wrong_type", f"an argument is too large, or no JSON; call {tool_signature(tool)}") from None
     if wrong:
         place = "".join(f"{part}: " for part in wrong.absolute_path)
@@ -98,21 +139,47 @@ def check_tool_arguments(tool: HouseholdTool, validator: Any, arguments: Mapping
         raise HouseholdRefused(rule, f"{clip_text(place + wrong.message)}; call {tool_signature(tool)}")
 
 
-def _is_integer(checker: Any, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+# What arguments name
 
 
-def _is_number(checker: Any, value: Any) -> bool:
-    return _is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+def find_member(state: HouseholdState, member_id: str) -> Member:
+    """A member as the records have it now. Raises `Refused`."""
+    members = {one.member_id: one for one in state.records.members}
+    if member_id not in members:
+        raise unknown_name_refusal("unknown_member", "member", member_id, members)
+    return members[member_id]
 
 
-def _is_string(checker: Any, value: Any) -> bool:
-    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= one <= "\udfff" for one in value))
+def find_appliance(state: HouseholdState, name: str) -> Device:
+    """An appliance by name. Raises `Refused`."""
+    device = state.home.plan.devices_by_did.get(name)
+    if device is None or is_sensor(device.spec):
+        raise unknown_name_refusal("unknown_appliance", "appliance", name, (known.did for known in state.appliances))
+    return device
 
 
-_Validator = extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator,
-    type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(
-        {"integer": _is_integer, "number": _is_number, "string": _is_string}
-    ),
-)
+def find_sensor(state: HouseholdState, name: str) -> Device:
+    """A sensor by name. Raises `Refused`."""
+    device = state.home.plan.devices_by_did.get(name)
+    if device is None or not is_sensor(device.spec):
+        raise unknown_name_refusal("unknown_sensor", "sensor", name, (known.did for known in state.sensors))
+    return device
+
+
+def find_room_ids(state: HouseholdState, locations: Sequence[str]) -> set[str]:
+    """The ids of the rooms that are called so, by name or id, in any case. Raises `Refused` if there is none."""
+    rooms, found = state.home.plan.rooms, set[str]()
+    for location in locations:
+        wanted = location.strip().casefold()
+        ids = {room.id for room in rooms if wanted in (room.name.casefold(), room.id.casefold())}
+        if not ids:
+            names = dict.fromkeys(room.name for room in rooms)
+            raise unknown_name_refusal("unknown_location", "room", location, names)
+        found |= ids
+    return found
+
+
+def require_room(state: HouseholdState, device: Device, location: str) -> None:
+    """Raise `Refused` unless the device is in the room that is called so."""
+    if device.room.id not in find_room_ids(state, [location]):
+        raise HouseholdRefused("unknown_location", f"{device.did} is in {device.room.name}, not in {location}")

@@ -7,19 +7,37 @@ Appliances are set as `update_appliance` sets them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
+from functools import partial
 from typing import Any, get_args
 
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
-from homerl.envs.personalhome.sim.household import Animal, Gender, Memory
+from homerl.envs.personalhome.sim.household import Animal, Gender, Memory, same_day_in_year
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, Routine
 from homerl.envs.personalhome.sim.household_view import device_shown, member_shown, pet_shown
 from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
-from homerl.envs.personalhome.sim.tools.appliance_tools import APPLIANCE, STATE, bind_feature, update_appliance
-from homerl.envs.personalhome.sim.tools.contract import HouseholdTool
-from homerl.envs.personalhome.sim.tools.lookup import TEXT, find_appliance, find_member, find_sensor, require_room
+from homerl.envs.personalhome.sim.tools.contract import (
+    TEXT,
+    Arguments,
+    HouseholdTool,
+    add_tool,
+    find_appliance,
+    find_member,
+    find_sensor,
+    require_room,
+)
+from homerl.envs.personalhome.sim.tools.device_tools import (
+    APPLIANCE,
+    FEATURE,
+    FEATURE_ARGUMENTS,
+    STATE,
+    bind_feature,
+    update_appliance,
+)
+
+TOOLS: list[HouseholdTool] = []
+add_step = partial(add_tool, TOOLS, in_plans=True)
 
 HOUSEHOLD = {"type": "string", "description": "the household's id, from its profile"}
 LOCATION = {"type": "string", "description": "the name of the room that it is in"}
@@ -27,11 +45,11 @@ AGE = {"type": "integer", "minimum": 0, "maximum": 120}
 LINES = {"type": "array", "items": TEXT, "maxItems": 20}
 
 
-def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
+def _object_schema(properties: Arguments, *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "required": [*required], "additionalProperties": False}
 
 
-USER = _object(
+USER = _object_schema(
     {
         "member_id": {"type": "string"},
         **dict.fromkeys(("name", "role", "occupation", "persona", "lifestyle", "preference"), TEXT),
@@ -41,25 +59,24 @@ USER = _object(
     },
     "member_id",
 )
-PET = _object({"name": TEXT, "animal": {"type": "string", "enum": [*get_args(Animal)]}, "age": AGE}, "name")
-MEMORY = _object({"memory": TEXT, "subjects": LINES, "additional_information": TEXT, "time": TEXT}, "memory", "subjects")
-FUNCTION = _object(
-    {
-        "appliance": APPLIANCE,
-        "feature": {"type": "string", "description": "the feature, as get_appliance_features names it"},
-        "args": {"type": "object", "description": "the feature's arguments by name"},
-    },
-    "appliance",
-    "feature",
+PET = _object_schema({"name": TEXT, "animal": {"type": "string", "enum": [*get_args(Animal)]}, "age": AGE}, "name")
+MEMORY = _object_schema(
+    {"memory": TEXT, "subjects": LINES, "additional_information": TEXT, "time": TEXT}, "memory", "subjects"
 )
+FUNCTION = _object_schema({"appliance": APPLIANCE, "feature": FEATURE, "args": FEATURE_ARGUMENTS}, "appliance", "feature")
 
 
-def update_user_information(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
+@add_step(
+    "Rewrite what is known of a member, such as age or occupation. Only the given fields change.",
+    {"user": {**USER, "description": "the member's id and the fields that change"}},
+)
+def update_user_information(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Rewrite what is known of a member, and return the profile. Raises `Refused` for an unknown member."""
     given = dict(arguments["user"])
-    old = find_member(state, given.pop("member_id"))
-    if "age" in given:
-        given["birthday"] = _birthday(old.birthday, given.pop("age"), state.now.date())
+    old, today = find_member(state, given.pop("member_id")), state.now.date()
+    if "age" in given:  # the birthday keeps its day of the year
+        not_yet = (today.month, today.day) < (old.birthday.month, old.birthday.day)
+        given["birthday"] = same_day_in_year(old.birthday, today.year - given.pop("age") - not_yet)
     if "hobbies" in given:
         given["hobbies"] = tuple(given["hobbies"])
     new = old.model_copy(update=given)
@@ -69,19 +86,11 @@ def update_user_information(state: HouseholdState, arguments: Mapping[str, Any])
     return member_shown(new, state)
 
 
-def update_pet_information(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Rewrite what is known of a pet, and return it. Raises `Refused` for an unknown pet or household."""
-    _require_household(state, arguments["household_id"])
-    given, pets = arguments["pet"], state.records.pets
-    if given["name"] not in [pet.name for pet in pets]:
-        raise unknown_name_refusal("unknown_pet", "pet", given["name"], (pet.name for pet in pets))
-    pets = tuple(pet.model_copy(update=given) if pet.name == given["name"] else pet for pet in pets)
-    state.records = replace(state.records, pets=pets)
-    state.note_shown(f"pet:{given['name']}")
-    return next(pet_shown(pet, state) for pet in pets if pet.name == given["name"])
-
-
-def update_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> None:
+@add_step(
+    "Write memories of the household down. One of the same time and subjects as a known one takes its place.",
+    {"household_id": HOUSEHOLD, "memories": {"type": "array", "items": MEMORY, "minItems": 1, "maxItems": 10}},
+)
+def update_memories(state: HouseholdState, arguments: Arguments) -> None:
     """Write memories down. One of the same time and subjects as a known one takes its place.
 
     Raises `Refused` for an unknown household, an unknown subject, or a time that cannot be read.
@@ -89,7 +98,7 @@ def update_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> None
     _require_household(state, arguments["household_id"])
     memories: list[Memory | Note] = [*state.records.memories]
     for given in arguments["memories"]:
-        note = _note(state, given)
+        note = _read_note(state, given)
         same = [at for at, one in enumerate(memories) if (one.time, one.subjects) == (note.time, note.subjects)]
         if same:
             memories[same[0]] = note
@@ -98,7 +107,15 @@ def update_memories(state: HouseholdState, arguments: Mapping[str, Any]) -> None
     state.records = replace(state.records, memories=tuple(memories))
 
 
-def update_sensor_status(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
+@add_step(
+    "Write down what a sensor reads. This changes the record, and nothing in the home.",
+    {
+        "sensor_name": {"type": "string", "description": "the sensor's name, as get_owned_sensors lists it"},
+        "sensor_location": LOCATION,
+        "status": {**STATE, "description": "readings by attribute, as get_sensors names them"},
+    },
+)
+def update_sensor_status(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Write down what a sensor reads, and return its row. Raises `Refused` for unknown names and unfit values."""
     device = find_sensor(state, arguments["sensor_name"])
     require_room(state, device, arguments["sensor_location"])
@@ -112,14 +129,38 @@ def update_sensor_status(state: HouseholdState, arguments: Mapping[str, Any]) ->
     return device_shown(device, state)
 
 
-def update_appliance_status(state: HouseholdState, arguments: Mapping[str, Any]) -> dict[str, Any]:
+@add_step(
+    "Set the state of an appliance in a room directly. What the appliance measures cannot be set.",
+    {"appliance_name": APPLIANCE, "appliance_location": LOCATION, "status": STATE},
+)
+def update_appliance_status(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Set attributes of an appliance and return its row. Raises `Refused` as `update_appliance`, or if it is elsewhere."""
     device = find_appliance(state, arguments["appliance_name"])
     require_room(state, device, arguments["appliance_location"])
     return update_appliance(state, {"appliance_name": device.did, "state": arguments["status"]})
 
 
-def create_routine(state: HouseholdState, arguments: Mapping[str, Any]) -> str:
+@add_step(
+    "Rewrite what is known of a pet. Only the given fields change.",
+    {"pet": {**PET, "description": "the pet's name and the fields that change"}, "household_id": HOUSEHOLD},
+)
+def update_pet_information(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
+    """Rewrite what is known of a pet, and return it. Raises `Refused` for an unknown pet or household."""
+    _require_household(state, arguments["household_id"])
+    given, pets = arguments["pet"], state.records.pets
+    if given["name"] not in [pet.name for pet in pets]:
+        raise unknown_name_refusal("unknown_pet", "pet", given["name"], (pet.name for pet in pets))
+    pets = tuple(pet.model_copy(update=given) if pet.name == given["name"] else pet for pet in pets)
+    state.records = replace(state.records, pets=pets)
+    state.note_shown(f"pet:{given['name']}")
+    return next(pet_shown(pet, state) for pet in pets if pet.name == given["name"])
+
+
+@add_step(
+    "Chain features of appliances into a routine, in order. Returns the routine's name.",
+    {"functions": {"type": "array", "items": FUNCTION, "minItems": 1, "maxItems": 10}},
+)
+def create_routine(state: HouseholdState, arguments: Arguments) -> str:
     """Chain features into a routine, without running them, and return its name.
 
     Raises `Refused` if a feature does not exist or its arguments do not fit.
@@ -139,84 +180,16 @@ def _require_household(state: HouseholdState, household_id: str) -> None:
         raise unknown_name_refusal("unknown_household", "household", household_id, [state.household.household_id])
 
 
-def _birthday(old: date, age: int, today: date) -> date:
-    """The birthday of somebody of this age who keeps the day of the year. 29 February may become the 28th."""
-    had = (today.month, today.day) >= (old.month, old.day)
-    year = today.year - age - (not had)
-    return date(year, old.month, min(old.day, 28) if old.month == 2 else old.day)
-
-
-def _note(state: HouseholdState, given: Mapping[str, Any]) -> Note:
+def _read_note(state: HouseholdState, given: Arguments) -> Note:
+    """The memory that is to be written; without a time, of now. Raises `Refused`."""
     known: list[str] = [name for one in state.records.members for name in (one.member_id, one.name)]
     known += [pet.name for pet in state.records.pets]
     for subject in given["subjects"]:
         if subject not in known:
             raise unknown_name_refusal("unknown_member", "member or pet", subject, known)
-    return Note(given["memory"], tuple(given["subjects"]), given.get("additional_information", ""), _time(state, given))
-
-
-def _time(state: HouseholdState, given: Mapping[str, Any]) -> datetime:
-    if "time" not in given:
-        return state.now
     try:
-        return datetime.fromisoformat(given["time"]).replace(tzinfo=None)
+        time = datetime.fromisoformat(given["time"]).replace(tzinfo=None) if "time" in given else state.now
     except ValueError:
-        raise HouseholdRefused(
-            "wrong_type", f"{quote_value(given['time'])} is no time; write it like {state.now.isoformat()}"
-        ) from None
-
-
-TOOLS = (
-    HouseholdTool(
-        "update_user_information",
-        "Rewrite what is known of a member, such as age or occupation. Only the given fields change.",
-        {"user": {**USER, "description": "the member's id and the fields that change"}},
-        update_user_information,
-        required=("user",),
-        in_plans=True,
-    ),
-    HouseholdTool(
-        "update_memories",
-        "Write memories of the household down. One of the same time and subjects as a known one takes its place.",
-        {"household_id": HOUSEHOLD, "memories": {"type": "array", "items": MEMORY, "minItems": 1, "maxItems": 10}},
-        update_memories,
-        required=("household_id", "memories"),
-        in_plans=True,
-    ),
-    HouseholdTool(
-        "update_sensor_status",
-        "Write down what a sensor reads. This changes the record, and nothing in the home.",
-        {
-            "sensor_name": {"type": "string", "description": "the sensor's name, as get_owned_sensors lists it"},
-            "sensor_location": LOCATION,
-            "status": {**STATE, "description": "readings by attribute, as get_sensors names them"},
-        },
-        update_sensor_status,
-        required=("sensor_name", "sensor_location", "status"),
-        in_plans=True,
-    ),
-    HouseholdTool(
-        "update_appliance_status",
-        "Set the state of an appliance in a room directly. What the appliance measures cannot be set.",
-        {"appliance_name": APPLIANCE, "appliance_location": LOCATION, "status": STATE},
-        update_appliance_status,
-        required=("appliance_name", "appliance_location", "status"),
-        in_plans=True,
-    ),
-    HouseholdTool(
-        "update_pet_information",
-        "Rewrite what is known of a pet. Only the given fields change.",
-        {"pet": {**PET, "description": "the pet's name and the fields that change"}, "household_id": HOUSEHOLD},
-        update_pet_information,
-        required=("pet", "household_id"),
-        in_plans=True,
-    ),
-    HouseholdTool(
-        "create_routine",
-        "Chain features of appliances into a routine, in order. Returns the routine's name.",
-        {"functions": {"type": "array", "items": FUNCTION, "minItems": 1, "maxItems": 10}},
-        create_routine,
-        required=("functions",),
-        in_plans=True,
-    ),
-)
+        said = f"{quote_value(given['time'])} is no time; write it like {state.now.isoformat()}"
+        raise HouseholdRefused("wrong_type", said) from None
+    return Note(given["memory"], tuple(given["subjects"]), given.get("additional_information", ""), time)

@@ -7,22 +7,15 @@ succeeds; results are plain data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.refusals import HouseholdRefused
-from homerl.envs.personalhome.sim.tools import appliance_tools as devices
-from homerl.envs.personalhome.sim.tools import memory_tools as memory
-from homerl.envs.personalhome.sim.tools import plan_step_tools as plans
-from homerl.envs.personalhome.sim.tools import profile_tools as profile
-from homerl.envs.personalhome.sim.tools import recent_event_tools as situation
-from homerl.envs.personalhome.sim.tools import scene_tools as scene
-from homerl.envs.personalhome.sim.tools import sensor_tools as sensors
-from homerl.envs.personalhome.sim.tools.contract import HouseholdTool, check_tool_arguments, make_argument_validator
+from homerl.envs.personalhome.sim.tools import device_tools, plan_step_tools, record_tools, scene_tools, situation_tools
+from homerl.envs.personalhome.sim.tools.contract import HouseholdTool, check_tool_arguments
 
-GROUPS = (profile, memory, devices, sensors, situation, scene, plans)
+GROUPS = (record_tools, device_tools, situation_tools, scene_tools, plan_step_tools)
 TOOLS: dict[str, HouseholdTool] = {tool.name: tool for group in GROUPS for tool in group.TOOLS}
 
 
@@ -31,7 +24,7 @@ def list_offered_tools(state: HouseholdState, in_plans: bool = False) -> Iterato
 
     `in_plans` adds the tools that are steps of plans only.
     """
-    hidden = () if state.household.transcript is not None else scene.TOOLS
+    hidden = () if state.household.transcript is not None else scene_tools.TOOLS
     return (tool for tool in TOOLS.values() if tool not in hidden and (in_plans or not tool.in_plans))
 
 
@@ -44,14 +37,10 @@ def call_household_tool(state: HouseholdState, name: str, arguments: Mapping[str
     tool = tools.get(name) if isinstance(name, str) else None
     if tool is None:
         raise HouseholdRefused("unknown_tool", f"there is no tool {quote_value(name)} (there is {', '.join(tools)})")
-    check_tool_arguments(tool, _validator(tool.name), arguments)
+    check_tool_arguments(tool, arguments)
+    # A tool may fail halfway. It changes a copy, which is thrown away then.
     draft = state.fork()
     draft.shown = ()
     result = tool.run(draft, arguments)
     state.replace_with(draft)
     return result
-
-
-@cache
-def _validator(name: str) -> Any:
-    return make_argument_validator(TOOLS[name])

@@ -1,14 +1,10 @@
-"""The forms of what an LLM author answers.
+"""What an LLM author writes about a household: its forms, and the rules by which it is read.
 
-Invariant: what is wrong in one entry spoils no other, so values are checked by rules (`rules.py`) and not by these types.
-
-Rules of what may be written of a household, beside those of `checks.py`: what the scripted generator never draws.
-
-Invariant: a rule gives the reason why something cannot be, or None; it looks at typed data alone.
-
-What an LLM author writes about a household, and the rules by which it is read.
+What is wrong in one entry spoils no other, so values are checked by rules and not by the types of the forms. There are rules
+beside those of `consistency_rules.py`, for what the scripted generator never draws.
 
 Invariants:
+- A rule looks at typed data alone. It gives the reason why something cannot be, or None.
 - What is kept breaks no rule, and its text says the words of its typed fact: the names, the thing, the number with its
   unit, and no other name or number.
 - A text names a person or a pet of its split, or is a sentence of its split.
@@ -20,24 +16,31 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, fact_problem, find_fact_clash
+from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, dated_fact_problem, fact_problem
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
 from homerl.envs.personalhome.sim.generate.life_facts import Life
-from homerl.envs.personalhome.sim.generate.memories_and_events import LAST, REST, fact_subjects, memory_problem
+from homerl.envs.personalhome.sim.generate.memories_and_events import (
+    LAST,
+    REST,
+    fact_to_event,
+    fact_to_memory,
+    memory_problem,
+)
 from homerl.envs.personalhome.sim.generate.people import can_do_activity, devices_for_activity
 from homerl.envs.personalhome.sim.household import Event, Fact, Habit, Household, Member, Memory, Taste
 from homerl.envs.personalhome.sim.situations import load_situations
 from homerl.envs.personalhome.sim.vocabulary import (
-    TASTE_UNITS,
+    FACT_UNITS,
     FactCast,
     FactWords,
     household_cast,
@@ -119,21 +122,7 @@ class WrittenPast(Model):
     events: tuple[WrittenFact, ...]
 
 
-UNITS = {
-    "used": "minute",
-    "cooked": "serving",
-    "visited": "day",
-    "travelled": "day",
-    "ill": "day",
-    "bought": "currency",
-    "repaired": "currency",
-}
 MOST = 5000  # of any unit
-
-
-def situation_signs() -> set[tuple[str, str | None]]:
-    """What tells of any situation."""
-    return {(sign.kind, sign.what) for situation in load_situations().values() for sign in situation.events}
 
 
 def telling_events(household: Household) -> tuple[Event, ...]:
@@ -146,24 +135,7 @@ def telling_events(household: Household) -> tuple[Event, ...]:
     return events[min(first, default=len(events)) :]
 
 
-def can_have_hobby(age: int) -> bool:
-    """Whether somebody of an age can have a hobby."""
-    return any(age >= youngest for youngest in load_household_priors().hobbies.values())
-
-
-def can_have_taste(age: int) -> bool:
-    """Whether somebody of an age can have a taste."""
-    return any(usual.fits_age(age) for usual in load_household_priors().tastes.values())
-
-
-def hobby_problem(hobby: str, age: int) -> str | None:
-    """Why somebody of an age cannot have a hobby, or None."""
-    if hobby not in load_household_priors().hobbies:
-        return "unknown_hobby"
-    return None if age >= load_household_priors().hobbies[hobby] else "too_young"
-
-
-def taste_problem(taste: Taste, age: int, life: Life) -> str | None:
+def _taste_problem(taste: Taste, age: int, life: Life) -> str | None:
     """Why a taste cannot be, or None."""
     shape = load_vocabulary().tastes.get(taste.kind)
     if shape is None:
@@ -176,24 +148,19 @@ def taste_problem(taste: Taste, age: int, life: Life) -> str | None:
         return "unknown_name"
     if taste.hours is not None and not all(0 <= hour <= 23 for hour in taste.hours):
         return "unfit_value"
-    usual = load_household_priors().tastes[taste.kind]
+    usual, low, high = load_household_priors().tastes[taste.kind], taste.low, taste.high
     if not usual.fits_age(age):
         return "too_young"
-    return None if _usual_bounds(taste) else "unfit_value"
+    # Low and high lie in what people like. A taste that has both may have a usual distance between them.
+    fits = low is None or usual.low is None or usual.low[0] <= low <= usual.low[1]
+    if high is not None and low is not None and usual.width:
+        fits = fits and 0 < high - low <= usual.width[1]
+    elif high is not None and usual.high is not None:
+        fits = fits and usual.high[0] <= high <= usual.high[1]
+    return None if fits else "unfit_value"
 
 
-def _usual_bounds(taste: Taste) -> bool:
-    """Whether low and high lie in what people like."""
-    usual = load_household_priors().tastes[taste.kind]
-    low = taste.low is None or usual.low is None or usual.low[0] <= taste.low <= usual.low[1]
-    if taste.high is None:
-        return low
-    if taste.low is not None and usual.width:
-        return low and 0 < taste.high - taste.low <= usual.width[1]
-    return low and (usual.high is None or usual.high[0] <= taste.high <= usual.high[1])
-
-
-def habit_problem(habit: WrittenHabit, member: Member, device: Device | None, life: Life) -> str | None:
+def _habit_problem(habit: WrittenHabit, member: Member, device: Device | None, life: Life) -> str | None:
     """Why a habit cannot be, or None."""
     activity = load_household_priors().activities.get(habit.activity)
     if activity is None or device is None:
@@ -205,37 +172,35 @@ def habit_problem(habit: WrittenHabit, member: Member, device: Device | None, li
     return None if device in devices_for_activity(activity, [device]) else "unfit_appliance"
 
 
-def fact_limit_problem(fact: Fact, life: Life) -> str | None:
-    """Why a whole fact cannot be, beside the rules of `checks.py`: its appliance, its pet or its number does not fit."""
-    device = life.by_did.get(fact.appliance or "")
-    if device is not None and not _fits(fact, device):
+def _limit_problem(fact: Fact, life: Life) -> str | None:
+    """Why a fact that breaks no other rule cannot be: its appliance, its pet or its number does not fit."""
+    priors, device, what = load_household_priors(), life.by_did.get(fact.appliance or ""), fact.what or ""
+    if device is not None and not _is_fit_appliance(fact.kind, what, device):
         return "unfit_appliance"
     if fact.pet is not None and fact.kind in ("cared", "pet_did"):
-        animals = (load_household_priors().pet_care if fact.kind == "cared" else load_household_priors().pet_acts)[
-            fact.what or ""
-        ]
+        animals = (priors.pet_care if fact.kind == "cared" else priors.pet_acts)[what]
         if life.pets_by_name[fact.pet].animal not in animals:
             return "unfit_pet"
     if fact.kind == "adjusted" and device is not None and fact.value is not None:
-        low, high, _ = load_household_priors().adjustments[device.spec.category].values
+        low, high, _ = priors.adjustments[device.spec.category].values
         return None if low <= fact.value <= high else "unfit_value"
-    if fact.kind in UNITS and (fact.value is None or not 0 < fact.value <= MOST or fact.value % 1):
+    if fact.kind in FACT_UNITS and (fact.value is None or not 0 < fact.value <= MOST or fact.value % 1):
         return "unfit_value"
     return None
 
 
-def _fits(fact: Fact, device: Device) -> bool:
+def _is_fit_appliance(fact_kind: str, what: str, device: Device) -> bool:
     """Whether one does such a thing with an appliance."""
-    kind, what = device.spec.category, fact.what or ""
-    match fact.kind:
+    priors, kind = load_household_priors(), device.spec.category
+    match fact_kind:
         case "used":
-            return device in devices_for_activity(load_household_priors().activities[what], [device])
+            return device in devices_for_activity(priors.activities[what], [device])
         case "cooked":
-            return kind in load_household_priors().dishes[what].kinds
+            return kind in priors.dishes[what].kinds
         case "adjusted":
-            return kind in load_household_priors().adjustments and load_household_priors().adjustments[kind].what == what
+            return kind in priors.adjustments and priors.adjustments[kind].what == what
         case "broke":
-            return kind in load_household_priors().faults[what]
+            return kind in priors.faults[what]
     return True
 
 
@@ -258,17 +223,18 @@ class HouseholdReader:
     life: Life
     split: Split
     dropped: Counter[str]
-    cast: FactCast = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cast", household_cast(self.household.members, self.household.home))
+    @cached_property
+    def cast(self) -> FactCast:
+        """What texts call people, rooms and devices."""
+        return household_cast(self.household.members, self.household.home)
 
     @property
     def fact_words(self) -> FactWords:
         """The words of the household's language."""
         return load_fact_words(self.household.language)
 
-    def _keeps(self, reason: str | None) -> bool:
+    def _keeps_entry(self, reason: str | None) -> bool:
         """Whether nothing speaks against what was written; otherwise the reason is counted."""
         self.dropped["tasks: written"] += 1  # the report's name of what rates are shares of
         if reason is not None:
@@ -280,115 +246,104 @@ class HouseholdReader:
     def read_members(self, people: WrittenPeople) -> tuple[Member, ...] | None:
         """The members as they were written; None if one has no persona, hobby or taste."""
         written = {person.member_id: person for person in people.people}
-        found = [self._member(member, written.get(member.member_id)) for member in self.life.members]
+        found = [self._read_member(member, written.get(member.member_id)) for member in self.life.members]
         members = tuple(member for member in found if member is not None)
         return members if len(members) == len(found) else None
 
-    def _member(self, member: Member, person: WrittenPerson | None) -> Member | None:
-        if person is None or not self._keeps(self.text_problem(person.persona, (member.name,), numbers=False)):
+    def _read_member(self, member: Member, person: WrittenPerson | None) -> Member | None:
+        if person is None or not self._keeps_entry(self._text_problem(person.persona, (member.name,), numbers=False)):
             return None
-        age = member.age(self.life.now.date())
-        hobbies = [hobby for hobby in dict.fromkeys(person.hobbies) if self._keeps(hobby_problem(hobby, age))]
+        age, priors, words = member.age(self.life.now.date()), load_household_priors(), self.fact_words
+        hobbies: list[str] = []
+        for hobby in dict.fromkeys(person.hobbies):
+            youngest = priors.hobbies.get(hobby)
+            if self._keeps_entry("unknown_hobby" if youngest is None else "too_young" if age < youngest else None):
+                hobbies.append(hobby)
         tastes: dict[str, tuple[Taste, str]] = {}
         for written in person.tastes:
-            taste = Taste.model_validate(written.model_dump(exclude={"text"}) | {"hours": _pair(written.hours)})
-            problem = "taste_twice" if taste.kind in tastes else taste_problem(taste, age, self.life)
-            problem = problem or self.text_problem(written.text, (member.name, *self._taste_words(taste)))
-            if self._keeps(problem):
+            hours = written.hours if written.hours is not None and len(written.hours) == 2 else None
+            taste = Taste.model_validate(written.model_dump(exclude={"text"}) | {"hours": hours})
+            problem = "taste_twice" if taste.kind in tastes else _taste_problem(taste, age, self.life)
+            problem = problem or self._text_problem(written.text, (member.name, *self._taste_words(taste)))
+            if self._keeps_entry(problem):
                 tastes[taste.kind] = taste, written.text
-        habits = self._habits(member, person.habits)
-        if (not hobbies and can_have_hobby(age)) or (not tastes and can_have_taste(age)):
+        habits = self._read_habits(member, person.habits)
+        can_have_hobby = any(age >= youngest for youngest in priors.hobbies.values())
+        can_have_taste = any(usual.fits_age(age) for usual in priors.tastes.values())
+        if (not hobbies and can_have_hobby) or (not tastes and can_have_taste):
             return None
-        said = [self.fact_words.say_trait(trait) for trait in member.traits] + [text for _, text in habits]
+        said = [words.say_trait(trait) for trait in member.traits] + [text for _, text in habits]
         return member.model_copy(
             update={
                 "persona": person.persona,
                 "hobbies": tuple(hobbies[:MOST_HOBBIES]),
                 "tastes": tuple(taste for taste, _ in tastes.values()),
                 "habits": tuple(habit for habit, _ in habits),
-                "preference": self.fact_words.join_sentences(text for _, text in tastes.values()),
-                "lifestyle": self.fact_words.join_sentences(said),
+                "preference": words.join_sentences(text for _, text in tastes.values()),
+                "lifestyle": words.join_sentences(said),
             }
         )
 
-    def _habits(self, member: Member, written: Iterable[WrittenHabit]) -> list[tuple[Habit, str]]:
+    def _read_habits(self, member: Member, written: Iterable[WrittenHabit]) -> list[tuple[Habit, str]]:
         """The habits with their texts, by hour."""
         kept: dict[int, tuple[Habit, str]] = {}
         for one in written:
             device = self.life.by_did.get(one.appliance)
-            problem = "habit_at_one_hour" if one.hour in kept else habit_problem(one, member, device, self.life)
+            problem = "habit_at_one_hour" if one.hour in kept else _habit_problem(one, member, device, self.life)
             if problem is None and device is not None:
-                problem = self.text_problem(one.text, (member.name, *self._habit_words(one, device)))
-            if self._keeps(problem) and device is not None:
+                done, hour = self.fact_words.key_word("activities", one.activity), self.fact_words.hour_text(one.hour)
+                problem = self._text_problem(one.text, (member.name, done, hour, device.name, device.room.name))
+            if self._keeps_entry(problem) and device is not None:
                 days = tuple(sorted(set(one.days)))
                 habit = Habit(activity=one.activity, days=days, hour=one.hour, room=device.room.id, appliance=device.did)
                 kept[one.hour] = habit, one.text
         return [kept[hour] for hour in sorted(kept)]
 
     def _taste_words(self, taste: Taste) -> list[str]:
-        group, unit = load_vocabulary().tastes[taste.kind].what, TASTE_UNITS.get(taste.kind)
-        bounds = [value for value in (taste.low, taste.high) if value is not None]
-        said = [self.fact_words.quantity_text(value, unit) if unit else f"{value:g}" for value in bounds]
-        said += [
-            self.fact_words.key_word("tastes", taste.kind),
-            *(self.fact_words.hour_text(hour) for hour in taste.hours or ()),
-        ]
-        said += [self.fact_words.key_word(group, taste.what)] if group and taste.what else []
-        return said + ([self.cast.rooms[taste.room].name] if taste.room else [])
-
-    def _habit_words(self, habit: WrittenHabit, device: Device) -> list[str]:
-        return [
-            self.fact_words.key_word("activities", habit.activity),
-            self.fact_words.hour_text(habit.hour),
-            device.name,
-            device.room.name,
-        ]
+        fields = self.fact_words.taste_field_words(taste, self.cast)
+        said = [word for name, word in fields.items() if name not in ("room", "place")]
+        said += [self.cast.rooms[taste.room].name] if taste.room else []
+        return [*said, self.fact_words.key_word("tastes", taste.kind)]
 
     # The past
 
     def read_memories(self, written: Iterable[WrittenFact]) -> tuple[Memory, ...]:
         """The memories in the order of time, without those that contradict themselves or an earlier one."""
-        kept: list[tuple[DatedFact, str]] = []
-        for one in written:
-            told, problem = self._told(one, MEMORIES)
-            if told is not None:
-                problem = memory_problem(told, [other for other, _ in kept], self.life) or self._said_problem(told.fact, one)
-            if self._keeps(problem) and told is not None:
-                kept.append((told, one.text))
-        return tuple(self._memory(told, text) for told, text in sorted(kept, key=lambda pair: pair[0].time))
-
-    def _memory(self, told: DatedFact, text: str) -> Memory:
-        moment = self.fact_words.moment_text(told.time.weekday(), told.time.hour)
-        return Memory(
-            memory=text, subjects=fact_subjects(told.fact), additional_information=moment, time=told.time, fact=told.fact
-        )
+        kept = self._read_facts(written, MEMORIES, lambda told, others: memory_problem(told, others, self.life))
+        return tuple(fact_to_memory(told, text, self.fact_words) for told, text in kept)
 
     def read_events(self, written: Iterable[WrittenFact]) -> tuple[Event, ...]:
         """The ordinary events that were written, then the scripted ones that tell of the situations."""
-        telling = telling_events(self.household)
-        latest = min((event.time for event in telling), default=self.life.now) - timedelta(minutes=REST)
+        telling, now = telling_events(self.household), self.life.now
+        latest = min((event.time for event in telling), default=now) - timedelta(minutes=REST)
+        signs = {(sign.kind, sign.what) for situation in load_situations().values() for sign in situation.events}
+
+        def problem_of(told: DatedFact, others: Sequence[DatedFact]) -> str | None:
+            if not now - timedelta(minutes=LAST) <= told.time <= told.end_time < latest:
+                return "out_of_reach"
+            if (told.fact.kind, told.fact.what) in signs:
+                return "tells_of_a_situation"
+            return dated_fact_problem(told, others, self.life)
+
+        return (*(fact_to_event(told, text) for told, text in self._read_facts(written, EVENTS, problem_of)), *telling)
+
+    def _read_facts(
+        self,
+        written: Iterable[WrittenFact],
+        kinds: Collection[str],
+        problem_of: Callable[[DatedFact, Sequence[DatedFact]], str | None],
+    ) -> list[tuple[DatedFact, str]]:
+        """The facts with their texts in the order of time. `problem_of` says what speaks against one beside those kept."""
         kept: list[tuple[DatedFact, str]] = []
         for one in written:
-            told, problem = self._told(one, EVENTS)
+            told, problem = self._date_fact(one, kinds)
             if told is not None:
-                problem = self._event_problem(told, [other for other, _ in kept], latest) or self._said_problem(
-                    told.fact, one
-                )
-            if self._keeps(problem) and told is not None:
+                problem = problem_of(told, [other for other, _ in kept]) or self._wording_problem(told.fact, one)
+            if self._keeps_entry(problem) and told is not None:
                 kept.append((told, one.text))
-        ordinary = (_event(told, text) for told, text in sorted(kept, key=lambda pair: pair[0].time))
-        return (*ordinary, *telling)
+        return sorted(kept, key=lambda pair: pair[0].time)
 
-    def _event_problem(self, told: DatedFact, kept: Sequence[DatedFact], latest: datetime) -> str | None:
-        if not self.life.now - timedelta(minutes=LAST) <= told.time <= told.end_time < latest:
-            return "out_of_reach"
-        if (told.fact.kind, told.fact.what) in situation_signs():
-            return "tells_of_a_situation"
-        return fact_problem(told, self.life) or next(
-            (rule for other in kept if (rule := find_fact_clash(told, other))), None
-        )
-
-    def _told(self, written: WrittenFact, kinds: Collection[str]) -> tuple[DatedFact | None, str | None]:
+    def _date_fact(self, written: WrittenFact, kinds: Collection[str]) -> tuple[DatedFact | None, str | None]:
         """The fact at its time, and None; or None and the reason why it is none."""
         if written.kind not in kinds:
             return None, "unknown_kind"
@@ -398,57 +353,45 @@ class HouseholdReader:
             return None, "unreadable_time"
         device = self.life.by_did.get(written.appliance or "")
         setting = load_household_priors().adjustments.get(device.spec.category) if device else None
-        unit = setting.unit if written.kind == "adjusted" and setting else UNITS.get(written.kind)
+        unit = setting.unit if written.kind == "adjusted" and setting else FACT_UNITS.get(written.kind)
         given = written.model_dump(exclude={"time", "text"}) | {"unit": unit if written.value is not None else None}
-        fact = Fact.model_validate(given)
-        told = DatedFact(fact, time)
-        problem = (
-            "out_of_reach" if time > self.life.now else fact_problem(told, self.life) or fact_limit_problem(fact, self.life)
-        )
+        told = DatedFact(Fact.model_validate(given), time)
+        if time > self.life.now:
+            return None, "out_of_reach"
+        problem = fact_problem(told, self.life) or _limit_problem(told.fact, self.life)
         return (None, problem) if problem else (told, None)
 
-    def _said_problem(self, fact: Fact, written: WrittenFact) -> str | None:
+    def _wording_problem(self, fact: Fact, written: WrittenFact) -> str | None:
         fields = self.fact_words.fact_field_words(fact, self.cast)
         said = [word for name, word in fields.items() if name not in ("room", "place", "others")]
         said += [self.cast.people[other] for other in fact.others]
         said += [self.cast.rooms[fact.room].name] if fact.room else []
-        return self.text_problem(written.text, said)
+        return self._text_problem(written.text, said)
 
     # Texts
 
-    def text_problem(self, text: str, said: Sequence[str], *, numbers: bool = True) -> str | None:
+    def _text_problem(self, text: str, said: Sequence[str], *, numbers: bool = True) -> str | None:
         """Why a text is not a statement of the words in `said`, or None. `numbers` asks for their numbers, and no others."""
         if CODE.search(text):
             return "code is said"
-        if any(not says_word(text, word) for word in said):
+        if any(not _says_word(text, word) for word in said):
             return "text: unsaid"
-        wanted = {number for word in said for number in _numbers(word)} if numbers else set()
-        rest = text
+        wanted = {number for word in said for number in _numbers_in(word)} if numbers else set()
+        rest = text  # what is left without the words that must be said; it holds no other name
         for word in sorted(said, key=len, reverse=True):
             rest = re.sub(re.escape(word), " ", rest, flags=re.I)
         names = (*self.cast.people.values(), *self.life.pets_by_name, *(room.name for room in self.life.rooms))
-        if _numbers(text) != wanted or any(says_word(rest, name) for name in names if name not in said):
+        if _numbers_in(text) != wanted or any(_says_word(rest, name) for name in names if name not in said):
             return "text: says more"
         someone = any(name in said for name in (*self.cast.people.values(), *self.life.pets_by_name))
         return None if someone or split_of(text) == self.split else "no sentence of this split"
 
 
-def says_word(text: str, word: str) -> bool:
+def _says_word(text: str, word: str) -> bool:
     """Whether a text has a word or phrase, however it is written."""
     text, word = OWNER.sub("", text), OWNER.sub("", word)
     return f" {normal_form(word)} " in f" {normal_form(text)} " or (not word.isascii() and word in text)
 
 
-def _numbers(text: str) -> set[float]:
+def _numbers_in(text: str) -> set[float]:
     return {float(number) for number in NUMBER.findall(unicodedata.normalize("NFKC", text))}
-
-
-def _pair(hours: Sequence[int] | None) -> tuple[int, int] | None:
-    return None if hours is None or len(hours) != 2 else (hours[0], hours[1])
-
-
-def _event(told: DatedFact, text: str) -> Event:
-    fact = told.fact
-    return Event(
-        time=told.time, description=text, fact=fact, sensors=(), appliances=(fact.appliance,) if fact.appliance else ()
-    )

@@ -1,13 +1,12 @@
 """Counterfactuals: one factor of a household is changed, and the program runs again (PersonalHomeBench 3.2, I.2).
 
-Invariants: an edit changes one factor, and nothing that does not exist comes into being; whether the answer changes is
-computed. An edit that leaves no single answer, or one that what else is told would change, is no counterfactual.
+Some edits name what they make true. Others make somebody to be as somebody else, something stand where something else does,
+or something happen years later: who is asked must look up another row or an old value, and work the new one out.
 
-Counterfactuals that do not name what they make true: as somebody else, where something else stands, three years later.
-
-Who is asked must look up another row or an old value, and work the new one out.
-
-Invariants: those of `edits.py`; `reads` of an edit are the rows that its sentence goes by.
+Invariants:
+- An edit changes one factor, and nothing that does not exist comes into being. Whether the answer changes is computed.
+- An edit is no counterfactual if it leaves no single answer, or if everything else that agents are told would change it.
+- `reads` of an edit are the rows from which its sentence takes values.
 """
 
 from __future__ import annotations
@@ -15,17 +14,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
 from typing import Any, Literal
 
-from homerl.envs.personalhome.tasks.questions.families import DONE, OBJECT, Deed, QuestionSlot
+from homerl.envs.personalhome.sim.household import same_day_in_year
+from homerl.envs.personalhome.tasks.questions.families import DONE, OBJECT, Deed, QuestionSlot, Slots, make_slots
 from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, Row
 from homerl.envs.personalhome.tasks.questions.question_programs import Expression, NoAnswer, run_settled
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved
 YEARS = (2, 3, 4)
+STEPS = (1, 2, 3, 5, 10)  # by which a number is higher or lower
+SHARES = (0.1, 0.2, 0.3)  # the same for a share
 
 
 @dataclass(frozen=True)
@@ -42,14 +45,34 @@ class FactorEdit:
     reads: tuple[str, ...] = ()
 
 
+# The id of the row that is changed, and the fields of a `FactorEdit`.
+EditRow = tuple[str, Factor, str, Slots, HouseholdTables] | tuple[str, Factor, str, Slots, HouseholdTables, tuple[str, ...]]
 Editor = Callable[[HouseholdTables, random.Random], Iterator[tuple[str, FactorEdit]]]
 EDITORS: list[Editor] = []
 
 
-def register_editor(function: Editor) -> Editor:
-    """Register a function that gives edits, each with the id of the row that it changes."""
-    EDITORS.append(function)
-    return function
+def _make_edits(rows: Iterator[EditRow]) -> Iterator[tuple[str, FactorEdit]]:
+    for id, factor, frame, slots, *rest in rows:
+        yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
+
+
+def register_editor(function: Callable[[HouseholdTables, random.Random], Iterator[EditRow]]) -> Editor:
+    """Register a function that yields the id of a row and the fields of an edit; it gives (id, `FactorEdit`) from then on.
+
+    Example:
+        @register_editor
+        def rename_edits(tables, rng):
+            for row in tables.rows["pets"]:
+                edited = tables.with_edited_rows("pets", row["id"], {"age": 3})
+                yield row["id"], "value", "pet_age", {"pet": ("pet", row["pet"]), "new": ("number", 3)}, edited
+    """
+
+    @wraps(function)
+    def edit(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+        return _make_edits(function(tables, rng))
+
+    EDITORS.append(edit)
+    return edit
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
@@ -92,6 +115,7 @@ def find_counterfactual_pair(
         kept = outcomes.get(changed)
         if kept is None or kept.stated:
             found = Counterfactual(edit, answer, changed, *say(edit, answer))
+            # An assumption that states its answer leaves no question. It is kept only until a better one is found.
             outcomes[changed] = found if kept is None or not found.stated else kept
         if len(outcomes) == 2 and not any(one.stated for one in outcomes.values()):
             break
@@ -102,247 +126,202 @@ def draw_edits(
     tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
 ) -> Iterator[tuple[str, FactorEdit]]:
     """Edits of everything in a household, each with the id of the row that it changes."""
-    for row in tables.rows["memories"]:
-        if row["kind"] in DONE and row["who"] and row[OBJECT.get(row["kind"], "what")]:
-            yield from ((row["id"], edit) for edit in _of_memory(tables, row, groups, rng))
-    yield from _of_events(tables, rng)
-    yield from _of_people(tables, groups, rng)
-    yield from _of_devices(tables, rng)
-    for row in tables.rows["weather"]:
-        new = _elsewhere(row, rng)
-        slots = {"quantity": QuestionSlot("weather", (row["side"], row["quantity"])), "new": QuestionSlot("number", new)}
-        rows = tuple({**r, "value": new} if r is row else r for r in tables.rows["weather"])
-        yield row["id"], FactorEdit("environment", "weather_value", slots, _with(tables, "weather", rows))
+    yield from _make_edits(_edit_memories(tables, groups, rng))
+    yield from _make_edits(_edit_events(tables, rng))
+    yield from _make_edits(_edit_people(tables, groups, rng))
+    yield from _make_edits(_edit_devices(tables, rng))
+    yield from _make_edits(_edit_weather(tables, rng))
     for each in EDITORS:
         yield from each(tables, rng)
 
 
-def _elsewhere(row: Row, rng: random.Random) -> float:
-    """Another value of the weather that is possible: a share stays a share, and only temperatures fall below 0."""
-    steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
-    values = [round(row["value"] + step, 2) for step in steps]
-    least, most = weather_range(row["quantity"])
-    return float(rng.choice([value for value in values if least <= value <= most]))
+def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
+    """Somebody did something on another day, somebody else did it, it was something else, took longer, or never was."""
+    for row in tables.rows["memories"]:
+        id, kind, who = row["id"], row["kind"], row["who"]
+        column = OBJECT.get(kind, "what")
+        if kind not in DONE or not who or not row[column]:
+            continue
+        told: Slots = {"who": ("person", who), "deed": ("deed", Deed(kind, row[column])), "old": ("date", row["date"])}
+        moved = row["time"] + timedelta(days=rng.choice(SHIFTS))
+        if moved < tables.now - timedelta(days=1):
+            edited = tables.with_edited_rows("memories", id, {"time": moved, "date": moved.date()})
+            yield id, "time", "memory_time", {**told, "new": ("date", moved.date())}, edited
+        if others := [one["who"] for one in tables.rows["members"] if one["who"] != who]:
+            other = rng.choice(others)
+            edited = tables.with_edited_rows("memories", id, {"who": other})
+            yield id, "actor", "memory_actor", {**told, "other": ("person", other)}, edited
+        if column == "appliance":
+            owned = [one["appliance"] for one in tables.rows["appliances"]]
+            replaced = [appliance for appliance in owned if appliance != row["appliance"]]
+        else:
+            replaced = [key for key in groups[kind] if key != row["what"]]
+        if replaced:
+            key = rng.choice(replaced)
+            factor: Factor = "appliance" if column == "appliance" else "activity"
+            edited = tables.with_edited_rows("memories", id, {column: key})
+            yield id, factor, "memory_object", {**told, "other_deed": ("deed", Deed(kind, key))}, edited
+        if row["value"] is not None:
+            new = row["value"] + rng.choice((1, 2, 3))
+            slots: Slots = {**told, "value": ("number", row["value"]), "new": ("number", new)}
+            yield id, "value", "memory_amount", slots, tables.with_edited_rows("memories", id, {"value": new})
+        yield id, "routine", "memory_gone", told, tables.with_edited_rows("memories", id, None)
 
 
-def weather_range(quantity: str) -> tuple[float, float]:
-    """The least and the most that is possible."""
-    least = -100.0 if quantity == "temperature" else 0.0
-    return least, {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(quantity, float("inf"))
-
-
-def _of_memory(
-    tables: HouseholdTables, row: Row, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[FactorEdit]:
-    object_column = OBJECT.get(row["kind"], "what")
-    deed = Deed(row["kind"], row[object_column])
-    told = {
-        "who": QuestionSlot("person", row["who"]),
-        "deed": QuestionSlot("deed", deed),
-        "old": QuestionSlot("date", row["date"]),
-    }
-
-    def edit(factor: Factor, frame: str, changes: Row | None, **slots: QuestionSlot) -> FactorEdit:
-        return FactorEdit(
-            factor, f"memory_{frame}", {**told, **slots}, tables.with_edited_rows("memories", row["id"], changes)
-        )
-
-    moved = row["time"] + timedelta(days=rng.choice(SHIFTS))
-    if moved < tables.now - timedelta(days=1):
-        yield edit("time", "time", {"time": moved, "date": moved.date()}, new=QuestionSlot("date", moved.date()))
-    if others := [one["who"] for one in tables.rows["members"] if one["who"] != row["who"]]:
-        other = rng.choice(others)
-        yield edit("actor", "actor", {"who": other}, other=QuestionSlot("person", other))
-    if object_column == "appliance":
-        owned = [one["appliance"] for one in tables.rows["appliances"] if one["appliance"] != row["appliance"]]
-        replaced: Sequence[str] = owned
-    else:
-        replaced = [key for key in groups[row["kind"]] if key != row["what"]]
-    if replaced:
-        key = rng.choice(replaced)
-        factor: Factor = "appliance" if object_column == "appliance" else "activity"
-        yield edit(factor, "object", {object_column: key}, other_deed=QuestionSlot("deed", Deed(row["kind"], key)))
-    if row["value"] is not None:
-        new = row["value"] + rng.choice((1, 2, 3))
-        changes = {"value": new}
-        yield edit("value", "amount", changes, value=QuestionSlot("number", row["value"]), new=QuestionSlot("number", new))
-    yield edit("routine", "gone", None)
-
-
-def _of_events(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+def _edit_events(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     people = [row["who"] for row in tables.rows["members"]]
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for row in tables.rows["events"]:
-        old = {"old": QuestionSlot("moment", row["time"])}
+        id, old = row["id"], ("moment", row["time"])
         if row["who"] and len(people) > 1:
             other = rng.choice([one for one in people if one != row["who"]])
-            slots = {**old, "who": QuestionSlot("person", row["who"]), "other": QuestionSlot("person", other)}
-            yield (
-                row["id"],
-                FactorEdit("actor", "event_actor", slots, tables.with_edited_rows("events", row["id"], {"who": other})),
-            )
+            slots: Slots = {"old": old, "who": ("person", row["who"]), "other": ("person", other)}
+            yield id, "actor", "event_actor", slots, tables.with_edited_rows("events", id, {"who": other})
         if row["room"] and (elsewhere := [room for room in rooms if room != row["room"]]):
             new = rng.choice(elsewhere)
-            slots = {**old, "room": QuestionSlot("room", row["room"]), "new": QuestionSlot("room", new)}
-            yield (
-                row["id"],
-                FactorEdit("location", "event_room", slots, tables.with_edited_rows("events", row["id"], {"room": new})),
-            )
+            slots = {"old": old, "room": ("room", row["room"]), "new": ("room", new)}
+            yield id, "location", "event_room", slots, tables.with_edited_rows("events", id, {"room": new})
         moved = row["time"] - timedelta(hours=rng.choice((1, 2, 3, 5)))
-        changes = {"time": moved, "date": moved.date()}
-        slots = {**old, "new": QuestionSlot("moment", moved)}
-        yield row["id"], FactorEdit("time", "event_time", slots, tables.with_edited_rows("events", row["id"], changes))
+        edited = tables.with_edited_rows("events", id, {"time": moved, "date": moved.date()})
+        yield id, "time", "event_time", {"old": old, "new": ("moment", moved)}, edited
 
 
-def _of_people(
-    tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[tuple[str, FactorEdit]]:
+def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
     for row in tables.rows["members"]:
         new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
-        slots = {"who": QuestionSlot("person", row["who"]), "new": QuestionSlot("occupations", new)}
-        yield (
-            row["id"],
-            FactorEdit(
-                "routine", "member_occupation", slots, tables.with_edited_rows("members", row["id"], {"occupation": new})
-            ),
-        )
+        slots: Slots = {"who": ("person", row["who"]), "new": ("occupations", new)}
+        edited = tables.with_edited_rows("members", row["id"], {"occupation": new})
+        yield row["id"], "routine", "member_occupation", slots, edited
     for row in tables.rows["hobbies"]:
-        slots = {"who": QuestionSlot("person", row["who"]), "what": QuestionSlot("hobbies", row["hobby"])}
-        rows = tuple(one for one in tables.rows["hobbies"] if one is not row)
-        yield row["id"], FactorEdit("routine", "member_hobby", slots, _with(tables, "hobbies", rows))
+        slots = {"who": ("person", row["who"]), "what": ("hobbies", row["hobby"])}
+        yield row["id"], "routine", "member_hobby", slots, tables.with_edited_row("hobbies", row, None)
     for row in tables.rows["life"]:
         moved = row["date"] - timedelta(days=rng.choice((400, 800, 1500)))
-        slots = {
-            "who": QuestionSlot("person", row["who"]),
-            "what": QuestionSlot("life_events", row["kind"]),
-            "old": QuestionSlot("date", row["date"]),
-            "new": QuestionSlot("date", moved),
-        }
-        yield row["id"], FactorEdit("time", "life_date", slots, tables.with_edited_row("life", row, {"date": moved}))
+        slots = {"who": ("person", row["who"]), "what": ("life_events", row["kind"])}
+        slots |= {"old": ("date", row["date"]), "new": ("date", moved)}
+        yield row["id"], "time", "life_date", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["pets"]:
-        new_age = row["age"] + rng.choice((1, 2))
-        slots = {"pet": QuestionSlot("pet", row["pet"]), "new": QuestionSlot("number", new_age)}
-        yield row["id"], FactorEdit("value", "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": new_age}))
+        age = row["age"] + rng.choice((1, 2))
+        slots = {"pet": ("pet", row["pet"]), "new": ("number", age)}
+        yield row["id"], "value", "pet_age", slots, tables.with_edited_rows("pets", row["id"], {"age": age})
     years = rng.choice(YEARS)
+    # The ids name no row. Their tables make the edit a near one for programs that read ages.
     for id in ("member:all", "pet:all"):
-        yield id, FactorEdit("time", "years_later", {"years": QuestionSlot("number", years)}, tables.years_later(years))
+        yield id, "time", "years_later", {"years": ("number", years)}, tables.years_later(years)
 
 
-def _of_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for table, name in (("appliances", "appliance"), ("sensors", "sensor")):
         for row in tables.rows[table]:
             if elsewhere := [room for room in rooms if room != row["room"]]:
                 new = rng.choice(elsewhere)
-                slots = {name: QuestionSlot(name, row[name]), "new": QuestionSlot("room", new)}
                 edited = tables.with_edited_rows(table, row["id"], {"room": new})
-                yield row["id"], FactorEdit("location", f"{name}_room", slots, edited)
+                yield row["id"], "location", f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
     for row in tables.rows["states"]:
-        if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
+        if _has_number(row):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
             low, high = row["range"] or (0, value)
-            if not low <= value <= high:
-                continue
-            slots = {
-                "appliance": QuestionSlot("appliance", row["appliance"]),
-                "attribute": QuestionSlot("attribute", row["attribute"]),
-                "new": QuestionSlot("number", value),
-            }
-            yield (
-                row["id"],
-                FactorEdit("value", "state_value", slots, tables.with_edited_row("states", row, {"value": value})),
-            )
+            if low <= value <= high:
+                slots: Slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
+                edited = tables.with_edited_row("states", row, {"value": value})
+                yield row["id"], "value", "state_value", {**slots, "new": ("number", value)}, edited
     for row in tables.rows["sensors"]:
+        # Without the sensor there are no readings of it, and no events that it noticed.
         lost = [one["id"] for one in tables.rows["events"] if one["sensor"] == row["sensor"]]
         edited = tables.with_edited_rows("readings", f"state:{row['sensor']}", None)
         for id in lost:
             edited = edited.with_edited_rows("events", id, None)
-        slots = {"sensor": QuestionSlot("sensor", row["sensor"])}
-        yield next(iter(lost), row["id"]), FactorEdit("sensor", "sensor_fault", slots, edited)
+        id = next(iter(lost), row["id"])
+        yield id, "sensor", "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
 
 
-def _with(tables: HouseholdTables, table: str, rows: tuple[Row, ...]) -> HouseholdTables:
-    return replace(tables, rows={**tables.rows, table: rows})
+def _has_number(row: Row) -> bool:
+    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
 
 
-STEPS = (1, 2, 3, 5, 10)  # by which a number is higher or lower
-SHARES = (0.1, 0.2, 0.3)  # the same for a share
+def _edit_weather(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """Another value that is possible: a share stays a share, and only temperatures fall below 0."""
+    for row in tables.rows["weather"]:
+        steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)
+        values = [round(row["value"] + step, 2) for step in steps]
+        least, most = _weather_range(row["quantity"])
+        new = float(rng.choice([value for value in values if least <= value <= most]))
+        slots: Slots = {"quantity": ("weather", (row["side"], row["quantity"])), "new": ("number", new)}
+        yield row["id"], "environment", "weather_value", slots, tables.with_edited_row("weather", row, {"value": new})
+
+
+def _weather_range(quantity: str) -> tuple[float, float]:
+    """The least and the most that is possible."""
+    least = -100.0 if quantity == "temperature" else 0.0
+    return least, {"sunny": 1.0, "humidity": 100.0, "odor": 5.0}.get(quantity, float("inf"))
+
+
+# Edits that do not name what they make true
 
 
 @register_editor
-def swap_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+def swap_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Somebody has another's occupation, or a device stands where another does; or the two have changed places."""
-    yield from _like_another(tables, "members", "who", "occupation", "member_occupation", "routine", rng)
-    yield from _like_another(tables, "appliances", "appliance", "room", "appliance_room", "location", rng)
-    yield from _like_another(tables, "sensors", "sensor", "room", "sensor_room", "location", rng)
+    yield from _copy_and_swap(tables, "members", "who", "occupation", "member_occupation", "routine", rng)
+    yield from _copy_and_swap(tables, "appliances", "appliance", "room", "appliance_room", "location", rng)
+    yield from _copy_and_swap(tables, "sensors", "sensor", "room", "sensor_room", "location", rng)
 
 
-def _like_another(
+def _copy_and_swap(
     tables: HouseholdTables, table: str, name: str, column: str, frame: str, factor: Factor, rng: random.Random
-) -> Iterator[tuple[str, FactorEdit]]:
+) -> Iterator[EditRow]:
     """Edits that give a row the value of another one, or two rows each other's. A sensor may join an appliance."""
     kind = "person" if name == "who" else name
     for row in tables.rows[table]:
-        others = _different(tables.rows[table], row, column)
-        beside = others or (_different(tables.rows["appliances"], row, column) if name == "sensor" else [])
+        id, slot = row["id"], (kind, row[name])
+        others = [one for one in tables.rows[table] if one[column] != row[column]]
+        beside = others
+        if name == "sensor" and not others:
+            beside = [one for one in tables.rows["appliances"] if one[column] != row[column]]
         if beside:
             other = rng.choice(beside)
-            other_kind, other_name = (kind, name) if name in other else ("appliance", "appliance")
-            slots = {name: QuestionSlot(kind, row[name]), "other": QuestionSlot(other_kind, other[other_name])}
-            edited = tables.with_edited_rows(table, row["id"], {column: other[column]})
-            yield row["id"], FactorEdit(factor, f"{frame}_of", slots, edited, (other["id"],))
+            other_slot = (kind, other[name]) if name in other else ("appliance", other["appliance"])
+            edited = tables.with_edited_rows(table, id, {column: other[column]})
+            yield id, factor, f"{frame}_of", {name: slot, "other": other_slot}, edited, (other["id"],)
         if others:
             other = rng.choice(others)
-            slots = {name: QuestionSlot(kind, row[name]), "other": QuestionSlot(kind, other[name])}
-            edited = tables.with_edited_rows(table, row["id"], {column: other[column]})
+            edited = tables.with_edited_rows(table, id, {column: other[column]})
             edited = edited.with_edited_rows(table, other["id"], {column: row[column]})
-            yield row["id"], FactorEdit(factor, f"{frame}_swapped", slots, edited, (row["id"], other["id"]))
-
-
-def _different(rows: Sequence[Row], row: Row, column: str) -> list[Row]:
-    return [one for one in rows if one[column] != row[column]]
+            slots = {name: slot, "other": (kind, other[name])}
+            yield id, factor, f"{frame}_swapped", slots, edited, (id, other["id"])
 
 
 @register_editor
-def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """An event of a life lies some years earlier or later; a state or the weather is higher or lower."""
     once = Counter((row["who"], row["kind"]) for row in tables.rows["life"])
     for row in tables.rows["life"]:
-        years = rng.choice(YEARS)
-        slots = {
-            "who": QuestionSlot("person", row["who"]),
-            "what": QuestionSlot("life_events", row["kind"]),
-            "years": QuestionSlot("number", years),
-        }
-        for name, moved in (("earlier", _years_on(row["date"], -years)), ("later", _years_on(row["date"], years))):
+        years, day = rng.choice(YEARS), row["date"]
+        slots: Slots = {"who": ("person", row["who"]), "what": ("life_events", row["kind"]), "years": ("number", years)}
+        for name, year in (("earlier", day.year - years), ("later", day.year + years)):
+            moved = same_day_in_year(day, year)
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
-                yield (
-                    row["id"],
-                    FactorEdit("time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})),
-                )
+                yield row["id"], "time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["states"]:
-        if isinstance(row["value"], int | float) and not isinstance(row["value"], bool):
-            low, high = row["range"] or (0, float("inf"))
-            slots = {
-                "appliance": QuestionSlot("appliance", row["appliance"]),
-                "attribute": QuestionSlot("attribute", row["attribute"]),
-            }
-            yield from _shifted(tables, "states", row, STEPS, (low, high), slots, rng)
+        if _has_number(row):
+            slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
+            yield from _shift_number(tables, "states", row, STEPS, row["range"] or (0, float("inf")), slots, rng)
     for row in tables.rows["weather"]:
         steps = SHARES if row["quantity"] == "sunny" else STEPS[:3]
-        slots = {"quantity": QuestionSlot("weather", (row["side"], row["quantity"]))}
-        yield from _shifted(tables, "weather", row, steps, weather_range(row["quantity"]), slots, rng)
+        slots = {"quantity": ("weather", (row["side"], row["quantity"]))}
+        yield from _shift_number(tables, "weather", row, steps, _weather_range(row["quantity"]), slots, rng)
 
 
-def _shifted(
+def _shift_number(
     tables: HouseholdTables,
     table: str,
     row: Row,
     steps: Sequence[float],
     bounds: tuple[float, float],
-    slots: dict[str, QuestionSlot],
+    slots: Slots,
     rng: random.Random,
-) -> Iterator[tuple[str, FactorEdit]]:
+) -> Iterator[EditRow]:
     """A number that is higher, and one that is lower, as far as its bounds allow."""
     factor: Factor = "environment" if table == "weather" else "value"
     for name, sign in (("higher", 1), ("lower", -1)):
@@ -351,8 +330,4 @@ def _shifted(
             step = rng.choice(fitting)
             edited = tables.with_edited_row(table, row, {"value": round(row["value"] + sign * step, 2)})
             frame = f"{'weather' if table == 'weather' else 'state'}_{name}"
-            yield row["id"], FactorEdit(factor, frame, {**slots, "step": QuestionSlot("number", step)}, edited)
-
-
-def _years_on(day: date, years: int) -> date:
-    return day.replace(year=day.year + years, day=min(day.day, 28) if day.month == 2 else day.day)
+            yield row["id"], factor, frame, {**slots, "step": ("number", step)}, edited

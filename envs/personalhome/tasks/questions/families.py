@@ -1,9 +1,9 @@
 """Families of questions: which programs can be asked of a household.
 
-A family yields every candidate that its tables suggest; whether a candidate has exactly one answer is found by running it.
+A family yields every candidate that its tables suggest. Whether a candidate has exactly one answer is found by running it.
 
-Invariants: candidates come in the order of the tables, so a seed draws the same ones; a slot of a candidate is all that its
-sentence names.
+Invariants: candidates come in the order of the tables, so a seed draws the same ones; the slots of a candidate are all that
+its sentence names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, Row
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS
+from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Expression,
@@ -29,12 +30,14 @@ from homerl.envs.personalhome.tasks.questions.question_programs import (
     ValueGap,
     Where,
     YearsSince,
+    only_value,
+    rows_where,
 )
 
 MEMORIES, EVENTS, MEMBERS = TableRows("memories"), TableRows("events"), TableRows("members")
 DONE = ("cooked", "used", "travelled", "complained", "ill", "bought", "celebrated", "cared", "repaired", "learned")
 OBJECT = {"used": "appliance", "repaired": "appliance"}  # what a deed is done to; of other kinds it is `what`
-MEASURED = {"travelled": "day", "ill": "day", "used": "minute", "bought": "currency"}  # the unit of `value` by kind
+SUMMED = ("travelled", "ill", "used", "bought")  # kinds of deeds whose values are added
 
 
 @dataclass(frozen=True)
@@ -63,277 +66,254 @@ class QuestionCandidate:
     answer: str
 
 
-Family = Callable[[HouseholdTables], Iterator[QuestionCandidate]]
+Slots = Mapping[str, tuple[str, Any]]  # name -> the kind and the value of a `QuestionSlot`
+Row = tuple[str, Expression, Slots, str]  # the fields of a `QuestionCandidate`
+Family = Callable[[HouseholdTables], Iterator[Row]]
 FAMILIES: list[Family] = []
 
 
 def register_family(function: Family) -> Family:
-    """Register a family."""
+    """Register a function that yields the fields of candidates: name, program, slots, and kind of the answer.
+
+    Example:
+        @register_family
+        def pet_questions(tables):
+            for row in tables.rows["pets"]:
+                yield "pet_age", only_value(rows_where(PETS, pet=row["pet"]), "age"), {"pet": ("pet", row["pet"])}, "years"
+    """
     FAMILIES.append(function)
     return function
 
 
+def make_slots(slots: Slots) -> dict[str, QuestionSlot]:
+    """The slots of a sentence from their kinds and values."""
+    return {name: QuestionSlot(kind, value) for name, (kind, value) in slots.items()}
+
+
 def question_candidates(tables: HouseholdTables) -> list[QuestionCandidate]:
     """All candidates of all families."""
-    return [candidate for each in FAMILIES for candidate in each(tables)]
+    rows = (row for family in FAMILIES for row in family(tables))
+    return [QuestionCandidate(name, program, make_slots(slots), answer) for name, program, slots, answer in rows]
 
 
-def _number(unit: str | None) -> str:
-    """The kind of a number in a unit."""
+def _number_kind(unit: str | None) -> str:
+    """The kind of an answer that is a number in a unit."""
     return f"number:{unit}" if unit else "number"
 
 
-def _person(who: str) -> QuestionSlot:
-    return QuestionSlot("person", who)
-
-
-def _people(tables: HouseholdTables) -> list[str]:
-    return [row["who"] for row in tables.rows["members"]]
-
-
-def _deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
-    """How often somebody did, and remembers, each deed."""
-    return Counter(
-        (row["who"], Deed(row["kind"], row[_object(row["kind"])])) for row in tables.rows["memories"] if _is_deed(row)
-    )
-
-
-def _is_deed(row: Row) -> bool:
-    return row["kind"] in DONE and row["who"] is not None and row[_object(row["kind"])] is not None
-
-
-def _object(kind: str) -> str:
+def _object_column(kind: str) -> str:
     return OBJECT.get(kind, "what")
 
 
-def _of(deed: Deed, who: str | None = None) -> Expression:
+def _object_kind(kind: str) -> str:
+    """The kind of an answer that says what a deed is done to."""
+    return OBJECT.get(kind) or f"what:{kind}"
+
+
+def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
+    """How often each person did, and remembers, each deed."""
+    deeds: Counter[tuple[str, Deed]] = Counter()
+    for row in tables.rows["memories"]:
+        done_to = row[_object_column(row["kind"])]
+        if row["kind"] in DONE and row["who"] is not None and done_to is not None:
+            deeds[row["who"], Deed(row["kind"], done_to)] += 1
+    return deeds
+
+
+def _deed_rows(deed: Deed, who: str | None = None) -> Expression:
     """The memories of a deed, of one person or of all."""
-    rows: Expression = Where(MEMORIES, "kind", deed.kind)
-    if who is not None:
-        rows = Where(rows, "who", who)
-    return rows if deed.object is None else Where(rows, _object(deed.kind), deed.object)
+    rows = rows_where(MEMORIES, kind=deed.kind, **({"who": who} if who is not None else {}))
+    return rows if deed.object is None else Where(rows, _object_column(deed.kind), deed.object)
 
 
-def _latest(rows: Expression, column: str) -> Expression:
-    return OnlyValue(ColumnValues(Extreme(rows, "time"), column))
+def _latest_value(rows: Expression, column: str) -> Expression:
+    return only_value(Extreme(rows, "time"), column)
 
 
 # Looking up
 
 
 @register_family
-def people_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def people_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Occupation and age of a person, and who has an occupation or a hobby."""
     for row in tables.rows["members"]:
-        one = Where(MEMBERS, "who", row["who"])
-        for column, kind in (("occupation", "occupations"), ("age", "years")):
-            yield QuestionCandidate(f"{column}_of", OnlyValue(ColumnValues(one, column)), {"who": _person(row["who"])}, kind)
+        one, slots = rows_where(MEMBERS, who=row["who"]), {"who": ("person", row["who"])}
+        yield "occupation_of", only_value(one, "occupation"), slots, "occupations"
+        yield "age_of", only_value(one, "age"), slots, "years"
     for table, column, kind in (("members", "occupation", "occupations"), ("hobbies", "hobby", "hobbies")):
         for value in dict.fromkeys(row[column] for row in tables.rows[table]):
-            rows = Where(TableRows(table), column, value)
-            yield QuestionCandidate(
-                f"who_has_{column}", OnlyValue(ColumnValues(rows, "who")), {"what": QuestionSlot(kind, value)}, "person"
-            )
+            who = only_value(Where(TableRows(table), column, value), "who")
+            yield f"who_has_{column}", who, {"what": (kind, value)}, "person"
 
 
 @register_family
-def extremes_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def extremes_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What the oldest and the youngest person do."""
-    for name, largest in (("oldest", True), ("youngest", False)):
-        if len(tables.rows["members"]) > 1:
-            yield QuestionCandidate(
-                f"occupation_of_{name}",
-                OnlyValue(ColumnValues(Extreme(MEMBERS, "age", largest), "occupation")),
-                {},
-                "occupations",
-            )
+    if len(tables.rows["members"]) > 1:
+        for name, largest in (("oldest", True), ("youngest", False)):
+            occupation = only_value(Extreme(MEMBERS, "age", largest), "occupation")
+            yield f"occupation_of_{name}", occupation, {}, "occupations"
 
 
 @register_family
-def pet_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def pet_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Age and animal of a pet."""
     for row in tables.rows["pets"]:
-        one = Where(TableRows("pets"), "pet", row["pet"])
-        for column, kind in (("age", "years"), ("animal", "animals")):
-            yield QuestionCandidate(
-                f"pet_{column}", OnlyValue(ColumnValues(one, column)), {"pet": QuestionSlot("pet", row["pet"])}, kind
-            )
+        one, slots = rows_where(TableRows("pets"), pet=row["pet"]), {"pet": ("pet", row["pet"])}
+        yield "pet_age", only_value(one, "age"), slots, "years"
+        yield "pet_animal", only_value(one, "animal"), slots, "animals"
 
 
 @register_family
-def place_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def place_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Where an appliance or a sensor is."""
     for table, column in (("appliances", "appliance"), ("sensors", "sensor")):
         for row in tables.rows[table]:
-            one = Where(TableRows(table), column, row[column])
-            yield QuestionCandidate(
-                f"place_of_{column}",
-                OnlyValue(ColumnValues(one, "room")),
-                {column: QuestionSlot(column, row[column])},
-                "room",
-            )
+            place = only_value(Where(TableRows(table), column, row[column]), "room")
+            yield f"place_of_{column}", place, {column: (column, row[column])}, "room"
 
 
 @register_family
-def state_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def state_questions(tables: HouseholdTables) -> Iterator[Row]:
     """A number that an appliance is at, or that a sensor reads."""
     for table, column in (("states", "appliance"), ("readings", "sensor")):
         for row in tables.rows[table]:
             if isinstance(row["value"], bool) or not isinstance(row["value"], int | float):
                 continue
-            one = Where(Where(TableRows(table), column, row[column]), "attribute", row["attribute"])
-            slots = {column: QuestionSlot(column, row[column]), "attribute": QuestionSlot("attribute", row["attribute"])}
-            yield QuestionCandidate(f"state_of_{column}", OnlyValue(ColumnValues(one, "value")), slots, _number(row["unit"]))
+            value = only_value(rows_where(TableRows(table), **{column: row[column], "attribute": row["attribute"]}), "value")
+            slots = {column: (column, row[column]), "attribute": ("attribute", row["attribute"])}
+            yield f"state_of_{column}", value, slots, _number_kind(row["unit"])
 
 
 @register_family
-def weather_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def weather_questions(tables: HouseholdTables) -> Iterator[Row]:
     """The weather outside and the air inside."""
     for row in tables.rows["weather"]:
-        one = Where(Where(TableRows("weather"), "side", row["side"]), "quantity", row["quantity"])
-        kind = "share" if row["quantity"] == "sunny" else _number(row["unit"])
-        yield QuestionCandidate(f"weather_{row['side']}_{row['quantity']}", OnlyValue(ColumnValues(one, "value")), {}, kind)
+        value = only_value(rows_where(TableRows("weather"), side=row["side"], quantity=row["quantity"]), "value")
+        kind = "share" if row["quantity"] == "sunny" else _number_kind(row["unit"])
+        yield f"weather_{row['side']}_{row['quantity']}", value, {}, kind
 
 
 @register_family
-def life_event_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def life_event_questions(tables: HouseholdTables) -> Iterator[Row]:
     """When something happened in a life, and how many years ago."""
     for row in tables.rows["life"]:
-        one = OnlyValue(ColumnValues(Where(Where(TableRows("life"), "who", row["who"]), "kind", row["kind"]), "date"))
-        slots = {"who": _person(row["who"]), "what": QuestionSlot("life_events", row["kind"])}
-        yield QuestionCandidate("date_of_life_event", one, slots, "date")
-        yield QuestionCandidate("years_since_life_event", YearsSince(one), slots, "span")
+        day = only_value(rows_where(TableRows("life"), who=row["who"], kind=row["kind"]), "date")
+        slots = {"who": ("person", row["who"]), "what": ("life_events", row["kind"])}
+        yield "date_of_life_event", day, slots, "date"
+        yield "years_since_life_event", YearsSince(day), slots, "span"
 
 
 # Remembering
 
 
 @register_family
-def deed_time_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
-    """How often a person did something, and when last."""
-    deeds = _deeds(tables)
-    counted = _counted(deeds)
-    for who, deed in deeds:
-        slots = {"who": _person(who), "deed": QuestionSlot("deed", deed)}
-        if (who, deed) in counted:
-            yield QuestionCandidate("times", RowCount(_of(deed, who)), slots, "times")
-        yield QuestionCandidate("last_day", _latest(_of(deed, who), "date"), slots, "date")
+def deed_time_questions(tables: HouseholdTables) -> Iterator[Row]:
+    """How often a person did something, and when last.
 
-
-def _counted(deeds: Counter[tuple[str, Deed]]) -> set[tuple[str, Deed]]:
-    """The deeds whose count is asked for: of those that were done once only as many as were done twice.
-
-    Most were done once, so 1 would be a good guess.
+    Most deeds were done once, so 1 would be a good guess. Of those, only as many are asked for as were done twice.
     """
+    deeds = _count_deeds(tables)
     once = [deed for deed, count in deeds.items() if count == 1]
     twice = sum(count == 2 for count in deeds.values())
-    often = {deed for deed, count in deeds.items() if count > 1}
-    return often | {once[at * len(once) // twice] for at in range(twice) if once}
+    counted = {deed for deed, count in deeds.items() if count > 1}
+    counted |= {once[at * len(once) // twice] for at in range(twice) if once}
+    for who, deed in deeds:
+        rows, slots = _deed_rows(deed, who), {"who": ("person", who), "deed": ("deed", deed)}
+        if (who, deed) in counted:
+            yield "times", RowCount(rows), slots, "times"
+        yield "last_day", _latest_value(rows, "date"), slots, "date"
 
 
 @register_family
-def deed_kind_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def deed_kind_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What a person did last, what most often, and how much in all."""
-    for who, kind in dict.fromkeys((who, deed.kind) for who, deed in _deeds(tables)):
-        rows, slots = _of(Deed(kind), who), {"who": _person(who)}
-        answer = OBJECT.get(kind) or f"what:{kind}"
-        yield QuestionCandidate(f"last_{kind}", _latest(rows, _object(kind)), slots, answer)
-        yield QuestionCandidate(f"usually_{kind}", UsualValue(ColumnValues(rows, _object(kind))), slots, answer)
-        if kind in MEASURED:
-            yield QuestionCandidate(f"total_{kind}", Total(ColumnValues(rows, "value")), slots, _number(MEASURED[kind]))
+    for who, kind in dict.fromkeys((who, deed.kind) for who, deed in _count_deeds(tables)):
+        rows, column, slots = _deed_rows(Deed(kind), who), _object_column(kind), {"who": ("person", who)}
+        yield f"last_{kind}", _latest_value(rows, column), slots, _object_kind(kind)
+        yield f"usually_{kind}", UsualValue(ColumnValues(rows, column)), slots, _object_kind(kind)
+        if kind in SUMMED:
+            yield f"total_{kind}", Total(ColumnValues(rows, "value")), slots, _number_kind(FACT_UNITS[kind])
 
 
 @register_family
-def setting_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def setting_questions(tables: HouseholdTables) -> Iterator[Row]:
     """To what an appliance was last set, and by whom."""
     rows_set = {(row["appliance"], row["what"]): row for row in tables.rows["memories"] if row["kind"] == "adjusted"}
     for (appliance, what), row in rows_set.items():
-        rows = Where(Where(Where(MEMORIES, "kind", "adjusted"), "appliance", appliance), "what", what)
-        slots = {"appliance": QuestionSlot("appliance", appliance), "what": QuestionSlot("quantities", what)}
-        yield QuestionCandidate("last_setting", _latest(rows, "value"), slots, _number(row["unit"]))
-        yield QuestionCandidate("who_set_last", _latest(rows, "who"), slots, "person")
+        rows = rows_where(MEMORIES, kind="adjusted", appliance=appliance, what=what)
+        slots = {"appliance": ("appliance", appliance), "what": ("quantities", what)}
+        yield "last_setting", _latest_value(rows, "value"), slots, _number_kind(row["unit"])
+        yield "who_set_last", _latest_value(rows, "who"), slots, "person"
 
 
 @register_family
-def recent_event_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def recent_event_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Who entered a room last, and what was last measured or noticed."""
-    for kind, column, name, answer in (
-        ("entered", "room", "who", "person"),
-        ("measured", "what", "value", "number"),
-        ("noticed", "what", "room", "room"),
-        ("used", "appliance", "who", "person"),
+    for kind, column, slot, name, answer in (
+        ("entered", "room", "room", "who", "person"),
+        ("measured", "what", "quantities", "value", "number"),
+        ("noticed", "what", "signs", "room", "room"),
+        ("used", "appliance", "appliance", "who", "person"),
     ):
-        slot = {"room": "room", "appliance": "appliance", "what": "quantities" if kind == "measured" else "signs"}[column]
         events = {row[column]: row for row in tables.rows["events"] if row["kind"] == kind and row[column]}
         for value, row in events.items():
-            found = _number(row["unit"]) if answer == "number" else answer
-            rows = Where(Where(EVENTS, "kind", kind), column, value)
-            yield QuestionCandidate(f"last_{kind}_event", _latest(rows, name), {"what": QuestionSlot(slot, value)}, found)
+            found = _latest_value(rows_where(EVENTS, **{"kind": kind, column: value}), name)
+            answer_kind = _number_kind(row["unit"]) if answer == "number" else answer
+            yield f"last_{kind}_event", found, {"what": (slot, value)}, answer_kind
 
 
 # Putting together
 
 
 @register_family
-def two_people_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def two_people_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What two people have in common, and how much more often one did something."""
-    hobbies = TableRows("hobbies")
-    for one, other in permutations(_people(tables), 2):
-        slots = {"who": _person(one), "other": _person(other)}
-        if one < other:
-            shared = Shared(
-                ColumnValues(Where(hobbies, "who", one), "hobby"), ColumnValues(Where(hobbies, "who", other), "hobby")
-            )
-            yield QuestionCandidate("shared_hobby", OnlyValue(shared), slots, "hobbies")
+    for pair in permutations([row["who"] for row in tables.rows["members"]], 2):
+        slots = {"who": ("person", pair[0]), "other": ("person", pair[1])}
+        if pair[0] < pair[1]:
+            shared = Shared(*(ColumnValues(rows_where(TableRows("hobbies"), who=who), "hobby") for who in pair))
+            yield "shared_hobby", OnlyValue(shared), slots, "hobbies"
         for kind in DONE:
-            more = ValueGap(RowCount(_of(Deed(kind), one)), RowCount(_of(Deed(kind), other)))
-            yield QuestionCandidate("more_often", more, {**slots, "deed": QuestionSlot("deed", Deed(kind))}, "times")
+            more = ValueGap(*(RowCount(_deed_rows(Deed(kind), who)) for who in pair))
+            yield "more_often", more, {**slots, "deed": ("deed", Deed(kind))}, "times"
         for kind in ("travelled", "ill"):
-            apart = ValueGap(*(Total(ColumnValues(_of(Deed(kind), who), "value")) for who in (one, other)))
-            yield QuestionCandidate(f"difference_{kind}", apart, slots, _number("day"))
+            apart = ValueGap(*(Total(ColumnValues(_deed_rows(Deed(kind), who), "value")) for who in pair))
+            yield f"difference_{kind}", apart, slots, _number_kind("day")
 
 
 @register_family
-def last_doer_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def last_doer_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Occupation and age of whoever did something last."""
-    for deed in dict.fromkeys(deed for _, deed in _deeds(tables)):
-        doer = Follow(ColumnValues(Extreme(_of(deed), "time"), "who"), "members", "who")
-        for column, answer in (("occupation", "occupations"), ("age", "years")):
-            yield QuestionCandidate(
-                f"{column}_of_last", OnlyValue(ColumnValues(doer, column)), {"deed": QuestionSlot("deed", deed)}, answer
-            )
+    for deed in dict.fromkeys(deed for _, deed in _count_deeds(tables)):
+        doer = Follow(ColumnValues(Extreme(_deed_rows(deed), "time"), "who"), "members", "who")
+        yield "occupation_of_last", only_value(doer, "occupation"), {"deed": ("deed", deed)}, "occupations"
+        yield "age_of_last", only_value(doer, "age"), {"deed": ("deed", deed)}, "years"
 
 
 @register_family
-def days_apart_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def days_apart_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Days between the last times that a person did two things, and what came first after the other."""
-    deeds = _deeds(tables)
-    for who in _people(tables):
+    deeds = _count_deeds(tables)
+    for who in (row["who"] for row in tables.rows["members"]):
         kinds = dict.fromkeys(deed.kind for doer, deed in deeds if doer == who)
         for one, other in permutations(kinds, 2):
-            slots = {
-                "who": _person(who),
-                "deed": QuestionSlot("deed", Deed(one)),
-                "other": QuestionSlot("deed", Deed(other)),
-            }
-            last = _latest(_of(Deed(other), who), "time")
+            slots = {"who": ("person", who), "deed": ("deed", Deed(one)), "other": ("deed", Deed(other))}
+            rows, last = _deed_rows(Deed(one), who), _latest_value(_deed_rows(Deed(other), who), "time")
             if one < other:
-                yield QuestionCandidate(
-                    "days_apart", ValueGap(_latest(_of(Deed(one), who), "time"), last), slots, _number("day")
-                )
-            first = Extreme(Where(_of(Deed(one), who), "time", last, ">"), "time", largest=False)
-            answer = OBJECT.get(one) or f"what:{one}"
-            yield QuestionCandidate(f"first_after_{one}", OnlyValue(ColumnValues(first, _object(one))), slots, answer)
+                yield "days_apart", ValueGap(_latest_value(rows, "time"), last), slots, _number_kind("day")
+            first = Extreme(Where(rows, "time", last, ">"), "time", largest=False)
+            yield f"first_after_{one}", only_value(first, _object_column(one)), slots, _object_kind(one)
 
 
 @register_family
-def breakdown_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def breakdown_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Who repaired what broke last, and where that stands."""
-    broken = OnlyValue(ColumnValues(Extreme(Where(MEMORIES, "kind", "broke"), "time"), "appliance"))
-    repairs = Where(Where(MEMORIES, "kind", "repaired"), "appliance", broken)
-    yield QuestionCandidate("who_repaired_last_broken", _latest(repairs, "who"), {}, "person")
-    yield QuestionCandidate("day_repaired_last_broken", _latest(repairs, "date"), {}, "date")
-    for who in _people(tables):
-        used = ColumnValues(Extreme(_of(Deed("used"), who), "time"), "appliance")
-        place = OnlyValue(ColumnValues(Follow(used, "appliances", "appliance"), "room"))
-        yield QuestionCandidate("place_of_last_used", place, {"who": _person(who)}, "room")
+    broken = _latest_value(rows_where(MEMORIES, kind="broke"), "appliance")
+    repairs = rows_where(MEMORIES, kind="repaired", appliance=broken)
+    yield "who_repaired_last_broken", _latest_value(repairs, "who"), {}, "person"
+    yield "day_repaired_last_broken", _latest_value(repairs, "date"), {}, "date"
+    for who in (row["who"] for row in tables.rows["members"]):
+        used = ColumnValues(Extreme(_deed_rows(Deed("used"), who), "time"), "appliance")
+        place = only_value(Follow(used, "appliances", "appliance"), "room")
+        yield "place_of_last_used", place, {"who": ("person", who)}, "room"

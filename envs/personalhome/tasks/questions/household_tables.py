@@ -1,18 +1,16 @@
-"""The present scene of a household as tables: what is done, heard and seen in its video.
-
-`scene_acts` and `scene_sounds` tell what happens, without its times; `scene_acts_timed` and `scene_sounds_timed` are the
-same rows for programs that read times, in seconds from the start of the video. `scene_states` tells what state somebody or
-something is in from a time on, `scene_things` what does not change, `scene_looks` what people look like.
-
-Invariants: a row is a fact that a scene tool can show, and its id is the one that the tool counts as shown; rows of one
-event share its name; without a transcript every table is empty.
-
-A household as tables, on which the programs of questions run.
+"""A household as tables, on which the programs of questions run.
 
 Each row has an `id`, which names what a tool shows when it shows the row: `member:h1_2`, `memory:17`, `appliance:oven`.
 
+What is done, heard and seen in the video of the present scene has tables of its own. `scene_acts` and `scene_sounds` tell
+what happens, without its times; `scene_acts_timed` and `scene_sounds_timed` are the same rows for programs that read times,
+in seconds from the start of the video. `scene_states` tells what state somebody or something is in from a time on,
+`scene_things` what does not change, `scene_looks` what people look like.
+
 Invariants:
-- Only what an agent can see is in a table (`shown.py`), or what it can compute from that.
+- Only what an agent can see is in a table (`household_view.py`), or what it can compute from that.
+- A row of the scene is a fact that a scene tool can show. Rows of one event share its name.
+- Without a transcript the tables of the scene are empty.
 - No value is a list, so a person with three hobbies has three rows in `hobbies`.
 - Tables never change, and an edit gives new ones.
 """
@@ -27,22 +25,16 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.household import Fact, Household
+from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_year
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
 from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words
-from homerl.envs.personalhome.sim.scene.transcript import SceneFact, Transcript
+from homerl.envs.personalhome.sim.scene.transcript import Transcript
 from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
 
-SceneRow = Mapping[str, Any]
+Row = Mapping[str, Any]  # the values are str, int, float, bool, date, datetime or None
 TABLES = (
-    "scene_acts",
-    "scene_acts_timed",
-    "scene_sounds",
-    "scene_sounds_timed",
-    "scene_states",
-    "scene_things",
-    "scene_looks",
-)
+    "scene_acts", "scene_acts_timed", "scene_sounds", "scene_sounds_timed", "scene_states", "scene_things", "scene_looks",
+)  # fmt: skip
 THINGS = ("zone", "finish", "colour", "position", "light")  # attributes of things that stay as they are
 LOOKS = ("hair", "top", "top_colour", "bottom", "bottom_colour", "feet")
 
@@ -62,26 +54,29 @@ class SceneAct:
     place: str | None = field(default=None, compare=False)
 
 
-def make_scene_tables(household: Household) -> dict[str, tuple[SceneRow, ...]]:
+def make_scene_tables(household: Household) -> dict[str, tuple[Row, ...]]:
     """The tables of a household's transcript by name."""
-    found: dict[str, list[SceneRow]] = {name: [] for name in TABLES}
-    if household.transcript is not None:
-        for table, row in _rows(household.transcript):
-            found[table].append(row)
+    found: dict[str, list[Row]] = {name: [] for name in TABLES}
+    for table, row in _scene_rows(household.transcript) if household.transcript is not None else ():
+        found[table].append(row)
     return {name: tuple(rows) for name, rows in found.items()}
 
 
-def _rows(transcript: Transcript) -> Iterator[tuple[str, SceneRow]]:
+def _scene_rows(transcript: Transcript) -> Iterator[tuple[str, Row]]:
     """Each row with its table, in the order of the facts."""
     known = readable_ids(transcript)
     for fact in transcript.facts:
         id = f"scene:{fact.id}"
         if id not in known:
             continue
+        # A tool may show a fact with its time or without. A program that reads times rests on calls that show them.
         timed = f"{id}.time" if f"{id}.time" in known else id
         span = {"event": fact.event_id, "start": fact.ts_start, "end": fact.ts_end}
         if fact.action is not None:
-            row = {**_act(fact, transcript.language), **span}
+            at = fact.value if fact.attribute == "at" else None
+            named = fact.zone if "{zone}" in load_caption_words(transcript.language).actions[fact.action] else None
+            act = SceneAct(fact.action, fact.actor, fact.object, at, named, fact.zone)
+            row = {"do": act.do, "who": act.who, "what": act.what, "at": at, "zone": act.place, "act": act, **span}
             yield "scene_acts", {"id": id, **row}
             yield "scene_acts_timed", {"id": timed, **row}
         elif fact.sound is not None:
@@ -97,17 +92,6 @@ def _rows(transcript: Transcript) -> Iterator[tuple[str, SceneRow]]:
             yield "scene_states", {"id": timed, **owner, **span}
 
 
-def _act(fact: SceneFact, language: str) -> SceneRow:
-    """The columns of an action."""
-    assert fact.action is not None
-    at = fact.value if fact.attribute == "at" else None
-    named = fact.zone if "{zone}" in load_caption_words(language).actions[fact.action] else None
-    act = SceneAct(fact.action, fact.actor, fact.object, at, named, fact.zone)
-    return {"do": fact.action, "who": fact.actor, "what": fact.object, "at": at, "zone": fact.zone, "act": act}
-
-
-Value = Any  # str, int, float, bool, date, datetime or None
-Row = Mapping[str, Value]
 TOGETHER = ("travelled", "celebrated")  # what companions did as well
 USES = ("cooked", "adjusted")  # who did so has used the appliance as well
 FACT = ("kind", "who", "pet", "appliance", "sensor", "room", "what", "value", "unit")
@@ -131,86 +115,68 @@ class HouseholdTables:
         What is told of this row changes, too, where it has the value that the row had: a companion stays who it is.
         """
         old = next((row for row in self.rows[table] if row["id"] == id), {})
-        told = {name: _edited(rows, id, changes, old) for name, rows in self.told.items()}
-        return replace(self, rows={**self.rows, table: _edited(self.rows[table], id, changes, old)}, told=told)
+        told = {name: _edit_rows(rows, id, changes, old) for name, rows in self.told.items()}
+        return replace(self, rows={**self.rows, table: _edit_rows(self.rows[table], id, changes, old)}, told=told)
 
-    def with_edited_row(self, table: str, row: Row, changes: Row) -> HouseholdTables:
-        """The tables with some values of this row replaced. Others may have its id, as all of a household's weather has."""
-        rows = tuple({**one, **changes} if one is row else one for one in self.rows[table])
-        return replace(self, rows={**self.rows, table: rows})
+    def with_edited_row(self, table: str, row: Row, changes: Row | None) -> HouseholdTables:
+        """The tables with some values of this row replaced, or without it if there are no changes.
+
+        Other rows may have its id, as all rows of a household's weather have one.
+        """
+        edited = [{**row, **changes}] if changes is not None else []
+        rows = (new for one in self.rows[table] for new in (edited if one is row else [one]))
+        return replace(self, rows={**self.rows, table: tuple(rows)})
 
     def years_later(self, years: int) -> HouseholdTables:
         """The tables some years later: everybody is older, and nothing else has happened."""
-        older = {
-            table: tuple({**row, "age": row["age"] + years} for row in self.rows[table]) for table in ("members", "pets")
-        }
-        leap_day = (self.now.month, self.now.day) == (2, 29)
-        now = self.now.replace(year=self.now.year + years, day=28 if leap_day else self.now.day)
-        return replace(self, now=now, rows={**self.rows, **older})
+        rows = dict(self.rows)
+        for table in ("members", "pets"):
+            rows[table] = tuple({**row, "age": row["age"] + years} for row in rows[table])
+        return replace(self, now=same_day_in_year(self.now, self.now.year + years), rows=rows)
 
     def with_told_rows(self) -> HouseholdTables:
         """The tables with everything that is told in place of the memories and events."""
         return replace(self, rows={**self.rows, **self.told})
 
 
-def _edited(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tuple[Row, ...]:
+def _edit_rows(rows: Iterable[Row], id: str, changes: Row | None, old: Row) -> tuple[Row, ...]:
     """The rows with those of an id changed where they have an old value, or without them if there are no changes."""
     if changes is None:
         return tuple(row for row in rows if row["id"] != id)
-    return tuple(
-        {**row, **{name: new for name, new in changes.items() if row[name] == old[name]}} if row["id"] == id else row
-        for row in rows
-    )
+    edited: list[Row] = []
+    for row in rows:
+        changed = {name: new for name, new in changes.items() if row["id"] == id and row[name] == old[name]}
+        edited.append({**row, **changed} if row["id"] == id else row)
+    return tuple(edited)
 
 
 def make_household_tables(household: Household) -> HouseholdTables:
     """The tables of a household at its start."""
-    now = household.now
+    now, members = household.now, household.members
     memories = [(f"memory:{n}", one.time, one.fact) for n, one in enumerate(household.memories)]
     events = [(f"event:{n}", one.time, one.fact) for n, one in enumerate(household.context.events)]
-    return HouseholdTables(
-        now,
-        {
-            "members": tuple(
-                {
-                    "id": f"member:{one.member_id}",
-                    "who": one.member_id,
-                    "name": one.name,
-                    "role": one.role,
-                    "age": one.age(now.date()),
-                    "gender": one.gender,
-                    "occupation": one.occupation,
-                }
-                for one in household.members
-            ),
-            "hobbies": tuple(
-                {"id": f"member:{one.member_id}", "who": one.member_id, "hobby": hobby}
-                for one in household.members
-                for hobby in one.hobbies
-            ),
-            "life": tuple(
-                {"id": f"life:{one.member_id}", "who": one.member_id, "date": event.date, "kind": event.kind}
-                for one in household.members
-                for event in one.major_events
-            ),
-            "pets": tuple(
-                {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
-            ),
-            "memories": tuple(starmap(_fact_row, memories)),
-            "events": tuple(starmap(_fact_row, events)),
-            "weather": tuple(
-                {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]}
-                for side, part in household.context.weather.model_dump().items()
-                for quantity, value in part.items()
-            ),
-            **_devices(household),
-            **make_scene_tables(household),
-        },
-        {"memories": tuple(_told([*memories, *events])), "events": tuple(_told(events))},
-    )
+    rows: dict[str, list[Row]] = {"members": [], "hobbies": [], "life": []}
+    for one in members:
+        id, who = f"member:{one.member_id}", one.member_id
+        row = {"id": id, "who": who, "name": one.name, "role": one.role, "age": one.age(now.date()), "gender": one.gender}
+        rows["members"].append({**row, "occupation": one.occupation})
+        rows["hobbies"] += [{"id": id, "who": who, "hobby": hobby} for hobby in one.hobbies]
+        rows["life"] += [{"id": f"life:{who}", "who": who, "date": it.date, "kind": it.kind} for it in one.major_events]
+    rows["pets"] = [
+        {"id": f"pet:{one.name}", "pet": one.name, "animal": one.animal, "age": one.age} for one in household.pets
+    ]
+    rows["memories"], rows["events"] = list(starmap(_fact_row, memories)), list(starmap(_fact_row, events))
+    rows["weather"] = [
+        {"id": "weather", "side": side, "quantity": quantity, "value": value, "unit": WEATHER_UNITS[quantity]}
+        for side, part in household.context.weather.model_dump().items()
+        for quantity, value in part.items()
+    ]
+    tables = {name: tuple(listed) for name, listed in rows.items()}
+    told = {"memories": tuple(_told_rows([*memories, *events])), "events": tuple(_told_rows(events))}
+    return HouseholdTables(now, {**tables, **_device_tables(household), **make_scene_tables(household)}, told)
 
 
-def _told(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
+def _told_rows(facts: Iterable[tuple[str, datetime, Fact]]) -> Iterator[Row]:
     """The rows of facts: of trips and celebrations once for each companion too, of cooking and adjusting also as a use.
 
     How many minutes such a use took is not told.
@@ -228,27 +194,20 @@ def _fact_row(id: str, time: datetime, fact: Fact) -> Row:
     return {"id": id, "time": time, "date": time.date(), **{name: getattr(fact, name) for name in FACT}}
 
 
-def _devices(household: Household) -> dict[str, tuple[Row, ...]]:
+def _device_tables(household: Household) -> dict[str, tuple[Row, ...]]:
     """`appliances` and `sensors`, and their `states` and `readings`: a row for each value."""
     home = home_from_json(household.home)
     found: dict[str, list[Row]] = {name: [] for name in ("appliances", "sensors", "states", "readings")}
     for device in home.plan.devices:
-        sensor = is_sensor(device.spec)
-        kind, what = ("sensor", "sensors") if sensor else ("appliance", "appliances")
-        id = f"{kind}:{device.did}"
-        found[what].append({"id": id, kind: device.did, "kind": device.spec.category, "room": device.room.id})
+        kind, owned, values = ("appliance", "appliances", "states")
+        if is_sensor(device.spec):
+            kind, owned, values = ("sensor", "sensors", "readings")
+        row = {kind: device.did, "kind": device.spec.category}
+        found[owned].append({"id": f"{kind}:{device.did}", **row, "room": device.room.id})
         for path, value in home.state_of(device.did).items():
-            found["readings" if sensor else "states"].append(
-                {
-                    "id": f"state:{device.did}",
-                    kind: device.did,
-                    "kind": device.spec.category,
-                    "attribute": path,
-                    "value": value,
-                    "unit": device.spec.attribute_index[path][1].unit,
-                    "range": device.spec.attribute_index[path][1].range,
-                }
-            )
+            _, attribute = device.spec.attribute_index[path]
+            measured = {"attribute": path, "value": value, "unit": attribute.unit, "range": attribute.range}
+            found[values].append({"id": f"state:{device.did}", **row, **measured})
     return {name: tuple(rows) for name, rows in found.items()}
 
 

@@ -67,7 +67,9 @@ def draw_questions(
     by_family: dict[str, list[QuestionCandidate]] = {}
     for candidate in question_candidates(tables):
         if families is None or candidate.family in families:
-            by_family.setdefault(_group(candidate), []).append(candidate)
+            # The weather has a family for each of its nine quantities, which count as one.
+            group = "weather" if candidate.family.startswith("weather_") else candidate.family
+            by_family.setdefault(group, []).append(candidate)
     while by_family:
         name = rng.choice(list(by_family))
         chosen = by_family[name].pop(rng.randrange(len(by_family[name])))
@@ -75,11 +77,6 @@ def draw_questions(
             del by_family[name]
         if (question := answer_candidate(chosen, tables)) is not None:
             yield question
-
-
-def _group(candidate: QuestionCandidate) -> str:
-    """The weather has a family for each of its nine quantities, which count as one."""
-    return "weather" if candidate.family.startswith("weather_") else candidate.family
 
 
 def answer_candidate(candidate: QuestionCandidate, tables: HouseholdTables) -> HouseholdQuestion | None:
@@ -106,8 +103,7 @@ def draw_counterfactuals(
     question: HouseholdQuestion, wording: QuestionWording, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """Two counterfactuals in random order, one of which changes the answer; None if there are none."""
-    groups = {kind: load_vocabulary().group_keys(group) for kind, group in WHAT.items()}
-    groups["occupations"] = load_vocabulary().group_keys("occupations")
+    groups = {kind: load_vocabulary().group_keys(group) for kind, group in {**WHAT, "occupations": "occupations"}.items()}
 
     def say(edit: FactorEdit, answer: Any) -> tuple[str, bool]:
         text = wording.assumption_text(edit, rng)
@@ -127,7 +123,7 @@ def draw_distractors(question: HouseholdQuestion, wording: QuestionWording, rng:
     kind, right = question.candidate.answer, question.answer
     taken = {normal_form(text) for text in wording.answer_texts(kind, right)}
     found: list[str] = []
-    for pool in (_of_household(kind, question.tables), _near(kind, right, rng)):
+    for pool in (_values_in_household(kind, question.tables), _values_nearby(kind, right, rng)):
         pool = list(dict.fromkeys(pool))
         rng.shuffle(pool)
         for value in pool:
@@ -138,14 +134,14 @@ def draw_distractors(question: HouseholdQuestion, wording: QuestionWording, rng:
     return found if len(found) == WRONG else None
 
 
-def _around(gaps: Sequence[int], below: int, rng: random.Random, above: int = WRONG) -> list[int]:
+def _draw_steps(gaps: Sequence[int], below: int, rng: random.Random, above: int = WRONG) -> list[int]:
     """Steps from a value to four others: first how many of them lie below it is drawn, then how far apart they are."""
     under = rng.randint(max(0, WRONG - above), min(WRONG, below))
     gap = rng.choice(gaps) if below >= WRONG * max(gaps) and above >= WRONG else 1
     return [gap * step for step in range(-under, WRONG - under + 1) if step]
 
 
-def _of_household(kind: str, tables: HouseholdTables) -> list[Any]:
+def _values_in_household(kind: str, tables: HouseholdTables) -> list[Any]:
     if kind.startswith(SCENE):
         return values_in_scene(kind, tables)
     if kind.startswith("what:"):
@@ -154,19 +150,19 @@ def _of_household(kind: str, tables: HouseholdTables) -> list[Any]:
     return [row[column] for table, column in COLUMNS.get(kind, ()) for row in tables.rows[table] if row[column] is not None]
 
 
-def _near(kind: str, right: Any, rng: random.Random) -> list[Any]:
+def _values_nearby(kind: str, right: Any, rng: random.Random) -> list[Any]:
     """Values that might be right but are not in the household.
 
     Of numbers and dates as many as are asked for, and the right one has any place among them.
     """
     if isinstance(right, date):
-        return [right + timedelta(days=days) for days in _around(NEAR_DAYS, WRONG * max(NEAR_DAYS), rng)]
+        return [right + timedelta(days=days) for days in _draw_steps(NEAR_DAYS, WRONG * max(NEAR_DAYS), rng)]
     if isinstance(right, int | float):
         share = kind == "share" or (isinstance(right, float) and 0 <= right < 1)
         scale = 0.1 if share else 1
         below = WRONG if right < 0 else int(round(right / scale, 6))  # how many lie below, down to 0
         above = int(round((1 - right) / scale, 6)) if share else WRONG
-        return [round(right + step * scale, 2) for step in _around(NEAR_NUMBERS, below, rng, above)]
+        return [round(right + step * scale, 2) for step in _draw_steps(NEAR_NUMBERS, below, rng, above)]
     if kind.startswith(SCENE):
         return values_elsewhere(kind)
     group = WHAT.get(kind.removeprefix("what:"), kind)

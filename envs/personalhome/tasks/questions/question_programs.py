@@ -1,21 +1,22 @@
 """Programs that answer questions: expressions over the tables of a household.
 
-An expression is rows (`Table`, `Where`, `Extreme`, `Follow`), values (`Column`) or one value (`The`, `Total`, ...). Its
-result carries the evidence: the ids of the rows that it comes from. A filter's evidence is what it keeps, that of a maximum
-is all that it compared.
+An expression gives rows (`TableRows`, `Where`, `Extreme`, `Follow`), values (`ColumnValues`, `Shared`) or one value
+(`OnlyValue`, `Total`, ...). Its result carries the evidence: the ids of the rows that it comes from. The evidence of a
+filter is the rows that it keeps; that of a maximum is all rows that it compared.
 
 Invariants: a program has exactly one answer, or raises `NoAnswer` (nothing is left, or two are tied); it reads nothing but
-the tables; `steps` counts its operations (PersonalHomeBench 3.2, difficulty).
+the tables; `count_operations` counts its steps (PersonalHomeBench 3.2, difficulty).
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from homerl.envs.personalhome.sim.household import years_between
 from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, days_between
 
 Difficulty = Literal["simple", "medium", "hard"]
@@ -91,12 +92,7 @@ class TableRows(Expression):
         return ProgramResult(list(tables.rows[self.name]))
 
 
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+COMPARISONS = {"=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True)
@@ -113,6 +109,7 @@ class Where(Expression):
         rows, compare = self.rows.run_on(tables), COMPARISONS[self.by]
         wanted = self.value.run_on(tables) if isinstance(self.value, Expression) else ProgramResult(self.value)
         kept = [row for row in rows.value if row[self.column] is not None and compare(row[self.column], wanted.value)]
+        # The rows that are dropped are no evidence: who reads the kept ones need not have seen the others.
         return ProgramResult(kept, rows.evidence | wanted.evidence)
 
 
@@ -128,8 +125,9 @@ class Extreme(Expression):
         """A list of the one row. Its evidence is all rows that were compared."""
         rows = self.rows.run_on(tables)
         known = [row for row in rows.value if row[self.column] is not None]
+        # Two rows that share the extreme value are a tie, for which there is no single answer.
         best = (max if self.largest else min)((row[self.column] for row in known), default=None)
-        return ProgramResult([_only(row for row in known if row[self.column] == best)], rows.evidence_with_rows)
+        return ProgramResult([_require_single(row for row in known if row[self.column] == best)], rows.evidence_with_rows)
 
 
 @dataclass(frozen=True)
@@ -161,9 +159,8 @@ class ColumnValues(Expression):
     def run_on(self, tables: HouseholdTables) -> ProgramResult:
         """A list of values."""
         rows = self.rows.run_on(tables)
-        return ProgramResult(
-            [row[self.column] for row in rows.value if row[self.column] is not None], rows.evidence_with_rows
-        )
+        values = [row[self.column] for row in rows.value if row[self.column] is not None]
+        return ProgramResult(values, rows.evidence_with_rows)
 
 
 @dataclass(frozen=True)
@@ -176,9 +173,8 @@ class Shared(Expression):
     def run_on(self, tables: HouseholdTables) -> ProgramResult:
         """A list of values, each once, in the order of the first list."""
         one, other = self.first.run_on(tables), self.second.run_on(tables)
-        return ProgramResult(
-            [value for value in dict.fromkeys(one.value) if value in other.value], one.evidence | other.evidence
-        )
+        shared = [value for value in dict.fromkeys(one.value) if value in other.value]
+        return ProgramResult(shared, one.evidence | other.evidence)
 
 
 # One value
@@ -193,7 +189,7 @@ class OnlyValue(Expression):
     def run_on(self, tables: HouseholdTables) -> ProgramResult:
         """The value. Raises `NoAnswer` unless the list has one value, however often."""
         values = self.values.run_on(tables)
-        return ProgramResult(_only(dict.fromkeys(values.value)), values.evidence)
+        return ProgramResult(_require_single(dict.fromkeys(values.value)), values.evidence)
 
 
 @dataclass(frozen=True)
@@ -264,13 +260,27 @@ class YearsSince(Expression):
 
     def run_on(self, tables: HouseholdTables) -> ProgramResult:
         """A whole number of years."""
-        found, now = self.value.run_on(tables), tables.now.date()
-        day = found.value
-        return ProgramResult(now.year - day.year - ((now.month, now.day) < (day.month, day.day)), found.evidence)
+        found = self.value.run_on(tables)
+        return ProgramResult(years_between(found.value, tables.now.date()), found.evidence)
 
 
-def _only(values: Iterable[Any]) -> Any:
+def _require_single(values: Iterable[Any]) -> Any:
     found = list(values)
     if len(found) != 1:
         raise NoAnswer("there is no value" if not found else "there is more than one value")
     return found[0]
+
+
+# Frequent forms
+
+
+def rows_where(rows: Expression, **wanted: Any) -> Expression:
+    """The rows whose columns have some values: `rows_where(TableRows("pets"), pet="Milo")`."""
+    for column, value in wanted.items():
+        rows = Where(rows, column, value)
+    return rows
+
+
+def only_value(rows: Expression, column: str) -> Expression:
+    """The one value that a column has in all rows."""
+    return OnlyValue(ColumnValues(rows, column))

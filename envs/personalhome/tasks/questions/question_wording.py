@@ -1,14 +1,11 @@
-"""Words for what questions about the present scene name and answer, as the captions of its transcript say them.
+"""Puts questions, assumptions and answers of a household into words.
 
-Kinds of things begin with `scene:`: `actor`, `thing`, `spot` (where a thing is: at something, or with somebody), `zone`,
-`sound`, `state`, `posture`, `act`, and `look:<attribute>`.
+What is in the present scene is called as the captions of its transcript call it. Kinds of such things begin with `scene:`:
+`actor`, `thing`, `spot` (where a thing is: at something, or with somebody), `zone`, `sound`, `state`, `posture`, `act`, and
+`look:<attribute>`.
 
-Invariants: a text is a pure function of household and value; what a caption calls something is among its texts.
-
-Puts questions, assumptions and answers of a household into words.
-
-Invariants: a text is a pure function of household, language and random generator; a question that names ids and one that
-names people have the same answer.
+Invariants: a text is a pure function of household, language and random generator; what a caption calls something is among
+its texts; a question that names ids and one that names people have the same answer.
 """
 
 from __future__ import annotations
@@ -25,11 +22,11 @@ from homerl.envs.core.documents import read_yaml
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.script_player import GONE
-from homerl.envs.personalhome.sim.scene.transcript import Transcript
+from homerl.envs.personalhome.sim.scene.transcript_schema import Entities
 from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit
-from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, QuestionSlot
+from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, QuestionSlot
 from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.scene_families import CHANGING
 
@@ -47,6 +44,11 @@ TYPED = {  # kind -> (table, column, attributes) where rows of these attributes 
     "state": (("scene_states", "value", CHANGING),),
     "posture": (("scene_states", "value", ("posture",)),),
 }
+STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
+    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
+    "light": "light",
+}  # fmt: skip
+SCENE = "scene:"  # begins the kinds whose words are those of the scene
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,17 @@ class SceneWords:
     said: Mapping[str, str]  # `phrases/<language>.yaml`, `scenes`
     personal: bool
 
-    @property
-    def scene_transcript(self) -> Transcript:
-        """The transcript of the scene."""
+    @cached_property
+    def scene_entities(self) -> Entities:
+        """Who and what is in the scene."""
         assert self.household.transcript is not None
-        return self.household.transcript
+        return self.household.transcript.video_description.entities
 
     @cached_property
     def scene_nouns(self) -> Mapping[str, str]:
         """What captions call everything in the scene, by id."""
-        return transcript_nouns(self.scene_transcript)
+        assert self.household.transcript is not None
+        return transcript_nouns(self.household.transcript)
 
     @cached_property
     def fact_cast(self) -> FactCast:
@@ -80,73 +83,68 @@ class SceneWords:
 
     def say_value(self, kind: str, value: Any) -> str:
         """The words for a thing of a kind."""
-        return next(self._texts(kind.removeprefix("scene:"), value))
+        return next(self._value_texts(kind.removeprefix(SCENE), value))
 
     def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
-        return tuple(dict.fromkeys(self._texts(kind.removeprefix("scene:"), value)))
+        return tuple(dict.fromkeys(self._value_texts(kind.removeprefix(SCENE), value)))
 
-    def _texts(self, kind: str, value: Any) -> Iterator[str]:
+    def _value_texts(self, kind: str, value: Any) -> Iterator[str]:
+        words = self.caption_words
         if kind == "act":
-            yield from self._clauses(value)
+            yield from self._act_clauses(value)
         elif kind == "zone" and value != GONE:
             room = self.fact_cast.rooms[value]
-            noun = self.caption_words.frames["zone"].format(name=room.name)
-            yield from (noun, room.name, self.caption_words.frames["location"].format(zone=noun), value)
+            noun = words.frames["zone"].format(name=room.name)
+            yield from (noun, room.name, words.frames["location"].format(zone=noun), value)
         elif kind in ("actor", "thing", "spot"):
-            yield from self._names(value)
+            names = list(self._names_of(value))
+            yield from names
             if kind == "spot":
-                frame = self.caption_words.frames["held" if value in self._holders() else "place"]
-                yield from [frame.format(at=name) for name in self._names(value)]
+                holders = {one.member_id for one in self.scene_entities.members}
+                holders |= {one.pet_id for one in self.scene_entities.pets}
+                yield from (words.frames["held" if value in holders else "place"].format(at=name) for name in names)
         elif kind == "sound":
-            yield self.caption_words.sounds[value]
+            yield words.sounds[value]
         else:
-            yield getattr(self.caption_words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
+            yield getattr(words, GROUPS.get(kind.removeprefix("look:"), "states"))[value]
 
-    def _clauses(self, act: SceneAct) -> Iterator[str]:
+    def _act_clauses(self, act: SceneAct) -> Iterator[str]:
         """What is done: in names, in ids, as the caption says it, and without its subject."""
         for personal in (self.personal, not self.personal):
             wording = replace(self, personal=personal)
-            who = wording._noun(act.who) if act.who else ""
-            fields = {"who": who, **{name: wording._noun(getattr(act, name) or "") for name in ("what", "at", "zone")}}
-            clause = self.caption_words.actions[act.do].format(**fields)
+            who = wording._name_or_gap(act.who) if act.who else ""
+            named = {name: wording._name_or_gap(getattr(act, name) or "") for name in ("what", "at", "zone")}
+            clause = self.caption_words.actions[act.do].format(who=who, **named)
             yield clause
             if act.place and not act.zone:
-                yield self.caption_words.frames["within"].format(sentence=clause, zone=wording._noun(act.place))
+                yield self.caption_words.frames["within"].format(sentence=clause, zone=wording._name_or_gap(act.place))
             if who:
                 yield clause.removeprefix(who).strip()
 
-    def _noun(self, id: str) -> str:
+    def _name_or_gap(self, id: str) -> str:
         """What a sentence calls somebody or something, or what stands there for what is not said."""
-        return self.said[id.removeprefix("?")] if id.startswith("?") else next(self._names(id), "")
+        return self.said[id.removeprefix("?")] if id.startswith("?") else next(self._names_of(id), "")
 
-    def _names(self, id: str) -> Iterator[str]:
+    def _names_of(self, id: str) -> Iterator[str]:
         """The names of somebody or something: the best, then others, then the id."""
         called = self.fact_cast.people.get(id) or self.fact_cast.devices.get(id)
         if called and self.personal:
             yield called
         if id in self.scene_nouns:
             yield self.scene_nouns[id]
-            labels = [one.label for one in self.scene_transcript.video_description.entities.objects if one.object_id == id]
-            yield from (label for label in labels if self._alone(label))
+            labels = [one.label for one in self.scene_entities.objects]
+            own = [one.label for one in self.scene_entities.objects if one.object_id == id]
+            yield from (label for label in own if labels.count(label) == 1)  # no other object is called so
         if called:
             yield called
         if id:
             yield id
 
-    def _alone(self, label: str) -> bool:
-        """Whether one object alone is called so."""
-        return [one.label for one in self.scene_transcript.video_description.entities.objects].count(label) == 1
-
-    def _holders(self) -> set[str]:
-        """Those who may hold things."""
-        entities = self.scene_transcript.video_description.entities
-        return {one.member_id for one in entities.members} | {one.pet_id for one in entities.pets}
-
 
 def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
     """The values of a kind in the tables, those of the scene first."""
-    name = kind.removeprefix("scene:")
+    name = kind.removeprefix(SCENE)
     pairs = VALUES.get(name, ())
     found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
     for table, column, attributes in TYPED.get(name, ()):
@@ -159,7 +157,7 @@ def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
 
 def values_elsewhere(kind: str) -> list[Any]:
     """The values of a kind that scenes may have, in a fixed order."""
-    name = kind.removeprefix("scene:")
+    name = kind.removeprefix(SCENE)
     keys = load_stage()
     if name == "sound":
         return list(keys.sounds)
@@ -170,16 +168,7 @@ def values_elsewhere(kind: str) -> list[Any]:
     if not name.startswith("look:"):
         return []
     attribute = name.removeprefix("look:")
-    groups = {
-        "hair": keys.hair,
-        "top": keys.tops,
-        "bottom": keys.bottoms,
-        "feet": keys.feet,
-        "position": keys.positions,
-        "finish": keys.finishes,
-        "light": tuple(keys.light),
-    }
-    return list(groups.get(attribute, keys.colours))
+    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
 
 
 # kind of answer -> the group of `vocabulary.yaml` that its keys are from
@@ -195,7 +184,6 @@ WHAT = {
     "repaired": "repairs",
     "learned": "skills",
 }
-SCENE = "scene:"  # begins the kinds whose words are those of the scene
 COUNTS = {"years", "span", "times", "seconds"}  # kinds of numbers whose unit is a phrase of questions
 
 
@@ -237,14 +225,14 @@ class QuestionWording:
 
     def question_texts(self, candidate: QuestionCandidate) -> list[str]:
         """A question in all words that there are for it."""
-        slots = self._slots(candidate.slots)
+        slots = self._slot_words(candidate.slots)
         frames = sentence_frames(self.household.language, "questions", candidate.family)
-        return [_sentence(frame.format(**slots)) for frame in frames]
+        return [_capitalized(frame.format(**slots)) for frame in frames]
 
     def assumption_text(self, edit: FactorEdit, rng: random.Random) -> str:
         """The condition of a counterfactual in words."""
         frames = sentence_frames(self.household.language, "edits", edit.frame)
-        return _sentence(rng.choice(frames).format(**self._slots(edit.slots)))
+        return _capitalized(rng.choice(frames).format(**self._slot_words(edit.slots)))
 
     def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
@@ -253,23 +241,22 @@ class QuestionWording:
         if kind == "person":
             return (self.fact_cast.people[value], value)
         if kind == "date":
-            return (self._date(value), value.isoformat())
+            return (self._date_text(value), value.isoformat())
         if kind in ("appliance", "sensor"):
             return tuple(dict.fromkeys((self.fact_cast.devices[value], value)))
         if kind == "room":
             room = self.fact_cast.rooms[value]
-            return tuple(
-                dict.fromkeys((room.name, self.fact_words.place_name(room), self.fact_words.place_phrase(room), value))
-            )
+            names = (room.name, self.fact_words.place_name(room), self.fact_words.place_phrase(room), value)
+            return tuple(dict.fromkeys(names))
         if kind in COUNTS:
-            return (_number(value), str(load_phrases(self.household.language)[kind]).format(n=_number(value)))
+            return (_number_text(value), str(load_phrases(self.household.language)[kind]).format(n=_number_text(value)))
         if kind == "share":
-            return (_number(value), f"{100 * value:g} %")
+            return (_number_text(value), f"{100 * value:g} %")
         if kind.startswith("number:"):
-            unit = kind.removeprefix("number:")
-            known = unit in self.fact_words.units
-            quantity = self.fact_words.quantity_text(value, unit) if known else f"{_number(value)} {unit.replace('_', ' ')}"
-            return tuple(dict.fromkeys((quantity, _number(value)) if known else (_number(value), quantity)))
+            unit, number = kind.removeprefix("number:"), _number_text(value)
+            if unit in self.fact_words.units:
+                return tuple(dict.fromkeys((self.fact_words.quantity_text(value, unit), number)))
+            return (number, f"{number} {unit.replace('_', ' ')}")
         return (self.say_slot(QuestionSlot(kind, value)),)
 
     def say_slot(self, slot: QuestionSlot) -> str:
@@ -277,57 +264,54 @@ class QuestionWording:
         kind, value = slot.kind, slot.value
         if kind.startswith(SCENE):
             return self.scene_words.say_value(kind, value)
-        if kind == "person":
-            return self.fact_cast.people[value] if self.personal else value
-        if kind in ("appliance", "sensor"):
-            return self.fact_cast.devices[value] if self.personal else value
-        if kind == "pet":
-            return str(value)
-        if kind == "room":
-            return self.fact_cast.rooms[value].name if self.personal else value
-        if kind == "date":
-            return self._date(value)
-        if kind == "moment":
-            return f"{value:%H:%M}, {self._date(value)}"
-        if kind == "attribute":
-            return str(value).replace("_", " ").replace(".", " ")
-        if kind == "weather":
-            side, quantity = value
-            return str(load_phrases(self.household.language)["weather"][side][quantity])
+        match kind:
+            case "person":
+                return self.fact_cast.people[value] if self.personal else value
+            case "appliance" | "sensor":
+                return self.fact_cast.devices[value] if self.personal else value
+            case "room":
+                return self.fact_cast.rooms[value].name if self.personal else value
+            case "pet":
+                return str(value)
+            case "date":
+                return self._date_text(value)
+            case "moment":
+                return f"{value:%H:%M}, {self._date_text(value)}"
+            case "attribute":
+                return str(value).replace("_", " ").replace(".", " ")
+            case "weather":
+                side, quantity = value
+                return str(load_phrases(self.household.language)["weather"][side][quantity])
         if isinstance(value, int | float):
-            return _number(value)
+            return _number_text(value)
         return self.fact_words.key_word(WHAT.get(kind.removeprefix("what:"), kind), value)
 
-    def _slots(self, slots: Mapping[str, QuestionSlot]) -> dict[str, str]:
+    def _slot_words(self, slots: Mapping[str, QuestionSlot]) -> dict[str, str]:
+        """The words of a frame's fields. What somebody did has a form after "did" and one after a subject."""
         texts: dict[str, str] = {}
         for name, slot in slots.items():
             if slot.kind != "deed":
                 texts[name] = self.say_slot(slot)
+                continue
+            deed, prefix = slot.value, "" if name == "deed" else "other_"
+            forms = load_phrases(self.household.language)["deeds"][deed.kind]
+            if deed.object is None:
+                texts |= {f"{prefix}do": forms["do_any"], f"{prefix}done": forms["done_any"]}
             else:
-                do, done = self._deed(slot.value)
-                prefix = "" if name == "deed" else "other_"
-                texts |= {f"{prefix}do": do, f"{prefix}done": done}
+                object = self.say_slot(QuestionSlot(OBJECT.get(deed.kind) or f"what:{deed.kind}", deed.object))
+                texts |= {f"{prefix}{form}": forms[form].format(object=object) for form in ("do", "done")}
         return texts
 
-    def _deed(self, deed: Deed) -> tuple[str, str]:
-        """What somebody did, after "did" and after a subject."""
-        forms = load_phrases(self.household.language)["deeds"][deed.kind]
-        if deed.object is None:
-            return forms["do_any"], forms["done_any"]
-        kind = "appliance" if deed.kind in ("used", "repaired") else f"what:{deed.kind}"
-        object = self.say_slot(QuestionSlot(kind, deed.object))
-        return forms["do"].format(object=object), forms["done"].format(object=object)
-
-    def _date(self, value: date | datetime) -> str:
+    def _date_text(self, value: date | datetime) -> str:
         if self.household.language == "zh":
             return f"{value.year}年{value.month}月{value.day}日"
         return f"{value.day} {value:%B} {value.year}"
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(round(value, 2))
 
 
-def _sentence(text: str) -> str:
+def _capitalized(text: str) -> str:
     """The text with a capital letter, unless it begins with an id."""
     return text if "_" in text.split()[0] else text[0].upper() + text[1:]

@@ -6,12 +6,12 @@ names of these families begin with `scene_`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
-from homerl.envs.personalhome.tasks.questions.families import QuestionCandidate, QuestionSlot, register_family
+from homerl.envs.personalhome.tasks.questions.families import Row, Slots, register_family
 from homerl.envs.personalhome.tasks.questions.household_tables import LOOKS, HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
@@ -23,6 +23,8 @@ from homerl.envs.personalhome.tasks.questions.question_programs import (
     TableRows,
     ValueGap,
     Where,
+    only_value,
+    rows_where,
 )
 
 ACTS, TIMED = TableRows("scene_acts"), TableRows("scene_acts_timed")
@@ -31,289 +33,228 @@ STATES, THINGS, SEEN = TableRows("scene_states"), TableRows("scene_things"), Tab
 CHANGING = ("power", "door", "condition", "use")  # attributes of things whose state may change
 WHO, SOMEBODY, GAP = "?who", "?somebody", "?gap"  # what stands in an act for what is not said
 LOOSE = {"what": "?anything", "at": "?anywhere", "zone": "?anywhere"}  # the same, by field
+ENDS = (("first", False), ("last", True))  # name -> whether it begins last
+ACT, ACTOR, THING, ZONE = "scene:act", "scene:actor", "scene:thing", "scene:zone"  # kinds of slots and answers
 
 
-def act_slot(act: SceneAct) -> QuestionSlot:
-    """An act as a sentence names it."""
-    return QuestionSlot("scene:act", act)
-
-
-def _actor(who: str) -> QuestionSlot:
-    return QuestionSlot("scene:actor", who)
-
-
-def _zone(zone: str) -> QuestionSlot:
-    return QuestionSlot("scene:zone", zone)
-
-
-def _values(tables: HouseholdTables, table: str, column: str) -> list[Any]:
+def _column_values(tables: HouseholdTables, table: str, column: str) -> list[Any]:
     """The values of a column, each once, in the order of the table."""
     return list(dict.fromkeys(row[column] for row in tables.rows[table] if row[column] is not None))
 
 
-def _like(act: SceneAct, unknown: str) -> Expression:
+def _rows_like(act: SceneAct, unknown: str) -> Expression:
     """The rows of what is done as in an act, whatever the column is that is `unknown`."""
-    rows: Expression = Where(ACTS, "do", act.do)
-    for column in ("who", "what", "at", "zone"):
-        value = getattr(act, column)
-        if value is not None and column != unknown:
-            rows = Where(rows, column, value)
-    return rows
+    known = {column: getattr(act, column) for column in ("who", "what", "at", "zone") if column != unknown}
+    return rows_where(ACTS, do=act.do, **{column: value for column, value in known.items() if value is not None})
 
 
-def _exactly(act: SceneAct, table: Expression = TIMED) -> Expression:
-    return Where(table, "act", act)
+def _start_of_act(act: SceneAct) -> Expression:
+    """When an act begins, in seconds."""
+    return only_value(rows_where(TIMED, act=act), "start")
 
 
-def _when(act: SceneAct, column: str = "start") -> Expression:
-    """The time of an act, in seconds."""
-    return OnlyValue(ColumnValues(_exactly(act), column))
-
-
-def _first(rows: Expression, column: str, last: bool = False) -> Expression:
+def _end_value(rows: Expression, column: str, last: bool = False) -> Expression:
     """A value of the row that begins first, or last."""
-    return OnlyValue(ColumnValues(Extreme(rows, "start", last), column))
+    return only_value(Extreme(rows, "start", last), column)
 
 
-def _look(who: Expression, attribute: str) -> Expression:
-    """What somebody looks like."""
-    return OnlyValue(ColumnValues(Where(Follow(who, "scene_looks", "who"), "attribute", attribute), "value"))
+def _person_questions(doer: Expression, looks: Sequence[str], slots: Slots, name: str) -> Iterator[Row]:
+    """What the person whose id is given does for a living, how old they are, and what they look like."""
+    for column, answer in (("occupation", "occupations"), ("age", "years")):
+        yield f"scene_{column}_{name}", only_value(Follow(doer, "members", "who"), column), slots, answer
+    yield from _look_questions(doer, looks, slots, name)
+
+
+def _look_questions(who: Expression, looks: Sequence[str], slots: Slots, name: str) -> Iterator[Row]:
+    for attribute in looks:
+        value = only_value(rows_where(Follow(who, "scene_looks", "who"), attribute=attribute), "value")
+        yield f"scene_{attribute}_{name}", value, slots, f"scene:look:{attribute}"
 
 
 # What is seen at a glance
 
 
 @register_family
-def look_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def look_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What people wear, and what appliances look like."""
     for row in tables.rows["scene_looks"]:
-        one = Where(Where(SEEN, "who", row["who"]), "attribute", row["attribute"])
-        slots, kind = {"who": _actor(row["who"])}, f"scene:look:{row['attribute']}"
-        yield QuestionCandidate(f"scene_look_{row['attribute']}", OnlyValue(ColumnValues(one, "value")), slots, kind)
+        who, attribute = row["who"], row["attribute"]
+        look = only_value(rows_where(SEEN, who=who, attribute=attribute), "value")
+        yield f"scene_look_{attribute}", look, {"who": (ACTOR, who)}, f"scene:look:{attribute}"
     for attribute in LOOKS:
         for value in dict.fromkeys(row["value"] for row in tables.rows["scene_looks"] if row["attribute"] == attribute):
-            one = Where(Where(SEEN, "attribute", attribute), "value", value)
-            slots = {"look": QuestionSlot(f"scene:look:{attribute}", value)}
-            yield QuestionCandidate(f"scene_who_has_{attribute}", OnlyValue(ColumnValues(one, "who")), slots, "scene:actor")
+            who = only_value(rows_where(SEEN, attribute=attribute, value=value), "who")
+            yield f"scene_who_has_{attribute}", who, {"look": (f"scene:look:{attribute}", value)}, ACTOR
 
 
 @register_family
-def scene_setting_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def scene_setting_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Where landmarks are, what finish appliances have, where zones are in the picture, and the light."""
     owned = {row["appliance"] for row in tables.rows["appliances"]}
     for row in tables.rows["scene_things"]:
         attribute, thing = row["attribute"], row["thing"]
-        one = Where(Where(THINGS, "thing", thing), "attribute", attribute)
+        value = only_value(rows_where(THINGS, thing=thing, attribute=attribute), "value")
         if attribute == "zone" and thing not in owned:
-            yield QuestionCandidate(
-                "scene_zone_of_thing",
-                OnlyValue(ColumnValues(one, "value")),
-                {"what": QuestionSlot("scene:thing", thing)},
-                "scene:zone",
-            )
+            yield "scene_zone_of_thing", value, {"what": (THING, thing)}, ZONE
         elif attribute == "finish":
-            slots = {"what": QuestionSlot("scene:thing", thing)}
-            yield QuestionCandidate("scene_finish", OnlyValue(ColumnValues(one, "value")), slots, "scene:look:finish")
+            yield "scene_finish", value, {"what": (THING, thing)}, "scene:look:finish"
         elif attribute == "position":
-            yield QuestionCandidate(
-                "scene_position", OnlyValue(ColumnValues(one, "value")), {"zone": _zone(thing)}, "scene:look:position"
-            )
+            yield "scene_position", value, {"zone": (ZONE, thing)}, "scene:look:position"
         elif attribute == "light":
-            light = OnlyValue(ColumnValues(Where(THINGS, "attribute", "light"), "value"))
-            yield QuestionCandidate("scene_light", light, {}, "scene:look:light")
+            yield "scene_light", only_value(rows_where(THINGS, attribute="light"), "value"), {}, "scene:look:light"
 
 
 # What happens
 
 
 @register_family
-def act_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def act_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Who does something, with what, where, how often and for how long."""
-    for act in _values(tables, "scene_acts", "act"):
-        slots = {"act": act_slot(act)}
+    for act in _column_values(tables, "scene_acts", "act"):
+        slots = {"act": (ACT, act)}
         if act.zone is None:
-            yield QuestionCandidate(
-                "scene_room_of_act", OnlyValue(ColumnValues(_exactly(act, ACTS), "zone")), slots, "scene:zone"
-            )
-        yield QuestionCandidate("scene_seconds", ValueGap(_when(act), _when(act, "end")), slots, "seconds")
-        if act.who is not None:
-            who, asked = OnlyValue(ColumnValues(_like(act, "who"), "who")), {"act": act_slot(replace(act, who=WHO))}
-            yield QuestionCandidate("scene_who", who, asked, "scene:actor")
+            yield "scene_room_of_act", only_value(rows_where(ACTS, act=act), "zone"), slots, ZONE
+        seconds = ValueGap(_start_of_act(act), only_value(rows_where(TIMED, act=act), "end"))
+        yield "scene_seconds", seconds, slots, "seconds"
+        if act.who is None:
+            continue
+        yield "scene_who", only_value(_rows_like(act, "who"), "who"), {"act": (ACT, replace(act, who=WHO))}, ACTOR
         for column in ("what", "at"):
-            if act.who is not None and getattr(act, column) is not None:
-                missing = OnlyValue(ColumnValues(_like(act, column), column))
-                yield QuestionCandidate(
-                    "scene_gap", missing, {"act": act_slot(replace(act, **{column: GAP}))}, "scene:thing"
-                )
+            if getattr(act, column) is not None:
+                missing = only_value(_rows_like(act, column), column)
+                yield "scene_gap", missing, {"act": (ACT, replace(act, **{column: GAP}))}, THING
 
 
 @register_family
-def act_kind_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def act_kind_questions(tables: HouseholdTables) -> Iterator[Row]:
     """How often somebody does a kind of thing, and with what they do it first and last."""
     for who, do in dict.fromkeys((row["who"], row["do"]) for row in tables.rows["scene_acts"] if row["who"]):
         like = next(row["act"] for row in tables.rows["scene_acts"] if (row["who"], row["do"]) == (who, do))
         loose = replace(like, **{name: text for name, text in LOOSE.items() if getattr(like, name) is not None})
-        rows = Where(Where(TIMED, "who", who), "do", do)
-        count = RowCount(Where(Where(ACTS, "who", who), "do", do))
-        yield QuestionCandidate("scene_times", count, {"act": act_slot(loose)}, "times")
+        yield "scene_times", RowCount(rows_where(ACTS, who=who, do=do)), {"act": (ACT, loose)}, "times"
         if like.what is not None:
-            slots = {"act": act_slot(replace(loose, what=GAP))}
-            for name, last in (("first", False), ("last", True)):
-                yield QuestionCandidate(f"scene_{name}_thing", _first(rows, "what", last), slots, "scene:thing")
+            for name, last in ENDS:
+                thing = _end_value(rows_where(TIMED, who=who, do=do), "what", last)
+                yield f"scene_{name}_thing", thing, {"act": (ACT, replace(loose, what=GAP))}, THING
 
 
 @register_family
-def actor_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def actor_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What somebody does first and last, where, and how many things they do, by themselves and beside others."""
-    for who in _values(tables, "scene_acts", "who"):
-        rows, slots = Where(TIMED, "who", who), {"who": _actor(who)}
-        for name, last in (("first", False), ("last", True)):
-            yield QuestionCandidate(f"scene_{name}_act", _first(rows, "act", last), slots, "scene:act")
-            yield QuestionCandidate(f"scene_{name}_room", _first(rows, "zone", last), slots, "scene:zone")
-        span = ValueGap(_first(rows, "start"), _first(rows, "start", True))
-        yield QuestionCandidate("scene_span", span, slots, "seconds")
-        yield QuestionCandidate("scene_count", RowCount(Where(ACTS, "who", who)), slots, "number")
-        for zone in _values(tables, "scene_acts", "zone"):
-            within = Where(Where(ACTS, "who", who), "zone", zone)
-            yield QuestionCandidate("scene_count_in", RowCount(within), {**slots, "zone": _zone(zone)}, "number")
-    for one, other in permutations(_values(tables, "scene_acts", "who"), 2):
-        more = ValueGap(*(RowCount(Where(ACTS, "who", who)) for who in (one, other)))
-        yield QuestionCandidate("scene_more", more, {"who": _actor(one), "other": _actor(other)}, "number")
+    people = _column_values(tables, "scene_acts", "who")
+    for who in people:
+        rows, slots = rows_where(TIMED, who=who), {"who": (ACTOR, who)}
+        for name, last in ENDS:
+            yield f"scene_{name}_act", _end_value(rows, "act", last), slots, ACT
+            yield f"scene_{name}_room", _end_value(rows, "zone", last), slots, ZONE
+        yield "scene_span", ValueGap(_end_value(rows, "start"), _end_value(rows, "start", True)), slots, "seconds"
+        yield "scene_count", RowCount(rows_where(ACTS, who=who)), slots, "number"
+        for zone in _column_values(tables, "scene_acts", "zone"):
+            yield "scene_count_in", RowCount(rows_where(ACTS, who=who, zone=zone)), {**slots, "zone": (ZONE, zone)}, "number"
+    for one, other in permutations(people, 2):
+        more = ValueGap(*(RowCount(rows_where(ACTS, who=who)) for who in (one, other)))
+        yield "scene_more", more, {"who": (ACTOR, one), "other": (ACTOR, other)}, "number"
 
 
 @register_family
-def zone_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def zone_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Who acts first and last in a zone, and who that is."""
-    for zone in _values(tables, "scene_acts", "zone"):
-        rows, slots = Where(Where(TIMED, "zone", zone), "who", "", "!="), {"zone": _zone(zone)}
-        for name, last in (("first", False), ("last", True)):
-            yield QuestionCandidate(f"scene_{name}_in", _first(rows, "who", last), slots, "scene:actor")
+    for zone in _column_values(tables, "scene_acts", "zone"):
+        rows, slots = Where(rows_where(TIMED, zone=zone), "who", "", "!="), {"zone": (ZONE, zone)}
+        for name, last in ENDS:
+            yield f"scene_{name}_in", _end_value(rows, "who", last), slots, ACTOR
         doer = ColumnValues(Extreme(rows, "start"), "who")
-        for column, answer in (("occupation", "occupations"), ("age", "years")):
-            about = OnlyValue(ColumnValues(Follow(doer, "members", "who"), column))
-            yield QuestionCandidate(f"scene_{column}_of_last_in", about, slots, answer)
-        for attribute in ("top_colour", "hair"):
-            yield QuestionCandidate(
-                f"scene_{attribute}_of_last_in", _look(doer, attribute), slots, f"scene:look:{attribute}"
-            )
+        yield from _person_questions(doer, ("top_colour", "hair"), slots, "of_last_in")
 
 
 # What is heard
 
 
 @register_family
-def sound_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def sound_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What is heard where, how often, and with what."""
-    for zone in _values(tables, "scene_sounds", "zone"):
-        yield QuestionCandidate(
-            "scene_heard_in",
-            OnlyValue(ColumnValues(Where(SOUNDS, "zone", zone), "sound")),
-            {"zone": _zone(zone)},
-            "scene:sound",
-        )
-    for sound in _values(tables, "scene_sounds", "sound"):
-        rows, slots = Where(SOUNDS, "sound", sound), {"sound": QuestionSlot("scene:sound", sound)}
-        yield QuestionCandidate("scene_room_of_sound", OnlyValue(ColumnValues(rows, "zone")), slots, "scene:zone")
-        yield QuestionCandidate("scene_times_heard", RowCount(rows), slots, "times")
+    for zone in _column_values(tables, "scene_sounds", "zone"):
+        yield "scene_heard_in", only_value(rows_where(SOUNDS, zone=zone), "sound"), {"zone": (ZONE, zone)}, "scene:sound"
+    for sound in _column_values(tables, "scene_sounds", "sound"):
+        rows, slots = rows_where(SOUNDS, sound=sound), {"sound": ("scene:sound", sound)}
+        yield "scene_room_of_sound", only_value(rows, "zone"), slots, ZONE
+        yield "scene_times_heard", RowCount(rows), slots, "times"
         maker = ColumnValues(Follow(ColumnValues(rows, "event"), "scene_acts", "event"), "who")
-        yield QuestionCandidate("scene_who_with_sound", OnlyValue(maker), slots, "scene:actor")
-        for attribute in ("top", "top_colour", "bottom_colour"):
-            yield QuestionCandidate(
-                f"scene_{attribute}_with_sound", _look(maker, attribute), slots, f"scene:look:{attribute}"
-            )
-        begin = OnlyValue(ColumnValues(Where(HEARD, "sound", sound), "start"))
-        next_act = Where(TIMED, "start", begin, ">")
-        for who in _values(tables, "scene_acts", "who"):
-            after = Where(next_act, "who", who)
-            named = {**slots, "who": _actor(who)}
-            yield QuestionCandidate("scene_act_after_sound", _first(after, "act"), named, "scene:act")
-            yield QuestionCandidate("scene_room_after_sound", _first(after, "zone"), named, "scene:zone")
-    for name, last in (("first", False), ("last", True)):
-        yield QuestionCandidate(f"scene_{name}_sound", _first(HEARD, "sound", last), {}, "scene:sound")
+        yield "scene_who_with_sound", OnlyValue(maker), slots, ACTOR
+        yield from _look_questions(maker, ("top", "top_colour", "bottom_colour"), slots, "with_sound")
+        begin = only_value(rows_where(HEARD, sound=sound), "start")
+        for who in _column_values(tables, "scene_acts", "who"):
+            after, named = rows_where(Where(TIMED, "start", begin, ">"), who=who), {**slots, "who": (ACTOR, who)}
+            yield "scene_act_after_sound", _end_value(after, "act"), named, ACT
+            yield "scene_room_after_sound", _end_value(after, "zone"), named, ZONE
+    for name, last in ENDS:
+        yield f"scene_{name}_sound", _end_value(HEARD, "sound", last), {}, "scene:sound"
 
 
 # What comes after what
 
 
 @register_family
-def order_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def order_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What comes next after something is done: an act, a thing, a room, another one who acts, a sound."""
-    people = _values(tables, "scene_acts", "who")
-    for act in _values(tables, "scene_acts", "act"):
-        slots, since = {"act": act_slot(act)}, Where(TIMED, "start", _when(act), ">")
-        yield QuestionCandidate(
-            "scene_next_sound", _first(Where(HEARD, "start", _when(act), ">"), "sound"), slots, "scene:sound"
-        )
-        before = Where(HEARD, "start", _when(act), "<")
-        yield QuestionCandidate("scene_sound_before", _first(before, "sound", True), slots, "scene:sound")
-        for who in people:
-            later, named = Where(since, "who", who), {**slots, "who": _actor(who)}
-            yield QuestionCandidate("scene_next_act", _first(later, "act"), named, "scene:act")
-            yield QuestionCandidate("scene_count_after", RowCount(later), named, "number")
-            taken = Where(later, "do", "take")
-            yield QuestionCandidate("scene_next_taken", _first(taken, "what"), named, "scene:thing")
+    for act in _column_values(tables, "scene_acts", "act"):
+        slots, begin = {"act": (ACT, act)}, _start_of_act(act)
+        since = Where(TIMED, "start", begin, ">")
+        yield "scene_next_sound", _end_value(Where(HEARD, "start", begin, ">"), "sound"), slots, "scene:sound"
+        before = Where(HEARD, "start", begin, "<")
+        yield "scene_sound_before", _end_value(before, "sound", True), slots, "scene:sound"
+        for who in _column_values(tables, "scene_acts", "who"):
+            later, named = rows_where(since, who=who), {**slots, "who": (ACTOR, who)}
+            yield "scene_next_act", _end_value(later, "act"), named, ACT
+            yield "scene_count_after", RowCount(later), named, "number"
+            yield "scene_next_taken", _end_value(rows_where(later, do="take"), "what"), named, THING
         if act.who is not None:
-            others = Where(since, "who", act.who, "!=")
-            yield QuestionCandidate("scene_next_actor", _first(others, "who"), slots, "scene:actor")
+            yield "scene_next_actor", _end_value(Where(since, "who", act.who, "!="), "who"), slots, ACTOR
 
 
 @register_family
-def seconds_between_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def seconds_between_questions(tables: HouseholdTables) -> Iterator[Row]:
     """Seconds between two things that are done, and between a sound and something that is done."""
-    acts = _values(tables, "scene_acts", "act")
+    acts = _column_values(tables, "scene_acts", "act")
     for one, other in zip(acts, acts[2:]):
-        between = ValueGap(_when(one), _when(other))
-        yield QuestionCandidate("scene_between", between, {"act": act_slot(one), "other": act_slot(other)}, "seconds")
-    for sound in _values(tables, "scene_sounds", "sound"):
-        begin = _first(Where(HEARD, "sound", sound), "start")
-        for who in _values(tables, "scene_acts", "who"):
-            last = _first(Where(TIMED, "who", who), "start", True)
-            slots = {"sound": QuestionSlot("scene:sound", sound), "who": _actor(who)}
-            yield QuestionCandidate("scene_sound_to_last", ValueGap(begin, last), slots, "seconds")
+        between = ValueGap(_start_of_act(one), _start_of_act(other))
+        yield "scene_between", between, {"act": (ACT, one), "other": (ACT, other)}, "seconds"
+    for sound in _column_values(tables, "scene_sounds", "sound"):
+        begin = _end_value(rows_where(HEARD, sound=sound), "start")
+        for who in _column_values(tables, "scene_acts", "who"):
+            last = _end_value(rows_where(TIMED, who=who), "start", True)
+            slots = {"sound": ("scene:sound", sound), "who": (ACTOR, who)}
+            yield "scene_sound_to_last", ValueGap(begin, last), slots, "seconds"
 
 
 # How it ends, and who they are
 
 
 @register_family
-def end_state_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def end_state_questions(tables: HouseholdTables) -> Iterator[Row]:
     """The state and the place of a thing at the end, and where people and what they took are then."""
-    for thing, attribute in dict.fromkeys((row["thing"], row["attribute"]) for row in tables.rows["scene_states"]):
-        own = Where(Where(STATES, "thing", thing), "attribute", attribute)
-        end, what = _first(own, "value", True), {"what": QuestionSlot("scene:thing", thing)}
-        if attribute in CHANGING and _single(tables, thing):
-            yield QuestionCandidate("scene_state_at_end", end, what, "scene:state")
+    states = tables.rows["scene_states"]
+    for thing, attribute in dict.fromkeys((row["thing"], row["attribute"]) for row in states):
+        end = _end_value(rows_where(STATES, thing=thing, attribute=attribute), "value", True)
+        changing = {row["attribute"] for row in states if row["thing"] == thing} & {*CHANGING}
+        if attribute in CHANGING and len(changing) == 1:  # of a thing with two kinds of states the question is not clear
+            yield "scene_state_at_end", end, {"what": (THING, thing)}, "scene:state"
         elif attribute == "place":
-            yield QuestionCandidate("scene_place_at_end", end, what, "scene:spot")
+            yield "scene_place_at_end", end, {"what": (THING, thing)}, "scene:spot"
         elif attribute in ("location", "posture"):
-            kind = {"location": "scene:zone", "posture": "scene:posture"}[attribute]
-            yield QuestionCandidate(f"scene_{attribute}_at_end", end, {"who": _actor(thing)}, kind)
-    for who in _values(tables, "scene_acts", "who"):
-        for name, last in (("first", False), ("last", True)):
-            taken = Extreme(Where(Where(TIMED, "who", who), "do", "take"), "start", last)
-            place = Where(Follow(ColumnValues(taken, "what"), "scene_states", "thing"), "attribute", "place")
-            yield QuestionCandidate(
-                f"scene_place_of_{name}_taken", _first(place, "value", True), {"who": _actor(who)}, "scene:spot"
-            )
-
-
-def _single(tables: HouseholdTables, thing: str) -> bool:
-    """Whether a thing has one kind of state, so that a question about its state is clear."""
-    kinds = {row["attribute"] for row in tables.rows["scene_states"] if row["thing"] == thing}
-    return len(kinds & {*CHANGING}) == 1
+            kind = {"location": ZONE, "posture": "scene:posture"}[attribute]
+            yield f"scene_{attribute}_at_end", end, {"who": (ACTOR, thing)}, kind
+    for who in _column_values(tables, "scene_acts", "who"):
+        for name, last in ENDS:
+            taken = ColumnValues(Extreme(rows_where(TIMED, who=who, do="take"), "start", last), "what")
+            place = _end_value(rows_where(Follow(taken, "scene_states", "thing"), attribute="place"), "value", True)
+            yield f"scene_place_of_{name}_taken", place, {"who": (ACTOR, who)}, "scene:spot"
 
 
 @register_family
-def doer_questions(tables: HouseholdTables) -> Iterator[QuestionCandidate]:
+def doer_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What the person who does something looks like, does for a living, and how old they are."""
-    for act in _values(tables, "scene_acts", "act"):
-        if act.who is None:
-            continue
-        slots = {"act": act_slot(replace(act, who=SOMEBODY))}
-        doer = ColumnValues(_like(act, "who"), "who")
-        for column, answer in (("occupation", "occupations"), ("age", "years")):
-            yield QuestionCandidate(
-                f"scene_{column}_of_doer", OnlyValue(ColumnValues(Follow(doer, "members", "who"), column)), slots, answer
-            )
-        for attribute in ("top_colour", "hair", "feet"):
-            yield QuestionCandidate(f"scene_{attribute}_of_doer", _look(doer, attribute), slots, f"scene:look:{attribute}")
+    for act in _column_values(tables, "scene_acts", "act"):
+        if act.who is not None:
+            slots, doer = {"act": (ACT, replace(act, who=SOMEBODY))}, ColumnValues(_rows_like(act, "who"), "who")
+            yield from _person_questions(doer, ("top_colour", "hair", "feet"), slots, "of_doer")

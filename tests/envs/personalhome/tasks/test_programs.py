@@ -14,7 +14,7 @@ from homerl.envs.personalhome.tasks.questions import household_tables as scene_t
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import shift_edits, swap_edits
 from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
 from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables
-from homerl.envs.personalhome.tasks.questions.question_maker import _near, answer_candidate
+from homerl.envs.personalhome.tasks.questions.question_maker import _values_nearby, answer_candidate
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Extreme,
@@ -263,11 +263,11 @@ def test_only_a_leap_day_moves():
 def test_the_right_number_has_any_place_among_the_wrong_ones():
     places = Counter()
     for seed in range(500):
-        wrong = _near("times", 20, random.Random(seed))
+        wrong = _values_nearby("times", 20, random.Random(seed))
         assert len(set(wrong)) == 4 and 20 not in wrong
         places[sum(value < 20 for value in wrong)] += 1
     assert set(places) == set(range(5)) and max(places.values()) < 140
     for seed in range(50):
-        shares = [*_near("number", 0.8, random.Random(seed)), *_near("share", 1.0, random.Random(seed))]
+        shares = [*_values_nearby("number", 0.8, random.Random(seed)), *_values_nearby("share", 1.0, random.Random(seed))]
         assert all(0 <= value <= 1 for value in shares)
-        assert min(_near("times", 1, random.Random(seed))) >= 0
+        assert min(_values_nearby("times", 1, random.Random(seed))) >= 0

@@ -158,6 +158,7 @@ def by_hand(question, home):
     slots = {name: slot.value for name, slot in question.candidate.slots.items()}
     facts = [(memory.time, memory.fact) for memory in home.memories]
     family, who = question.candidate.family, slots.get("who")
+    members = {member.member_id: member for member in home.members}
     if family in ("times", "last_day"):
         deed = slots["deed"]
         column = "appliance" if deed.kind in ("used", "repaired") else "what"
@@ -170,13 +171,13 @@ def by_hand(question, home):
     if family == "who_has_hobby":
         return next(one.member_id for one in home.members if slots["what"] in one.hobbies)
     if family == "shared_hobby":
-        one, other = (set(home.member_by_id(id).hobbies) for id in (who, slots["other"]))
+        one, other = (set(members[id].hobbies) for id in (who, slots["other"]))
         return next(iter(one & other))
     if family == "age_of_last":
         deed = slots["deed"]
         column = "appliance" if deed.kind in ("used", "repaired") else "what"
         done = [(t, f.who) for t, f in facts if f.kind == deed.kind and getattr(f, column) == deed.object and f.who]
-        return home.member_by_id(max(done)[1]).age(home.now.date())
+        return members[max(done)[1]].age(home.now.date())
     return question.answer
 
 
