@@ -9,7 +9,7 @@ Invariant: an utterance never names both the device and the value that it asks f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     past_actions,
     past_request,
     plan_undo,
-    repeat_action,
+    repeat_on_others,
 )
 
 # Occasions, and the kinds of devices about which people have preferences then.
@@ -62,6 +62,7 @@ CUES: dict[str, tuple[str, ...]] = {
 PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # the only types of rooms whose devices suit the cue
 MOST_SETTINGS = 2  # most settings of one preference
 FACTS = (3, 6)
+NOTED = frame_meaning("memory.noted")
 
 # short term
 
@@ -75,7 +76,7 @@ def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         target = device_text(action.device, action.part_name)
         told = frame_meaning("memory.later", text=act_text(action.act()))
         meaning = frame_meaning("memory.as_told", target=target)
-        return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+        return _recalled(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
@@ -86,7 +87,7 @@ def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if between is not None:
             told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
             meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
-            return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+            return _recalled(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
@@ -98,24 +99,23 @@ def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if second is None or second.value == first.value:
             continue
         later = home_after_calls(now, second.plan)
-        for action in _likewise(later, first, rng, ask):
-            slots = {
-                "target": device_text(action.device, action.part_name),
-                "other": device_text(first.device, first.part_name),
-            }
+        for action in repeat_on_others(later, first, rng, ask):
+            target, other = (device_text(one.device, one.part_name) for one in (action, first))
             past = (past_request(first), past_request(second))
-            return _recalled(action, frame_meaning("memory.as_first", **slots), (*first.plan, *second.plan), past)
+            meaning = frame_meaning("memory.as_first", target=target, other=other)
+            return _recalled(action, meaning, (*first.plan, *second.plan), past)
     return None
 
 
 def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
-        between = _other(home, first, rng, ask)
-        now = home_after_calls(home, (*first.plan, *between.plan)) if between else home
-        undo = plan_undo(home, now, first.device) if between else None
-        action = _other(now, first, rng, ask, besides=(between.device.did,)) if between and undo else None
-        if between is None or undo is None or action is None:
+        if (between := _other(home, first, rng, ask)) is None:
+            continue
+        now = home_after_calls(home, (*first.plan, *between.plan))
+        undo = plan_undo(home, now, first.device)
+        action = _other(now, first, rng, ask, besides=(between.device.did,)) if undo else None
+        if undo is None or action is None:
             continue
         slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
         return Draft(
@@ -143,22 +143,6 @@ def _other(
         if candidate.value != action.value or candidate.value is None:
             return candidate
     return None
-
-
-def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
-    """The same action on other devices of the same kind."""
-    taken = {past.device.did, *ask.taken}
-    devices = [device for device in home.plan.devices if device.did not in taken]
-    for device in rng.sample(devices, len(devices)):
-        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
-                action := repeat_action(home, past, device, part)
-            ):
-                yield action
-
-
-def _noted(told: Any) -> PastTurn:
-    return PastTurn(told, frame_meaning("memory.noted"))
 
 
 def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
@@ -223,8 +207,8 @@ def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if not meant:
             continue
         others = _distractors(home, rng, meant)
-        usual = {"doing": frame_text(f"memory.cue.{cue}.doing")}
-        meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else frame_meaning("memory.usual", **usual)
+        usual = frame_meaning("memory.usual", doing=frame_text(f"memory.cue.{cue}.doing"))
+        meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
             return _wanted(home, meant, others, meaning, rng)
     return None
@@ -276,10 +260,8 @@ def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]
             continue
         for device in devices[: 1 if rng.random() < 0.5 else 3]:
             preference = _preference(home, device, rng)
-            if preference and not any(
-                preference.path_values & fact.preference.path_values and preference.device == fact.preference.device
-                for fact in meant
-            ):
+            wanted = [fact.preference for fact in meant if fact.preference.device == device]
+            if preference and not any(preference.path_values & other.path_values for other in wanted):
                 facts.append(PreferenceFact(cue, preference))
                 break
     return sorted(facts, key=lambda fact: fact.preference.device not in same)
@@ -287,11 +269,8 @@ def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]
 
 def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
     """Devices that suit an occasion, in random order."""
-    fitting = [
-        device
-        for device in home.plan.devices
-        if device.spec.category in CUES[cue] and device.room.type in PLACES.get(cue, (device.room.type,))
-    ]
+    fitting = [device for device in home.plan.devices if device.spec.category in CUES[cue]]
+    fitting = [device for device in fitting if device.room.type in PLACES.get(cue, (device.room.type,))]
     return rng.sample(fitting, len(fitting))
 
 
@@ -309,14 +288,11 @@ def _preference(home: Home, device: Device, rng: random.Random) -> DevicePrefere
             settings.append(fitting)
     preference = DevicePreference(device, tuple(settings))
     end = home_after_calls(home, preference.preference_calls)
-    kept = all(end.read_value(device.did, path) == action.value for action in settings if (path := _set_by(action)))
-    return preference if kept else None
-
-
-def _set_by(action: DeviceAction) -> str | None:
-    """The attribute that a setting sets, if the service is named after it."""
-    path = action.path.replace("set_", "")
-    return path if path in action.device.spec.attribute_index and action.value is not None else None
+    for action in settings:
+        path = action.path.replace("set_", "")  # the attribute that it sets, if the service is named after it
+        if path in device.spec.attribute_index and action.value not in (None, end.read_value(device.did, path)):
+            return None  # a later setting has changed what this one set
+    return preference
 
 
 def _one_of(*ways: Propose) -> Propose:

@@ -6,7 +6,6 @@ Invariant: the answer is what the device shows; it has no forecast of later hour
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -42,8 +41,7 @@ def propose_sky(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     others = dict.fromkeys(way for option in options for way in _words(option))
     answer = Answer(type="text", value=state, accepted=(_words(state),), distractors=tuple(others))
     reply = frame_meaning("weather.reply.sky", value=lambda speaker: speaker.say(f"weather.{state}"))
-    draft = make_question_draft(frame_meaning("weather.ask.sky"), answer, ((device.did, "state"),), reply)
-    return None if draft is None else replace(draft, subcategory="sky")
+    return make_question_draft(frame_meaning("weather.ask.sky"), answer, ((device.did, "state"),), reply, "sky")
 
 
 def propose_outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -54,9 +52,8 @@ def propose_outdoors(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         return None
     kind = device.spec.attribute_index["temperature"][1]
     reply = frame_meaning("weather.reply.outdoors", value=lambda speaker: speaker.value(value, kind))
-    answer = number_answer(value, kind.unit, CLOSE)
-    draft = make_question_draft(frame_meaning("weather.ask.outdoors"), answer, ((device.did, "temperature"),), reply)
-    return None if draft is None else replace(draft, subcategory="outdoors")
+    answer, reads = number_answer(value, kind.unit, CLOSE), ((device.did, "temperature"),)
+    return make_question_draft(frame_meaning("weather.ask.outdoors"), answer, reads, reply, "outdoors")
 
 
 SUBCATEGORIES = {"sky": propose_sky, "outdoors": propose_outdoors}
