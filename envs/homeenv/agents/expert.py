@@ -1,5 +1,4 @@
-"""The scripted expert, an oracle that reads the blueprint's plan. It makes training data and upper bounds; it is never a
-policy.
+"""The scripted expert, an oracle that reads the blueprint's plan. It makes training data, and is never a policy.
 
 Invariants: the candidates are distinct, and a pure function of seed and dialogue; with `mistakes` 0, each first candidate
 leads to success without a refused call. The expert reads what an agent must know before it acts or answers, so that a
@@ -66,7 +65,8 @@ class Expert:
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
             return writer.write_question(asked or home_grammar(episode.blueprint.language).plain_sentence("question"))
-        of_all = is_about_all_devices(intent)
+        # The intent may mean devices by what they are, such as all lights of a room, and name none of them.
+        of_all = intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
         if (unread := intent.reads and not writer.has_read_in(messages_of_turn(episode))) and writer.reads:
             return writer.read_all(intent.reads, has_room_name(intent, episode)) if of_all else writer.read(intent.reads)
         if intent.automation is not None:
@@ -87,11 +87,6 @@ class Expert:
         if of_all and not intent.reads:
             return writer.write_calls_on_all(todo, has_room_name(intent, episode), intent.reply)
         return writer.write_calls(todo, intent.reply)
-
-
-def is_about_all_devices(intent: Intent) -> bool:
-    """Whether an intent means devices by what they are, such as all lights of a room, and names none of them."""
-    return intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
 
 
 def has_room_name(intent: Intent, episode: Episode) -> bool:
@@ -152,23 +147,19 @@ def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Mess
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
     plan = _calls(intent)
     device = home_situation_of(episode).home.plan.devices_by_did.get(plan[-1].did) if plan else None
-    others = sorted(_like(plan[-1].service) - device.spec.service_index.keys()) if device else []
+    others = sorted(_similar_services(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
         return _wrong_device(intent, episode, rng)
     return writer_of(episode).write_calls([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
 
 
 @lru_cache
-def _like(service: str) -> frozenset[str]:
+def _similar_services(service: str) -> frozenset[str]:
     """The services of all products whose names share a word with this one, as `set_speed` and `fan.set_speed_level` do."""
+    words = {*service.rpartition(".")[2].split("_")} - {"set"}
     parts = (part for spec in Catalogue.load_shipped().values() for part in spec.parts_by_prefix())
-    written = (prefix + service.name for prefix, part in parts for service in part.services)
-    return frozenset(other for other in written if _words(other) & _words(service))
-
-
-def _words(service: str) -> set[str]:
-    """The words of a service's own name, but "set"."""
-    return {*service.rpartition(".")[2].split("_")} - {"set"}
+    written = ((prefix, other.name) for prefix, part in parts for other in part.services)
+    return frozenset(prefix + name for prefix, name in written if words & {*name.split("_")})
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
@@ -180,7 +171,7 @@ def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     return _wrong_device(intent, episode, rng)
 
 
-def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+def _only_last_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
     return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
@@ -189,7 +180,7 @@ def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     return writer_of(episode).write_reply(done_text(episode, rng))
 
 
-def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+def _garbled_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     plan = _calls(intent)
     return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(intent, episode, rng)
 
@@ -202,9 +193,7 @@ MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
     _wrong_device,
     _wrong_service,
     _wrong_value,
-    _half,
+    _only_last_call,
     _false_claim,
-    _unparsable,
+    _garbled_call,
 )
-
-__all__ = ["Expert", "calls_with_effect", "remaining_calls"]
