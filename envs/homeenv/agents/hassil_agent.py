@@ -59,8 +59,8 @@ class HassilAgent(BaselineAgent):
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
     intents, defaults = load_hassil_sentences(language)
-    rooms = [area.room for area in areas_of_plan(home.plan)] if placed else []
-    context = {"area": room.id for room in rooms if room == home.plan.entrance_room}
+    near = [area.room.id for area in areas_of_plan(home.plan) if placed and area.room == home.plan.entrance_room]
+    context = {"area": near[0]} if near else {}
     known = {**defaults, **_slot_lists_of_home(home)}
     result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
     tool = result and _tools_by_intent().get(result.intent.name)
