@@ -30,14 +30,13 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def tell(self) -> Callable[..., Any]:
-        """Tells wishes other than at once, see `blueprints.behaviours`."""
+        """Tells wishes other than at once, see `tasks.behaviours`."""
         from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
         from homerl.play.words.splits import Voice
 
         def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            return apply_home_behaviours(
-                blueprint, behaviours, getattr(recipe, "user_voice", None) or Voice(blueprint.language)
-            )
+            voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
+            return apply_home_behaviours(blueprint, behaviours, voice)
 
         return tell
 
@@ -86,7 +85,7 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """SmartHome-Bench and SMH-Bench, see `bench.suites`; and a person's own homes, see `bench.own_home`."""
+        """SmartHome-Bench and SMH-Bench, see `bench.suite`; and a person's own homes, see `bench.own_homes`."""
         from homerl.envs.homeenv.bench.own_homes import OWN_HOME
         from homerl.envs.homeenv.bench.suite import SUITES
 

@@ -55,7 +55,8 @@ class HomeParaphraser(Paraphraser):
             raise ParaphraseRejected("nothing to check it by")  # the sentence alone does not determine the calls
         paraphrase = await self.asked(query, blueprint)
         check_home_paraphrase(query, paraphrase, intent, blueprint, home)
-        told = f"{describe_inventory(home)}\n\nThe person says: {paraphrase}"
+        devices = "\n".join(f"- {device_label(one)}: {describe_services(one) or 'a sensor'}" for one in home.plan.devices)
+        told = f"{devices}\n\nThe person says: {paraphrase}"
         understood = await self.client.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
         if not has_same_calls(understood.calls, intent.plan):
             raise ParaphraseRejected("another meaning")
@@ -114,11 +115,6 @@ def _pattern(phrase: str) -> re.Pattern[str]:
     """A pattern for a phrase as whole words and numbers; in Chinese, only numbers have boundaries."""
     before, after = (f"(?<![{NUMERALS}])", f"(?![{NUMERALS}])") if set(phrase) <= set(NUMERALS) else ("", "")
     return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
-
-
-def describe_inventory(home: Home) -> str:
-    """The devices and their services, as text for the second request."""
-    return "\n".join(f"- {device_label(one)}: {describe_services(one) or 'a sensor'}" for one in home.plan.devices)
 
 
 def has_same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import colorsys
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
 
-from homerl.envs.homeenv.language.meaning import Target
-from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text
 from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
@@ -52,21 +50,6 @@ CODES: dict[str, tuple[str, ...]] = {}
 for _colour in HUES:
     _codes = ["#{:02x}{:02x}{:02x}".format(*c) for c in product(LEVELS, repeat=3) if _is_code_of_colour(c, _colour)]
     CODES[_colour] = tuple(dict.fromkeys((*_codes, *NAMED.get(_colour, ()))))
-
-
-@dataclass(frozen=True)
-class ColourRequest:
-    """A light in a colour."""
-
-    device: Device
-    part: str
-    colour: str
-
-    def words(self, speaker: Speaker) -> str:
-        """A request that names the light and the colour."""
-        target = speaker.say_target(Target.of_device(self.device, self.part))
-        act = speaker.say("colour.named", target=target, colour=speaker.say(f"colour.{self.colour}"))
-        return speaker.say("request", act=act)
 
 
 def colour_code_of(colour: str) -> str:
@@ -127,7 +110,8 @@ def propose_named_colour(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
         condition = " and ".join([*([on.text] if on else []), *mode, f"({shown})"])
         if not compile_condition(condition, home.plan).holds_in(home):
-            meaning = ColourRequest(device, part, colour)
+            slots = {"target": device_text(device, part), "colour": frame_text(f"colour.{colour}")}
+            meaning = frame_meaning("request", act=frame_meaning("colour.named", **slots).words)
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
     return None
 

@@ -43,8 +43,6 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
 )
 from homerl.envs.homeenv.tasks.intents.questions import (
     DeviceList,
-    RoomList,
-    YesNoReply,
     is_part_off,
     make_question_draft,
     names_answer,
@@ -58,6 +56,7 @@ from homerl.envs.homeenv.tasks.intents.questions import (
     statement_reply,
     ways_of_option,
     ways_of_trait,
+    yes_no_reply,
 )
 from homerl.play.words.answer_rules import Answer
 
@@ -79,7 +78,7 @@ def _ask_trait(home: Home, rng: random.Random) -> Draft | None:
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
         meaning = frame_meaning("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
-        reply = YesNoReply(holds, _state_meaning(home, device, path))
+        reply = yes_no_reply(holds, _state_meaning(home, device, path))
         return make_question_draft(meaning, answer, ((device.did, path),), reply)
     return None
 
@@ -109,7 +108,7 @@ def _ask_both(home: Home, rng: random.Random) -> Draft | None:
         slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
         meaning = frame_meaning("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
         states = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
-        reply = YesNoReply(both, AttributeStates(states))
+        reply = yes_no_reply(both, AttributeStates(states))
         return make_question_draft(meaning, Answer(type="boolean", value=both), reads, reply)
     return None
 
@@ -201,7 +200,7 @@ def _ask_sensor(home: Home, rng: random.Random) -> Draft | None:
                 holds = now == value
                 meaning = frame_meaning(f"query.sense.{name}", target=device_text(device))
                 answer = Answer(type="boolean", value=holds)
-                return make_question_draft(meaning, answer, ((device.did, name),), YesNoReply(holds))
+                return make_question_draft(meaning, answer, ((device.did, name),), yes_no_reply(holds))
     return None
 
 
@@ -309,10 +308,17 @@ def _count_rooms(home: Home, rng: random.Random) -> Draft | None:
             rooms = tuple(dict.fromkeys(device.room for device in matches.met))
             a, traits = frame_text(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
             answer = number_answer(len(rooms), "count", names=home.plan.devices)
-            return make_question_draft(
-                frame_meaning("query.rooms", a=a, traits=traits), answer, matches.reads, RoomList(rooms)
-            )
+            reply = frame_meaning("query.reply.none")
+            if rooms:
+                reply = frame_meaning(
+                    "query.reply.count", count=literal_text(str(len(rooms))), names=partial(_say_rooms, rooms)
+                )
+            return make_question_draft(frame_meaning("query.rooms", a=a, traits=traits), answer, matches.reads, reply)
     return None
+
+
+def _say_rooms(rooms: Sequence[Room], speaker: Speaker) -> str:
+    return join_clauses(speaker, [speaker.room(room) for room in rooms])
 
 
 def _one_of_ways(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:

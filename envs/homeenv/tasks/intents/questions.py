@@ -25,7 +25,6 @@ from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.times_and_states import join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
@@ -103,19 +102,12 @@ def make_question_draft(
     return Draft(subcategory, meaning, factors, answer=answer, reads=tuple(reads), reply=reply, before=before)
 
 
-@dataclass(frozen=True)
-class YesNoReply:
+def yes_no_reply(value: bool, rest: Meaning | None = None) -> Meaning:
     """Yes or no, and the state of things as a reason."""
-
-    value: bool
-    rest: Meaning | None = None
-
-    def words(self, speaker: Speaker) -> str:
-        """The answer as a sentence."""
-        if self.rest is None:
-            return speaker.say("query.reply.alone", text=speaker.say("query.some" if self.value else "query.none"))
-        word = speaker.say("query.yes" if self.value else "query.no")
-        return speaker.say("query.reply.yes_no", word=word, text=self.rest.words(speaker))
+    if rest is None:
+        return frame_meaning("query.reply.alone", text=frame_text("query.some" if value else "query.none"))
+    word = frame_text("query.yes" if value else "query.no")
+    return frame_meaning("query.reply.yes_no", word=word, text=rest.words)
 
 
 def statement_reply(of: Meaning) -> Meaning:
@@ -181,20 +173,6 @@ def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
     )
 
 
-@dataclass(frozen=True)
-class RoomList:
-    """A list of rooms with their number, or that there are none."""
-
-    rooms: tuple[Room, ...]
-
-    def words(self, speaker: Speaker) -> str:
-        """The list as a sentence."""
-        if not self.rooms:
-            return speaker.say("query.reply.none")
-        names = join_clauses(speaker, [speaker.room(room) for room in self.rooms])
-        return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)
-
-
 APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
 
 
@@ -227,7 +205,9 @@ def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
         case "is":
             answer = Answer(type="boolean", value=one > other)
             rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
-            return make_question_draft(frame_meaning("query.warmer", **slots), answer, reads, YesNoReply(one > other, rest))
+            return make_question_draft(
+                frame_meaning("query.warmer", **slots), answer, reads, yes_no_reply(one > other, rest)
+            )
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
             reply = frame_meaning("query.reply.room", room=room_text(warm))

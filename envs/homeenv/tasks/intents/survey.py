@@ -12,7 +12,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.device_traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, place_text
-from homerl.envs.homeenv.tasks.intents.questions import YesNoReply, make_question_draft
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, yes_no_reply
 from homerl.play.words.answer_rules import Answer
 
 TRIED = 12  # kinds and places tried in a home
@@ -63,7 +63,7 @@ def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
                 meaning = frame_meaning(f"survey.{subcategory}", many=many, trait=said, place=place)
         else:
             return None
-        return make_question_draft(meaning, Answer(type="boolean", value=value), reads, YesNoReply(value), subcategory)
+        return make_question_draft(meaning, Answer(type="boolean", value=value), reads, yes_no_reply(value), subcategory)
 
     return propose
 
