@@ -100,9 +100,18 @@ class HomeEnvWorld(WorldAdapter):
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Blueprint, home and device files."""
-        from homerl.envs.homeenv.formats import FORMATS
+        from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
+        from homerl.envs.homeenv.sim.home_file import FORMAT as HOME
+        from homerl.envs.homeenv.sim.home_file import HomeRecord
+        from homerl.envs.homeenv.tasks.blueprint import FORMAT as BLUEPRINT
+        from homerl.envs.homeenv.tasks.blueprint import Blueprint
 
-        return FORMATS
+        return {
+            "blueprint": FileFormat(BLUEPRINT, Blueprint, {("properties", "home"): "home"}),
+            # The specs of a home are devices, or digests of devices.
+            "home": FileFormat(HOME, HomeRecord, {("properties", "specs", "additionalProperties"): "device"}),
+            "device": FileFormat(1, DeviceSpec),
+        }
 
     episode_page = late("homerl.envs.homeenv.pages.episode", "render_home_episode")
 

@@ -197,6 +197,23 @@ def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     return UndoPlan(device, calls, earlier_values_condition(earlier, device, paths), reply)
 
 
+def draft_undo_and_act(
+    undo: UndoPlan, past: DeviceAction, action: DeviceAction, meaning: Meaning, between: Sequence[DeviceAction] = ()
+) -> Draft:
+    """A draft that undoes a past action and does another; `between` are further past actions, which stay."""
+    return Draft(
+        "",
+        meaning,
+        SEVERAL,
+        conditions=(undo.condition, action.condition),
+        devices=(past.device.did, action.device.did),
+        plan=(*undo.calls, *action.plan),
+        plainly=SpokenCommand((*undo.undo_acts, action.act())),
+        before=tuple(call for one in (past, *between) for call in one.plan),
+        past=(past_request(past, undo.told), *map(past_request, between)),
+    )
+
+
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
     """Up to `TRIED` actions on free devices that may have been done before."""
     return islice((action for action in actions(home, rng) if action.device.did not in ask.taken), TRIED)

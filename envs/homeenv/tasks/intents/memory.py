@@ -35,6 +35,7 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     act_text,
     actions_on_same_part,
     device_text,
+    draft_undo_and_act,
     frame_meaning,
     frame_text,
     past_actions,
@@ -118,17 +119,8 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if undo is None or action is None:
             continue
         slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
-        return Draft(
-            "short_term",
-            frame_meaning("multi_turn.instead", **slots),
-            SEVERAL,
-            conditions=(undo.condition, action.condition),
-            devices=(first.device.did, action.device.did),
-            plan=(*undo.calls, *action.plan),
-            plainly=SpokenCommand((*undo.undo_acts, action.act())),
-            before=(*first.plan, *between.plan),
-            past=(past_request(first, undo.told), past_request(between)),
-        )
+        draft = draft_undo_and_act(undo, first, action, frame_meaning("multi_turn.instead", **slots), (between,))
+        return replace(draft, subcategory="short_term")
     return None
 
 

@@ -28,6 +28,7 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     actions_on_same_part,
     device_text,
     draft_follow_up,
+    draft_undo_and_act,
     frame_meaning,
     frame_text,
     name_text,
@@ -275,7 +276,7 @@ def _other_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, a
         free = alone and device.did not in ask.taken and _alike(past, device, part)
         if free and (action := repeat_action(now, past, device, part)):
             slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
-            return _instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
+            return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
     return None
 
 
@@ -283,7 +284,7 @@ def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random,
     """ "No, I meant the study lamp"."""
     for action in repeat_on_others(now, past, rng, ask):
         right, wrong = (device_text(one.device, one.part_name) for one in (action, past))
-        return _instead(home, now, past, action, frame_meaning("multi_turn.not_device", right=right, wrong=wrong))
+        return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_device", right=right, wrong=wrong))
     return None
 
 
@@ -291,26 +292,14 @@ def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
     """ "Leave the fan as it was, turn on the lamp instead"."""
     for action in actions(now, rng, _free(now, past, ask, rng)):
         slots = {"wrong": device_text(past.device, past.part_name), "text": act_text(action.act())}
-        return _instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
+        return _do_instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
     return None
 
 
-def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
+def _do_instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
     """A draft that undoes the past action and does another."""
     undo = plan_undo(home, now, past.device)
-    if undo is None:
-        return None
-    return Draft(
-        "",
-        meaning,
-        SEVERAL,
-        conditions=(undo.condition, action.condition),
-        devices=(past.device.did, action.device.did),
-        plan=(*undo.calls, *action.plan),
-        plainly=SpokenCommand((*undo.undo_acts, action.act())),
-        before=past.plan,
-        past=(past_request(past, undo.told),),
-    )
+    return draft_undo_and_act(undo, past, action, meaning) if undo else None
 
 
 # backtracking
