@@ -18,7 +18,7 @@ from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.noun_phrases import aliases_of
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.tasks.blueprint import Call, Intent, Part
+from homerl.envs.homeenv.tasks.blueprint import Call, Intent
 from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates
@@ -60,7 +60,11 @@ class Expert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        part, beside = current_course_part(intent, episode)
+        # The part of the wish's course that the user said last. Without a position of this turn, the user has answered
+        # beside the point, so the part is that of the turn before.
+        at = episode.course_position(intent.id, episode.turn)
+        told = (episode.course_position(intent.id, episode.turn - 1) or 0) if at is None else at
+        part, beside = intent.course[told] if told < len(intent.course) else None, at is None
         unclear = intent.clarify and intent.id not in home_situation_of(episode).heard.asked
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
@@ -107,13 +111,6 @@ def done_text(episode: Episode, rng: random.Random) -> str:
 def messages_of_turn(episode: Episode) -> list[Message]:
     """The messages since the user last spoke, the latest first."""
     return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
-
-
-def current_course_part(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
-    """The part of the wish's course that the user said last, if any, and whether it then answered beside the point."""
-    at = episode.course_position(intent.id, episode.turn)
-    told = (episode.course_position(intent.id, episode.turn - 1) or 0) if at is None else at
-    return intent.course[told] if told < len(intent.course) else None, at is None
 
 
 def remaining_calls(plan: Sequence[Call], episode: Episode) -> list[Call]:

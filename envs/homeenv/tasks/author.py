@@ -258,21 +258,28 @@ def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home
         time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
         degrees=home.state_of(OUTDOORS)["temperature"],
     )
+    memory = tuple(verbaliser.say_plainly(fact) for _, draft, _ in parts for fact in draft.memory)
+    history = verbaliser.make_history(parts[0][1])
+    return assemble_blueprint(recipe, split, seed, home, profile, scene, intents, memory, history)
+
+
+def assemble_blueprint(
+    recipe: BlueprintRecipe,
+    split: Split,
+    seed: int,
+    home: Home,
+    profile: Profile,
+    scene: str,
+    intents: Sequence[Intent],
+    memory: tuple[str, ...] = (),
+    history: tuple[Past, ...] = (),
+) -> Blueprint:
+    """The blueprint of these parts, with the language, the tools and the prompt of the recipe."""
     return Blueprint(
-        id=f"{split}-{seed}",
-        seed=seed,
-        split=split,
-        language=language,
-        profile=profile,
-        scene=scene,
-        home=home_to_json(home),
-        intents=tuple(intents),
-        memory=tuple(verbaliser.say_plainly(fact) for _, draft, _ in parts for fact in draft.memory),
-        history=verbaliser.make_history(parts[0][1]),
-        preserve=recipe.preserve,
-        toolset=recipe.toolset,
-        prompt=recipe.prompt,
-    )
+        id=f"{split}-{seed}", seed=seed, split=split, language=recipe.home.language, profile=profile, scene=scene,
+        home=home_to_json(home), intents=tuple(intents), memory=memory, history=history, preserve=recipe.preserve,
+        toolset=recipe.toolset, prompt=recipe.prompt,
+    )  # fmt: skip
 
 
 def _repeats_question(draft: Draft, earlier: Sequence[Draft]) -> bool:

@@ -30,9 +30,8 @@ from homerl.envs.homeenv.maker.make import make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, load_people_words, sample_profile
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, assemble_blueprint, load_people_words, sample_profile
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
@@ -292,19 +291,7 @@ class TaskCandidate:
     def _make_blueprint(self, intents: Sequence[Intent], person: Person) -> Blueprint:
         data = person.model_dump()
         profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
-        return Blueprint(
-            id=f"{self.split}-{self.seed}",
-            seed=self.seed,
-            split=self.split,
-            language=self.recipe.home.language,
-            profile=profile,
-            scene=person.scene,
-            home=home_to_json(self.home),
-            intents=tuple(intents),
-            preserve=self.recipe.preserve,
-            toolset=self.recipe.toolset,
-            prompt=self.recipe.prompt,
-        )
+        return assemble_blueprint(self.recipe, self.split, self.seed, self.home, profile, person.scene, intents)
 
 
 def devices_read_by(conditions: Sequence[str], home: Home) -> tuple[str, ...]:

@@ -138,14 +138,6 @@ def mentioned_devices(text: str, home: Home) -> Iterator[str]:
             text = _word_pattern(name).sub(" ", text)
 
 
-def intent_of_text(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
-    """The intent whose devices the text names, if there is exactly one such intent."""
-    named = set(mentioned_devices(text, home))
-    devices = home.plan.devices_by_did
-    matching = [intent for intent in intents if any(devices[did].name in named for did in intent.devices)]
-    return matching[0] if len(matching) == 1 else None
-
-
 def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
     """Whether a text names a device, a room or a value of the intent; one word of a name suffices.
 
@@ -239,8 +231,11 @@ class HomePersona:
         return find_utterance_fault(text, self.episode, intents)
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
-        """See `intent_of_text`."""
-        return intent_of_text(text, home_situation_of(self.episode).home, intents)
+        """The intent whose devices the text names, if there is exactly one such intent."""
+        home = home_situation_of(self.episode).home
+        named, devices = set(mentioned_devices(text, home)), home.plan.devices_by_did
+        matching = [intent for intent in intents if any(devices[did].name in named for did in intent.devices)]
+        return matching[0] if len(matching) == 1 else None
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
         """See `is_on_topic`."""
