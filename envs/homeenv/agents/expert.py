@@ -50,9 +50,9 @@ class Expert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """`n` distinct candidates for the next message, or fewer if there are not as many."""
-        return [Reply(message) for message in draw_candidates(self._candidate, episode, n, self.seed)]
+        return [Reply(message) for message in draw_candidates(self._next_message, episode, n, self.seed)]
 
-    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+    def _next_message(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         writer = writer_of(episode)
         if intent not in episode.open_intents():
@@ -136,13 +136,13 @@ def calls_with_effect(calls: list[Call], episode: Episode) -> list[Call]:
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     others = [d.did for d in home_situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
-    plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
+    plan = [call.model_copy(update={"did": other}) for call in _calls_of_intent(intent)]
     return writer_of(episode).write_calls(plan) if plan else _false_claim(intent, episode, rng)
 
 
 def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     device = home_situation_of(episode).home.plan.devices_by_did.get(plan[-1].did) if plan else None
     others = sorted(_similar_services(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
@@ -160,7 +160,7 @@ def _similar_services(service: str) -> frozenset[str]:
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     last = plan[-1] if plan else None
     if last and last.args and isinstance(last.args[-1], (int, float)) and not isinstance(last.args[-1], bool):
         wrong = last.model_copy(update={"args": (*last.args[:-1], last.args[-1] + rng.choice((-10, 7, 500)))})
@@ -169,7 +169,7 @@ def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Messag
 
 
 def _only_last_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
 
@@ -178,11 +178,11 @@ def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Messag
 
 
 def _garbled_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(intent, episode, rng)
 
 
-def _calls(intent: Intent) -> list[Call]:
+def _calls_of_intent(intent: Intent) -> list[Call]:
     return list(intent.automation.actions if intent.automation else intent.plan)
 
 

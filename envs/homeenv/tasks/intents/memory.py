@@ -68,31 +68,31 @@ NOTED = frame_meaning("memory.noted")
 # short term
 
 
-def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set it to what I told you": a value named for later, with something else in between."""
     for action in past_actions(home, rng, ask):
-        between = _other(home, action, rng, ask)
+        between = _draw_other_action(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
         target = device_text(action.device, action.part_name)
         told = frame_meaning("memory.later", text=act_text(action.act()))
         meaning = frame_meaning("memory.as_told", target=target)
-        return _recalled(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
+        return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
-def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn on the one I spoke of": a device named for later, with another in between."""
     for action in past_actions(home, rng, ask):
-        between = _other(home, action, rng, ask)
+        between = _draw_other_action(home, action, rng, ask)
         if between is not None:
             told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
             meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
-            return _recalled(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
+            return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
-def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = home_after_calls(home, first.plan)
@@ -104,18 +104,18 @@ def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             target, other = (device_text(one.device, one.part_name) for one in (action, first))
             past = (past_request(first), past_request(second))
             meaning = frame_meaning("memory.as_first", target=target, other=other)
-            return _recalled(action, meaning, (*first.plan, *second.plan), past)
+            return _draft_recall(action, meaning, (*first.plan, *second.plan), past)
     return None
 
 
-def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
-        if (between := _other(home, first, rng, ask)) is None:
+        if (between := _draw_other_action(home, first, rng, ask)) is None:
             continue
         now = home_after_calls(home, (*first.plan, *between.plan))
         undo = plan_undo(home, now, first.device)
-        action = _other(now, first, rng, ask, besides=(between.device.did,)) if undo else None
+        action = _draw_other_action(now, first, rng, ask, besides=(between.device.did,)) if undo else None
         if undo is None or action is None:
             continue
         slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
@@ -124,7 +124,7 @@ def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     return None
 
 
-def _other(
+def _draw_other_action(
     home: Home, action: DeviceAction, rng: random.Random, ask: Ask, besides: Sequence[str] = ()
 ) -> DeviceAction | None:
     """An action on another device, of the same kind if there is one."""
@@ -137,7 +137,7 @@ def _other(
     return None
 
 
-def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
+def _draft_recall(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
     draft = control("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
@@ -190,36 +190,38 @@ class PreferenceFact:
         return text[0].upper() + text[1:]
 
 
-def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
-        preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
+        devices = [device for device in _devices_for_occasion(home, rng, cue) if device.did not in ask.taken]
+        preferences = [preference for device in devices[:4] if (preference := _draw_preference(home, device, rng))]
         meant = tuple(PreferenceFact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
         if not meant:
             continue
-        others = _distractors(home, rng, meant)
+        others = _draw_distractors(home, rng, meant)
         usual = frame_meaning("memory.usual", doing=frame_text(f"memory.cue.{cue}.doing"))
         meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
-            return _wanted(home, meant, others, meaning, rng)
+            return _draft_preferences(home, meant, others, meaning, rng)
     return None
 
 
-def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set the lamp how I like it"."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
-        preference = _preference(home, device, rng) if device.did not in ask.taken else None
+        preference = _draw_preference(home, device, rng) if device.did not in ask.taken else None
         if preference is None or all(action.value is None for action in preference.actions):
             continue
         meant = (PreferenceFact(None, preference),)
-        others = [fact for fact in _distractors(home, rng, meant) if fact.preference.device != device]
+        others = [fact for fact in _draw_distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _wanted(home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng)
+            return _draft_preferences(
+                home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng
+            )
     return None
 
 
-def _wanted(
+def _draft_preferences(
     home: Home, meant: Sequence[PreferenceFact], others: Sequence[PreferenceFact], meaning: Any, rng: random.Random
 ) -> Draft | None:
     """The draft of the facts `meant` among distractors; None if there are too few distractors."""
@@ -241,17 +243,17 @@ def _wanted(
     )
 
 
-def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]) -> list[PreferenceFact]:
+def _draw_distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]) -> list[PreferenceFact]:
     """Facts with other cues, those on the same devices (with other settings) first."""
     same = [fact.preference.device for fact in meant]
     facts: list[PreferenceFact] = []
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = _devices_for(home, rng, cue)
+        devices = _devices_for_occasion(home, rng, cue)
         devices.sort(key=lambda device: device not in same)
         if cue in {fact.cue for fact in meant}:
             continue
         for device in devices[: 1 if rng.random() < 0.5 else 3]:
-            preference = _preference(home, device, rng)
+            preference = _draw_preference(home, device, rng)
             wanted = [fact.preference for fact in meant if fact.preference.device == device]
             if preference and not any(preference.path_values & other.path_values for other in wanted):
                 facts.append(PreferenceFact(cue, preference))
@@ -259,14 +261,14 @@ def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]
     return sorted(facts, key=lambda fact: fact.preference.device not in same)
 
 
-def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
+def _devices_for_occasion(home: Home, rng: random.Random, cue: str) -> list[Device]:
     """Devices that suit an occasion, in random order."""
     fitting = [device for device in home.plan.devices if device.spec.category in CUES[cue]]
     fitting = [device for device in fitting if device.room.type in PLACES.get(cue, (device.room.type,))]
     return rng.sample(fitting, len(fitting))
 
 
-def _preference(home: Home, device: Device, rng: random.Random) -> DevicePreference | None:
+def _draw_preference(home: Home, device: Device, rng: random.Random) -> DevicePreference | None:
     """A preference of one or two settings, with a value if the device has any."""
     options = list(actions(home, rng, (device,)))
     valued = [action for action in options if action.value is not None]
@@ -287,7 +289,7 @@ def _preference(home: Home, device: Device, rng: random.Random) -> DevicePrefere
     return preference
 
 
-def _one_of(*ways: Propose) -> Propose:
+def _one_of_ways(*ways: Propose) -> Propose:
     """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -298,6 +300,6 @@ def _one_of(*ways: Propose) -> Propose:
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "short_term": _one_of(_stated_value, _chosen_device, _as_at_first, _undone),
-    "long_term": _one_of(_on_cue, _on_device),
+    "short_term": _one_of_ways(_recall_value, _recall_device, _repeat_first_setting, _undo_earlier),
+    "long_term": _one_of_ways(_recall_for_occasion, _recall_for_device),
 }

@@ -18,7 +18,7 @@ FORMS = {"time": "%H:%M", "date": "%Y-%m-%d"}
 ANSWERED_WITHIN = 2  # minutes: a time may be rounded a little
 
 
-def _about(subcategory: str) -> Propose:
+def _propose_moment(subcategory: str) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """The question, with the answer of the home's clock."""
         if not ask.timed:
@@ -37,4 +37,4 @@ def _about(subcategory: str) -> Propose:
     return propose
 
 
-SUBCATEGORIES = {name: _about(name) for name in ("time", "date", "weekday")}
+SUBCATEGORIES = {name: _propose_moment(name) for name in ("time", "date", "weekday")}

@@ -188,7 +188,9 @@ def _ask_which(home: Home, rng: random.Random) -> Draft | None:
     for matches in _draw_matches(home, rng):
         if len(matches.met) <= 5 and (matches.met or perhaps_none):
             answer = names_answer(matches.met, possible_members(home, matches.kind))
-            return make_question_draft(_about(matches, "query.which"), answer, matches.reads, DeviceList(matches.met))
+            return make_question_draft(
+                _meaning_of_matches(matches, "query.which"), answer, matches.reads, DeviceList(matches.met)
+            )
     return None
 
 
@@ -238,7 +240,7 @@ def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
     return any(did in met and is_part_off(home, did, path) for did, path in matches.reads)
 
 
-def _about(matches: DeviceMatches, frame: str) -> Meaning:
+def _meaning_of_matches(matches: DeviceMatches, frame: str) -> Meaning:
     return frame_meaning(
         frame,
         many=frame_text(f"query.kind.{matches.kind}.many"),
@@ -269,7 +271,7 @@ def _count_matches(home: Home, rng: random.Random, joined: bool = False) -> Draf
     perhaps_none = rng.random() < RARELY
     for matches in _draw_matches(home, rng, joined):
         if (len(matches.traits) > 1 or not joined) and (matches.met or perhaps_none):
-            return _draft_count(home, _about(matches, "query.count"), matches.reads, matches.met)
+            return _draft_count(home, _meaning_of_matches(matches, "query.count"), matches.reads, matches.met)
     return None
 
 

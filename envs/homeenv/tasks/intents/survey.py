@@ -34,7 +34,7 @@ def _draw_matches(home: Home, rng: random.Random) -> DeviceMatches | None:
     return None
 
 
-def _contacts(home: Home) -> tuple[Read, ...]:
+def _contact_reads(home: Home) -> tuple[Read, ...]:
     """The contacts of all doors and windows; none if one is null, or if openings have no contact sensor."""
     if any(device.spec.category in OPENINGS for device in home.plan.devices):
         return ()
@@ -42,12 +42,12 @@ def _contacts(home: Home) -> tuple[Read, ...]:
     return () if any(home.read_value(*read) is None for read in reads) else reads
 
 
-def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
+def _ask_about_count(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
     """A question whose answer follows from how many devices have the state, and how many there are."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """Doors and windows by their contacts, or a kind of device."""
-        reads = _contacts(home)
+        reads = _contact_reads(home)
         if reads and rng.random() < 0.3:
             state = rng.choice(("open", "closed"))
             value = holds(sum(home.read_value(*read) == state for read in reads), len(reads))
@@ -69,6 +69,6 @@ def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "all": _over("all", lambda met, count: met == count),
-    "any": _over("any", lambda met, count: met > 0),
+    "all": _ask_about_count("all", lambda met, count: met == count),
+    "any": _ask_about_count("any", lambda met, count: met > 0),
 }
