@@ -120,10 +120,9 @@ def _set_further(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
     """ "And the speed at 3": another setting of the same device, which leaves what was asked before as it is."""
     done = compile_condition(past.condition, now.plan)
     for action in actions_on_same_part(now, past, rng, valued=True):
-        joins = not _written_attributes(action) & _written_attributes(past) and done.holds_in(
-            home_after_calls(now, action.plan)
-        )
-        if action.service.startswith("set_") and joins:
+        if not action.service.startswith("set_") or _written_attributes(action) & _written_attributes(past):
+            continue
+        if done.holds_in(home_after_calls(now, action.plan)):
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
             name, value = name_text(action.service.removeprefix("set_")), action_value_text(action)
             meaning = frame_meaning(frame, name=name, value=value)
