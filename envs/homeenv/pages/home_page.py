@@ -127,7 +127,7 @@ class HomeView:
 
     @cached_property
     def outdoor_air(self) -> dict[str, str]:
-        """The weather, see `air`."""
+        """The weather, see `rounded_air`."""
         return self.rounded_air(OUTDOORS)
 
     @property

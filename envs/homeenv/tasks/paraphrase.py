@@ -49,7 +49,7 @@ class HomeParaphraser(Paraphraser):
     async def paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
         """A paraphrase that passes all checks.
 
-        Raises `Rejected` if it fails one, or if the query's meaning depends on more than the sentence.
+        Raises `ParaphraseRejected` if it fails one, or if the query's meaning depends on more than the sentence.
         """
         if intent.clarify or blueprint.history or not intent.plan:
             raise ParaphraseRejected("nothing to check it by")  # the sentence alone does not determine the calls
@@ -64,7 +64,7 @@ class HomeParaphraser(Paraphraser):
 
 
 def check_home_paraphrase(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
-    """Check names, ids and values of a paraphrase. Raises `Rejected` with the first rule that it breaks."""
+    """Check names, ids and values of a paraphrase. Raises `ParaphraseRejected` with the first rule that it breaks."""
     refuse_bad_paraphrase(query, paraphrase, blueprint.split)
     said, new = query.lower(), paraphrase.lower()
     dids = [device.did.lower() for device in home.plan.devices]

@@ -1,6 +1,6 @@
 """The texts that an agent gets at the start of an episode, and the form in which devices are listed.
 
-Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task. The
+Invariants: `home_system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task. The
 instruction of a toolset is in the toolset's file, by language. If that file lacks a language, the language's folder holds
 it.
 """

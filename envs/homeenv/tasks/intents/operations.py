@@ -50,7 +50,7 @@ class Operation:
 def carry_out_on_kind(
     home: Home, device: Device, kind: str, wanted: Sequence[Operation]
 ) -> list[tuple[DeviceAction, bool] | None]:
-    """The result of `carry_part` for each part of the kind that has all the services.
+    """The result of `carry_out_on_part` for each part of the kind that has all the services.
 
     An item is None if the home refuses a call, or if people would not ask the part for the change. The list is [None] if
     no part has all the services.
