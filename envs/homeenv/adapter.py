@@ -30,14 +30,13 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def tell(self) -> Callable[..., Any]:
-        """Tells wishes other than at once, see `blueprints.behaviours`."""
+        """Tells wishes other than at once, see `tasks.behaviours`."""
         from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
         from homerl.play.words.splits import Voice
 
         def tell(blueprint: Any, behaviours: Any, recipe: Any) -> Any:
-            return apply_home_behaviours(
-                blueprint, behaviours, getattr(recipe, "user_voice", None) or Voice(blueprint.language)
-            )
+            voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
+            return apply_home_behaviours(blueprint, behaviours, voice)
 
         return tell
 
@@ -86,7 +85,7 @@ class HomeEnvWorld(WorldAdapter):
 
     @property
     def suites(self) -> Mapping[str, Suite]:
-        """SmartHome-Bench and SMH-Bench, see `bench.suites`; and a person's own homes, see `bench.own_home`."""
+        """SmartHome-Bench and SMH-Bench, see `bench.suite`; and a person's own homes, see `bench.own_homes`."""
         from homerl.envs.homeenv.bench.own_homes import OWN_HOME
         from homerl.envs.homeenv.bench.suite import SUITES
 
@@ -101,9 +100,18 @@ class HomeEnvWorld(WorldAdapter):
 
     def formats(self) -> Mapping[str, FileFormat]:
         """Blueprint, home and device files."""
-        from homerl.envs.homeenv.formats import FORMATS
+        from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
+        from homerl.envs.homeenv.sim.home_file import FORMAT as HOME
+        from homerl.envs.homeenv.sim.home_file import HomeRecord
+        from homerl.envs.homeenv.tasks.blueprint import FORMAT as BLUEPRINT
+        from homerl.envs.homeenv.tasks.blueprint import Blueprint
 
-        return FORMATS
+        return {
+            "blueprint": FileFormat(BLUEPRINT, Blueprint, {("properties", "home"): "home"}),
+            # The specs of a home are devices, or digests of devices.
+            "home": FileFormat(HOME, HomeRecord, {("properties", "specs", "additionalProperties"): "device"}),
+            "device": FileFormat(1, DeviceSpec),
+        }
 
     episode_page = late("homerl.envs.homeenv.pages.episode", "render_home_episode")
 

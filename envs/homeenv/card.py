@@ -5,6 +5,7 @@ and form of ids.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -45,19 +46,13 @@ def has_slugs(home: Mapping[str, Any]) -> bool:
 
     Of files it is the first that counts; where it cannot be read any more, ids are numbers.
     """
+    ids: list[str] = []
     if files := home.get("files"):
-        ids = _ids_in(files[0])
+        with suppress(InputError):
+            ids = [device.did for device in load_home(home_files(files[0])[0]).plan.devices]
     else:  # a recipe has the fewest and the most devices here
         ids = [str(device["did"]) for device in home.get("devices") or () if isinstance(device, Mapping)]
     return not ids[0].isdigit() if ids else home.get("ids", "number") != "number"
-
-
-def _ids_in(name: str) -> list[str]:
-    """The ids of the devices in the first home of a file or folder; none if there is none any more."""
-    try:
-        return [device.did for device in load_home(home_files(name)[0]).plan.devices]
-    except InputError:
-        return []
 
 
 def example_home(language: str, slugs: bool = False) -> Home:

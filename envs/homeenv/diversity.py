@@ -18,6 +18,7 @@ from rich.table import Table
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.language.utterances import apply_writing_style, draw_sentence
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
+from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
 from homerl.envs.homeenv.tasks.intents import Ask, intent_families
 from homerl.host.synthesis_stats import SAMPLE, TOKENS, TextDiversity
@@ -121,21 +122,23 @@ def measure_diversity(
 def draw_utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> Iterator[tuple[str, str]]:
     """(family/subcategory, utterance) in one new home: `count` of them, or fewer if the home offers too little."""
     home = make_home(rng.getrandbits(40), recipe.home)
-    names, weights = zip(*_subcategories(recipe).items())
-    wordings, liked = zip(*recipe.wordings.items())
-    left, tries = count, count
-    while left > 0 and tries > 0:
-        tries -= 1
-        name, wording = rng.choices(names, weights)[0], rng.choices(wordings, liked)[0]
+    weights: dict[str, float] = {}  # of each "family/subcategory"
+    for name, weight in recipe.families.items():
         family, _, subcategory = name.partition("/")
-        draft = intent_families()[family][subcategory](
-            home, rng, Ask(wording, devices=recipe.devices, timed=True, language=recipe.home.language)
-        )
+        inner = [subcategory] if subcategory else list(intent_families()[family])
+        weights |= {f"{family}/{one}": weight / len(inner) for one in inner}
+    wordings, liked = zip(*recipe.wordings.items())
+    left = count
+    for _ in range(count):
+        if left == 0:
+            return
+        name, wording = rng.choices(list(weights), list(weights.values()))[0], rng.choices(wordings, liked)[0]
+        family, _, subcategory = name.partition("/")
+        ask = Ask(wording, devices=recipe.devices, timed=True, language=recipe.home.language)
+        draft = intent_families()[family][subcategory](home, rng, ask)
         if draft is None:
             continue
-        told = home.fork()
-        for call in draft.before:
-            told.call(call.did, call.service, call.args)
+        told = home_after_calls(home, draft.before)
         for _ in range(min(PER_DRAFT, left)):
             try:
                 said = draw_sentence(draft.meaning, told, recipe.user_voice, draft.wording or wording, rng)
@@ -143,16 +146,6 @@ def draw_utterances(recipe: BlueprintRecipe, rng: random.Random, count: int) -> 
                 break
             left -= 1
             yield name, apply_writing_style(said, told, recipe.user_voice, rng)
-
-
-def _subcategories(recipe: BlueprintRecipe) -> dict[str, float]:
-    """The weight of each "family/subcategory"."""
-    weights: dict[str, float] = {}
-    for name, weight in recipe.families.items():
-        family, _, subcategory = name.partition("/")
-        inner = [subcategory] if subcategory else list(intent_families()[family])
-        weights |= {f"{family}/{one}": weight / len(inner) for one in inner}
-    return weights
 
 
 def diversity_table(report: DiversityReport) -> Table:

@@ -27,7 +27,6 @@ from homerl import __version__
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.world import WorldError, tool_call_to_action
 from homerl.envs.homeenv.sim.home_world import HomeWorld
-from homerl.envs.homeenv.sim.tools import Tool
 from homerl.envs.homeenv.tasks.prompts import home_system_prompt
 from homerl.host.terminal import print_error
 from homerl.host.web_server import serve_until_stopped as serve_app
@@ -40,9 +39,8 @@ try:
     from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
     from starlette.requests import ClientDisconnect
 except ModuleNotFoundError as missing:
-    raise InputError(
-        f"the package {missing.name} is not installed", where="serve-env", remedy="pip install 'homerl[mcp]'"
-    ) from None
+    what = f"the package {missing.name} is not installed"
+    raise InputError(what, where="serve-env", remedy="pip install 'homerl[mcp]'") from None
 
 Transport = Literal["stdio", "http"]
 HOST = "127.0.0.1"  # the server has no authentication, so it listens on this machine only
@@ -63,10 +61,9 @@ class ClientSession:
         if the home fails; a refused call is a result with `is_error`.
         """
         async with self._turn:
+            action = tool_call_to_action(name, arguments, name in self.env.named)
             try:
-                observation, *_, info = await anyio.to_thread.run_sync(
-                    self.env.step, tool_call_to_action(name, arguments, name in self.env.named)
-                )
+                observation, *_, info = await anyio.to_thread.run_sync(self.env.step, action)
             except WorldError as error:
                 raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         return types.CallToolResult(
@@ -108,27 +105,32 @@ class HomeServer:
         return self.sessions[name]
 
     async def _list_tools(self, context: ServerRequestContext, _: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[*map(_listed, self.env.offered_tools)])
+        tools = []
+        for tool in self.env.offered_tools:
+            # By the hints, a client asks its user before it calls a tool that may destroy things.
+            hints = types.ToolAnnotations(**{f"{name}_hint": value for name, value in asdict(tool.hints).items()})
+            schema = tool.function_schema()["function"]["parameters"]
+            tools.append(types.Tool(name=tool.name, description=tool.description, input_schema=schema, annotations=hints))
+        return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: ServerRequestContext, call: types.CallToolRequestParams) -> types.CallToolResult:
         return await self.session_of_request(context).run_tool_call(call.name, call.arguments or {})
 
     async def _list_resources(self, context: ServerRequestContext, _: Any) -> types.ListResourcesResult:
-        named = {uri.removeprefix("home://"): uri for uri in self._resources(self.env)}
-        return types.ListResourcesResult(
-            resources=[types.Resource(uri=uri, name=name, mime_type=JSON) for name, uri in named.items()]
-        )
+        named = {uri.removeprefix("home://"): uri for uri in self._resources_by_uri(self.env)}
+        resources = [types.Resource(uri=uri, name=name, mime_type=JSON) for name, uri in named.items()]
+        return types.ListResourcesResult(resources=resources)
 
     async def _read_resource(
         self, context: ServerRequestContext, wanted: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        known = self._resources(self.session_of_request(context).env)
+        known = self._resources_by_uri(self.session_of_request(context).env)
         if wanted.uri not in known:
             raise MCPError(types.INVALID_PARAMS, f"there is no resource {wanted.uri}; the resources are {', '.join(known)}")
         text = json.dumps(known[wanted.uri], ensure_ascii=False)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=wanted.uri, mime_type=JSON, text=text)])
 
-    def _resources(self, env: HomeWorld) -> dict[str, list[dict[str, Any]]]:
+    def _resources_by_uri(self, env: HomeWorld) -> dict[str, list[dict[str, Any]]]:
         """The resources that a client may read, by URI."""
         plan = env.engine.home.plan
         known: dict[str, list[dict[str, Any]]] = {
@@ -139,15 +141,6 @@ class HomeServer:
             tasks = env.engine.task.tasks
             known["home://tasks"] = [{"id": t.id, "condition": t.condition, "finished": t.finished} for t in tasks]
         return known
-
-
-def _listed(tool: Tool) -> types.Tool:
-    """A tool as MCP lists it, with the hints by which a client asks its user before it calls one that may destroy things."""
-    function, hints = tool.function_schema()["function"], asdict(tool.hints)
-    annotations = types.ToolAnnotations(**{f"{name}_hint": value for name, value in hints.items()})
-    return types.Tool(
-        name=tool.name, description=tool.description, input_schema=function["parameters"], annotations=annotations
-    )
 
 
 def _session_of(context: ServerRequestContext) -> str | None:
@@ -205,9 +198,8 @@ def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
-        raise InputError(
-            f"port {port} cannot be opened: {error}", where="--port", remedy="choose another port, or 0 for any free one"
-        ) from None
+        remedy = "choose another port, or 0 for any free one"
+        raise InputError(f"port {port} cannot be opened: {error}", where="--port", remedy=remedy) from None
 
 
 def _on_stop_signals(handler: Callable[..., None]) -> None:

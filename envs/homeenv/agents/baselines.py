@@ -11,6 +11,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from homerl.envs.core.messages import Message
@@ -71,21 +72,17 @@ class KeywordAgent(BaselineAgent):
 
     def answer_user(self, episode: Episode, said: str) -> Message:
         """One call to each of the best matching devices."""
-        words = set(split_words(said))
-        devices = best_matches(
-            home_situation_of(episode).home.plan.devices, lambda d: name_overlap(words, f"{d.room.name} {d.name}")
-        )
-        calls = [call for device in devices if (call := self._call(device, words, said))]
+        words, known = set(split_words(said)), home_situation_of(episode).home.plan.devices
+        calls = []
+        for device in best_matches(known, lambda one: name_overlap(words, f"{one.room.name} {one.name}")):
+            services = device.spec.service_index
+            paths = best_matches(services, partial(self._rate_service, device, words, said))
+            if paths:
+                args = tuple(value_in_request(kind, words, said) for kind in services[paths[0]].service.arguments)
+                calls.append(Call(did=device.did, service=paths[0], args=args))
         return writer_of(episode).write_calls(calls) if calls else writer_of(episode).write_reply("Done.")
 
-    def _call(self, device: Device, words: set[str], said: str) -> Call | None:
-        paths = best_matches(device.spec.service_index, lambda path: self._fit(device, path, words, said))
-        if not paths:
-            return None
-        arguments = device.spec.service_index[paths[0]].service.arguments
-        return Call(did=device.did, service=paths[0], args=tuple(value_in_request(a, words, said) for a in arguments))
-
-    def _fit(self, device: Device, path: str, words: set[str], said: str) -> float:
+    def _rate_service(self, device: Device, words: set[str], said: str, path: str) -> float:
         arguments = device.spec.service_index[path].service.arguments
         values = [value_in_request(argument, words, said) for argument in arguments]
         if None in values:

@@ -1,5 +1,4 @@
-"""The scripted expert, an oracle that reads the blueprint's plan. It makes training data and upper bounds; it is never a
-policy.
+"""The scripted expert, an oracle that reads the blueprint's plan. It makes training data, and is never a policy.
 
 Invariants: the candidates are distinct, and a pure function of seed and dialogue; with `mistakes` 0, each first candidate
 leads to success without a refused call. The expert reads what an agent must know before it acts or answers, so that a
@@ -19,7 +18,7 @@ from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.noun_phrases import aliases_of
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.tasks.blueprint import Call, Intent, Part
+from homerl.envs.homeenv.tasks.blueprint import Call, Intent
 from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode
 from homerl.play.loop import draw_candidates
@@ -51,9 +50,9 @@ class Expert:
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """`n` distinct candidates for the next message, or fewer if there are not as many."""
-        return [Reply(message) for message in draw_candidates(self._candidate, episode, n, self.seed)]
+        return [Reply(message) for message in draw_candidates(self._next_message, episode, n, self.seed)]
 
-    def _candidate(self, episode: Episode, rng: random.Random) -> Message:
+    def _next_message(self, episode: Episode, rng: random.Random) -> Message:
         intent = next(i for i in episode.blueprint.intents if i.id == episode.speaking_of)
         writer = writer_of(episode)
         if intent not in episode.open_intents():
@@ -61,12 +60,17 @@ class Expert:
         if rng.random() < self.mistakes:
             return rng.choice(MISTAKES)(intent, episode, rng)
         style = rng.choices(list(self.styles), list(self.styles.values()))[0]
-        part, beside = current_course_part(intent, episode)
+        # The part of the wish's course that the user said last. Without a position of this turn, the user has answered
+        # beside the point, so the part is that of the turn before.
+        at = episode.course_position(intent.id, episode.turn)
+        told = (episode.course_position(intent.id, episode.turn - 1) or 0) if at is None else at
+        part, beside = intent.course[told] if told < len(intent.course) else None, at is None
         unclear = intent.clarify and intent.id not in home_situation_of(episode).heard.asked
         if unclear or beside or (part and part.question):
             asked = (part and part.question) or intent.question
             return writer.write_question(asked or home_grammar(episode.blueprint.language).plain_sentence("question"))
-        of_all = is_about_all_devices(intent)
+        # The intent may mean devices by what they are, such as all lights of a room, and name none of them.
+        of_all = intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
         if (unread := intent.reads and not writer.has_read_in(messages_of_turn(episode))) and writer.reads:
             return writer.read_all(intent.reads, has_room_name(intent, episode)) if of_all else writer.read(intent.reads)
         if intent.automation is not None:
@@ -89,11 +93,6 @@ class Expert:
         return writer.write_calls(todo, intent.reply)
 
 
-def is_about_all_devices(intent: Intent) -> bool:
-    """Whether an intent means devices by what they are, such as all lights of a room, and names none of them."""
-    return intent.factors.scope == "batch_device" or (intent.family, intent.subcategory) in OF_ALL
-
-
 def has_room_name(intent: Intent, episode: Episode) -> bool:
     """Whether the plain words of an intent have the name or an alias of a room."""
     home, said = home_situation_of(episode).home, intent.clarification.casefold()
@@ -112,13 +111,6 @@ def done_text(episode: Episode, rng: random.Random) -> str:
 def messages_of_turn(episode: Episode) -> list[Message]:
     """The messages since the user last spoke, the latest first."""
     return list(takewhile(lambda message: message["role"] != "user", reversed(episode.messages)))
-
-
-def current_course_part(intent: Intent, episode: Episode) -> tuple[Part | None, bool]:
-    """The part of the wish's course that the user said last, if any, and whether it then answered beside the point."""
-    at = episode.course_position(intent.id, episode.turn)
-    told = (episode.course_position(intent.id, episode.turn - 1) or 0) if at is None else at
-    return intent.course[told] if told < len(intent.course) else None, at is None
 
 
 def remaining_calls(plan: Sequence[Call], episode: Episode) -> list[Call]:
@@ -144,35 +136,31 @@ def calls_with_effect(calls: list[Call], episode: Episode) -> list[Call]:
 def _wrong_device(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     others = [d.did for d in home_situation_of(episode).home.plan.devices if d.did not in intent.devices] or ["0000"]
     other = rng.choice(others)
-    plan = [call.model_copy(update={"did": other}) for call in _calls(intent)]
+    plan = [call.model_copy(update={"did": other}) for call in _calls_of_intent(intent)]
     return writer_of(episode).write_calls(plan) if plan else _false_claim(intent, episode, rng)
 
 
 def _wrong_service(intent: Intent, episode: Episode, rng: random.Random) -> Message:
     """The right device, but the last call is written as another product has it, such as `player.set_volume` for a TV."""
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     device = home_situation_of(episode).home.plan.devices_by_did.get(plan[-1].did) if plan else None
-    others = sorted(_like(plan[-1].service) - device.spec.service_index.keys()) if device else []
+    others = sorted(_similar_services(plan[-1].service) - device.spec.service_index.keys()) if device else []
     if not others:
         return _wrong_device(intent, episode, rng)
     return writer_of(episode).write_calls([*plan[:-1], plan[-1].model_copy(update={"service": rng.choice(others)})])
 
 
 @lru_cache
-def _like(service: str) -> frozenset[str]:
+def _similar_services(service: str) -> frozenset[str]:
     """The services of all products whose names share a word with this one, as `set_speed` and `fan.set_speed_level` do."""
+    words = {*service.rpartition(".")[2].split("_")} - {"set"}
     parts = (part for spec in Catalogue.load_shipped().values() for part in spec.parts_by_prefix())
-    written = (prefix + service.name for prefix, part in parts for service in part.services)
-    return frozenset(other for other in written if _words(other) & _words(service))
-
-
-def _words(service: str) -> set[str]:
-    """The words of a service's own name, but "set"."""
-    return {*service.rpartition(".")[2].split("_")} - {"set"}
+    written = ((prefix, other.name) for prefix, part in parts for other in part.services)
+    return frozenset(prefix + name for prefix, name in written if words & {*name.split("_")})
 
 
 def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+    plan = _calls_of_intent(intent)
     last = plan[-1] if plan else None
     if last and last.args and isinstance(last.args[-1], (int, float)) and not isinstance(last.args[-1], bool):
         wrong = last.model_copy(update={"args": (*last.args[:-1], last.args[-1] + rng.choice((-10, 7, 500)))})
@@ -180,8 +168,8 @@ def _wrong_value(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     return _wrong_device(intent, episode, rng)
 
 
-def _half(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+def _only_last_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    plan = _calls_of_intent(intent)
     return writer_of(episode).write_calls(plan[-1:]) if plan else _false_claim(intent, episode, rng)
 
 
@@ -189,12 +177,12 @@ def _false_claim(intent: Intent, episode: Episode, rng: random.Random) -> Messag
     return writer_of(episode).write_reply(done_text(episode, rng))
 
 
-def _unparsable(intent: Intent, episode: Episode, rng: random.Random) -> Message:
-    plan = _calls(intent)
+def _garbled_call(intent: Intent, episode: Episode, rng: random.Random) -> Message:
+    plan = _calls_of_intent(intent)
     return writer_of(episode).write_garbled_call(plan[0]) if plan else _false_claim(intent, episode, rng)
 
 
-def _calls(intent: Intent) -> list[Call]:
+def _calls_of_intent(intent: Intent) -> list[Call]:
     return list(intent.automation.actions if intent.automation else intent.plan)
 
 
@@ -202,9 +190,7 @@ MISTAKES: tuple[Callable[[Intent, Episode, random.Random], Message], ...] = (
     _wrong_device,
     _wrong_service,
     _wrong_value,
-    _half,
+    _only_last_call,
     _false_claim,
-    _unparsable,
+    _garbled_call,
 )
-
-__all__ = ["Expert", "calls_with_effect", "remaining_calls"]

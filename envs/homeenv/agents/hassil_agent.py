@@ -8,7 +8,6 @@ Invariant: a sentence that is not recognised, or that means nothing in the home,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +28,6 @@ from homerl.envs.homeenv.sim.assist.intent_calls import (
     read_intent_slots,
 )
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call
@@ -53,67 +51,53 @@ class HassilAgent(BaselineAgent):
     def answer_user(self, episode: Episode, said: str) -> Message:
         """The calls that the sentence means, or an apology if it was not recognised."""
         calls = calls_of_sentence(home_situation_of(episode).home, said, episode.blueprint.language)
-        return (
-            writer_of(episode).write_calls(calls)
-            if calls
-            else writer_of(episode).write_reply("Sorry, I could not understand that.")
-        )
+        if calls:
+            return writer_of(episode).write_calls(calls)
+        return writer_of(episode).write_reply("Sorry, I could not understand that.")
 
 
 def calls_of_sentence(home: Home, said: str, language: str, placed: bool = True) -> list[Call]:
     """The service calls that a sentence means in a home. `placed` says whether it is about where the person speaks."""
     intents, defaults = load_hassil_sentences(language)
-    near = _area_of_speaker(home) if placed else None
-    context = {"area": near} if near else {}
-    known = {**defaults, **hassil_slot_lists(home)}
+    near = [area.room.id for area in areas_of_plan(home.plan) if placed and area.room == home.plan.entrance_room]
+    context = {"area": near[0]} if near else {}
+    known = {**defaults, **_slot_lists_of_home(home)}
     result = recognize_best(said, intents, slot_lists=known, intent_context=context, best_slot_name="name")
-    tool = result and tool_by_intent().get(result.intent.name)
+    tool = result and _tools_by_intent().get(result.intent.name)
     if not result or not tool:
         return []
     try:
         slots = read_intent_slots(tool, {name: slot.value for name, slot in result.entities.items()})
         found = match_intent_targets(home, tool, slots).entities
-        return [_call(entity, step) for entity in found for step in calls_of_intent(home, tool, entity, slots.values)]
+        return [_call_of_step(one, step) for one in found for step in calls_of_intent(home, tool, one, slots.values)]
     except (IntentFailed, Refused):
         return []
 
 
-def hassil_slot_lists(home: Home) -> dict[str, TextSlotList]:
+def _slot_lists_of_home(home: Home) -> dict[str, TextSlotList]:
     """The names of the home for hassil, each with an id. A name that two entities share stands for both."""
-    named = [(name, name, {"domain": entity.domain}) for entity in entities_of_plan(home.plan) for name in _said(entity)]
+    named = [(name, name, {"domain": entity.domain}) for entity in entities_of_plan(home.plan) for name in entity.names]
+    named = [entry for entry in named if any(map(str.isalnum, entry[0]))]
+    areas = [(name, area.room.id) for area in areas_of_plan(home.plan) for name in area.names]
+    floors = [(name, floor.id) for floor in floors_of_plan(home.plan) for name in (floor.name, *floor.aliases)]
     return {
         "name": TextSlotList.from_tuples(named, name="name"),
-        "area": TextSlotList.from_tuples([(n, a.room.id) for a in areas_of_plan(home.plan) for n in a.names], name="area"),
-        "floor": TextSlotList.from_tuples(
-            [(name, floor.id) for floor in floors_of_plan(home.plan) for name in (floor.name, *floor.aliases)], name="floor"
-        ),
+        "area": TextSlotList.from_tuples(areas, name="area"),
+        "floor": TextSlotList.from_tuples(floors, name="floor"),
     }
 
 
-def _said(entity: AssistEntity) -> Iterator[str]:
-    yield from (name for name in entity.names if any(map(str.isalnum, name)))
-
-
-def _area_of_speaker(home: Home) -> str | None:
-    """The area where the person speaks."""
-    return next((area.room.id for area in areas_of_plan(home.plan) if area.room == home.plan.entrance_room), None)
-
-
-def _call(entity: AssistEntity, step: EntityCall) -> Call:
+def _call_of_step(entity: AssistEntity, step: EntityCall) -> Call:
     arguments = entity.device.spec.service_index[step.service].service.arguments
-    args = (*step.args, *_by_position(arguments, step))
-    return Call.model_construct(did=entity.device.did, service=step.service, args=args)  # checked, a colour is of floats
-
-
-def _by_position(arguments: Sequence[Argument], step: EntityCall) -> Iterator[Any]:
-    """The named arguments of a step in the order of the service's, None for those between them."""
+    # The named arguments in the order of the service's, None for those between them.
     last = max((i for i, argument in enumerate(arguments) if argument.name in step.kwargs), default=-1)
-    yield from (step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1])
+    named = [step.kwargs.get(argument.name) for argument in arguments[len(step.args) : last + 1]]
+    # No validation: the values are checked already, and a colour is of floats.
+    return Call.model_construct(did=entity.device.did, service=step.service, args=(*step.args, *named))
 
 
 @lru_cache
-def tool_by_intent() -> dict[str, str]:
-    """The tool of each intent."""
+def _tools_by_intent() -> dict[str, str]:
     return {tool.rpartition("__")[2]: tool for tool in translation_table().tools}
 
 

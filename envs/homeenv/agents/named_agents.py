@@ -9,7 +9,7 @@ from homerl.envs.homeenv.agents.expert import Expert
 from homerl.play.loop import Agent
 
 
-def _hassil() -> Agent:
+def _make_hassil_agent() -> Agent:
     """Home Assistant's own sentences, whose package comes with an extra."""
     from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
 
@@ -21,5 +21,5 @@ BASELINES: dict[str, Callable[[], Agent]] = {
     "nothing": DoNothingAgent,
     "random": RandomActionAgent,
     "keywords": KeywordAgent,
-    "hassil": _hassil,
+    "hassil": _make_hassil_agent,
 }

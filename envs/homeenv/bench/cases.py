@@ -1,17 +1,15 @@
-"""The statements of an agent that answer a question, or should ask a clarifying one, and the verdict of the rules on them.
+"""What the rules say of a played trajectory: verdicts on the agent's statements, and the error that explains a failure.
 
-Invariants: all functions are pure; after the first answer to an intent that the rules do not call right, later answers to
-it are ignored, so that an agent cannot try one answer after the other.
+The statements that are judged answer a question, or should ask a clarifying one. The errors are those of SMH-Bench's
+taxonomy (Tables 3 and 17). There are six dimensions: structured output (SO), mode selection (MS), automation judging (AJ),
+action validity in the setting `dr` (AV) or tool-call validity in `eia` (TV), interaction efficiency (IE), and format and
+runtime (FRF).
 
-The error that explains why an instance failed, by rules: SMH-Bench's taxonomy (Tables 3 and 17).
-
-There are six dimensions: structured output (SO), mode selection (MS), automation judging (AJ), action validity in the
-setting `dr` (AV) or tool-call validity in `eia` (TV), interaction efficiency (IE), and format and runtime (FRF). Each
-failure gets one error, the first that applies: empty or unreadable output, a used-up budget, a refused last call, asking or
-acting at the wrong time, a wrong automation, and finally a wrong result.
-
-Invariant: the error is a pure function of the trajectory. A success has none, nor has an outcome that is not the agent's
-fault.
+Invariants:
+- All functions are pure.
+- After the first answer to an intent that the rules do not call right, later answers to it are ignored, so that an agent
+  cannot try one answer after the other.
+- A success has no error, nor has an outcome that is not the agent's fault.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ def collect_home_cases(trajectory: Trajectory) -> list[JudgeCase]:
     blueprint = Blueprint.model_validate(trajectory.blueprint)
     intents: dict[int | None, Intent] = {intent.id: intent for intent in blueprint.intents}
     judged: list[JudgeCase] = []
-    for at, (step, user) in enumerate(_with_user(trajectory)):
+    for at, (step, user) in enumerate(_steps_with_utterances(trajectory)):
         intent = intents.get(step.facts.intent)
         spoke = blueprint.one_answer or not step.observations
         if intent is None or not spoke:
@@ -58,7 +56,7 @@ def collect_home_cases(trajectory: Trajectory) -> list[JudgeCase]:
     return judged
 
 
-def _with_user(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
+def _steps_with_utterances(trajectory: Trajectory) -> Iterator[tuple[Step, str]]:
     """(step, the user's latest utterance before it) for every step."""
     steps, heard = iter(trajectory.steps), ""
     for message in trajectory.messages[len(trajectory.opening_messages) :]:
@@ -88,19 +86,16 @@ def count_home_false_claims(trajectory: Trajectory) -> int:
 
     def is_open(step: Step) -> bool:
         intent, facts = intents[step.facts.intent], step.facts
-        told = {
-            one.facts.turn for one in trajectory.steps if one.facts.intent == facts.intent and one.facts.turn <= facts.turn
-        }
+        spoken_in = [one.facts.turn for one in trajectory.steps if one.facts.intent == facts.intent]
+        told = {turn for turn in spoken_in if turn <= facts.turn}
         course = intent.get("course", ())
         in_full = len(told) >= len(course) + bool(course and intent.get("aside"))
         return in_full and not wanted[intent["id"]] <= {*facts.met}
 
+    def words_of_json_answer(step: Step) -> SpokenWords:
+        return spoken_words_of(step.message, one_answer=True)
+
     return count_false_claims(trajectory, words_of_json_answer if one_answer else words_without_calls, is_open)
-
-
-def words_of_json_answer(step: Step) -> SpokenWords:
-    """The words of a message that is one JSON answer."""
-    return spoken_words_of(step.message, one_answer=True)
 
 
 def has_met_home_goals(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
@@ -150,24 +145,28 @@ def classify_home_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint = Blueprint.model_validate(trajectory.blueprint)
-    intent = _open_intent(trajectory, blueprint)
-    return (
-        _format(trajectory)
-        or _efficiency(trajectory)
-        or _validity(trajectory, blueprint)
-        or _mode(trajectory, blueprint, intent)
-        or _automation(trajectory, intent)
-        or _result(trajectory, blueprint, intent)
-    )
-
-
-def _open_intent(trajectory: Trajectory, blueprint: Blueprint) -> Intent:
-    """The intent that the user last spoke of."""
     spoken = next((step.facts.intent for step in reversed(trajectory.steps) if step.facts.intent), None)
-    return next((intent for intent in blueprint.intents if intent.id == spoken), blueprint.intents[0])
+    intent = next((intent for intent in blueprint.intents if intent.id == spoken), blueprint.intents[0])
+    # The first error that applies counts.
+    if failure := _format_failure(trajectory):
+        return failure
+    if trajectory.outcome is Outcome.STEP_LIMIT:
+        return EpisodeFailure("IE", "too many tool calls")
+    if failure := _call_failure(trajectory, blueprint) or _mode_failure(trajectory, blueprint, intent):
+        return failure
+    if intent.automation is not None:
+        made = any(slot.startswith("automation.") for step in trajectory.steps for slot in step.facts.changed)
+        return EpisodeFailure("AJ", "conditions judged wrong") if made else EpisodeFailure("SO", "missing automation")
+    if intent.answer is not None and not intent.conditions:
+        said = (spoken_words_of(step.message, one_answer=blueprint.one_answer).text for step in trajectory.steps)
+        spoke = any(map(str.strip, said))
+        return EpisodeFailure("SO", "wrong query response" if spoke else "missing query response")
+    if trajectory.progress == 1.0 or not trajectory.clean:
+        return EpisodeFailure("SO", "something else changed")
+    return EpisodeFailure("SO", "missing changes")
 
 
-def _format(trajectory: Trajectory) -> EpisodeFailure | None:
+def _format_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     last = trajectory.steps[-1] if trajectory.steps else None
     if trajectory.fault is not None and trajectory.fault.reason.startswith(TOO_LONG):
         return EpisodeFailure("SO", "a dialogue that is longer than the model takes")
@@ -175,12 +174,6 @@ def _format(trajectory: Trajectory) -> EpisodeFailure | None:
         return EpisodeFailure("SO", "empty model output")
     if "syntax" in last.facts.blocked and not any(step.facts.changed for step in trajectory.steps):
         return EpisodeFailure("FRF", "output that cannot be parsed")
-    return None
-
-
-def _efficiency(trajectory: Trajectory) -> EpisodeFailure | None:
-    if trajectory.outcome is Outcome.STEP_LIMIT:
-        return EpisodeFailure("IE", "too many tool calls")
     return None
 
 
@@ -195,7 +188,7 @@ REFUSALS = {
 }
 
 
-def _validity(trajectory: Trajectory, blueprint: Blueprint) -> EpisodeFailure | None:
+def _call_failure(trajectory: Trajectory, blueprint: Blueprint) -> EpisodeFailure | None:
     """An error if the agent's last call was refused, or raised an error."""
     tried = [step for step in trajectory.steps if step.message.get("tool_calls") or step.observations]
     if not tried or not tried[-1].has_failed:
@@ -205,34 +198,25 @@ def _validity(trajectory: Trajectory, blueprint: Blueprint) -> EpisodeFailure | 
         return EpisodeFailure(dimension, "execution error")
     rule = tried[-1].facts.blocked[0]
     if rule == "wrong_type":
-        return EpisodeFailure(dimension, "invalid null in arguments" if _has_null(tried[-1]) else "argument of a wrong type")
+        message = tried[-1].message
+        texts = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
+        null = any(map(_holds_null, texts or [message.get("content") or ""]))
+        return EpisodeFailure(dimension, "invalid null in arguments" if null else "argument of a wrong type")
     return EpisodeFailure(dimension, REFUSALS.get(rule, f"refused: {rule}"))
 
 
-def _has_null(step: Step) -> bool:
-    return any(value is None for arguments in _arguments(step) for value in _leaves(arguments))
+def _holds_null(text: str) -> bool:
+    """Whether a JSON text has a null in it; false for text that is no JSON."""
+    try:
+        values = [json.loads(text)]
+    except ValueError:
+        return False
+    for value in values:  # which grows while it is read
+        values += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return None in values
 
 
-def _arguments(step: Step) -> Iterator[Any]:
-    texts = [call["function"]["arguments"] for call in step.message.get("tool_calls") or ()]
-    for text in texts or [step.message.get("content") or ""]:
-        try:
-            yield json.loads(text)
-        except ValueError:
-            continue
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _leaves(part)
-    else:
-        yield value
-
-
-def _mode(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> EpisodeFailure | None:
+def _mode_failure(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> EpisodeFailure | None:
     acted = any(step.facts.changed for step in trajectory.steps)
     spoken = (step.message for step in trajectory.steps if not step.message.get("tool_calls"))
     asked = any(spoken_words_of(message, one_answer=blueprint.one_answer).question for message in spoken)
@@ -241,20 +225,3 @@ def _mode(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> Episo
     if not intent.clarify and asked and not acted:
         return EpisodeFailure("MS", "execution predicted as clarification")
     return None
-
-
-def _automation(trajectory: Trajectory, intent: Intent) -> EpisodeFailure | None:
-    if intent.automation is None:
-        return None
-    made = any(slot.startswith("automation.") for step in trajectory.steps for slot in step.facts.changed)
-    return EpisodeFailure("AJ", "conditions judged wrong") if made else EpisodeFailure("SO", "missing automation")
-
-
-def _result(trajectory: Trajectory, blueprint: Blueprint, intent: Intent) -> EpisodeFailure:
-    if intent.answer is not None and not intent.conditions:
-        said = (spoken_words_of(step.message, one_answer=blueprint.one_answer).text for step in trajectory.steps)
-        spoke = any(map(str.strip, said))
-        return EpisodeFailure("SO", "wrong query response" if spoke else "missing query response")
-    if trajectory.progress == 1.0 or not trajectory.clean:
-        return EpisodeFailure("SO", "something else changed")
-    return EpisodeFailure("SO", "missing changes")

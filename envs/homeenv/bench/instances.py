@@ -24,7 +24,7 @@ from homerl.envs.homeenv.maker.make import HomeRecipe
 from homerl.envs.homeenv.sim.toolsets import ToolsetName
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, turns_needed
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, turns_needed
 from homerl.envs.homeenv.tasks.situation import home_situation_of, writer_of
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Oracle, play
@@ -63,15 +63,11 @@ class HomeInstance(Model):
         Each intent has one turn, and a second one if a clarifying question is needed or allowed. In EIA, the number of tool
         calls is limited too.
         """
-        turns = turns_needed(self.blueprint)
-        calls = sum(count_reference_calls(intent) for intent in self.blueprint.intents) + SPARE_CALLS
+        turns, calls = turns_needed(self.blueprint), SPARE_CALLS
+        for intent in self.blueprint.intents:  # one for each service call, automation, and device that is read
+            calls += len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})
         messages = turns + calls
         return EpisodeLimits(turns, messages, messages, 0, None if setting == "dr" else calls)
-
-
-def count_reference_calls(intent: Intent) -> int:
-    """The number of tool calls of the reference: one for each service call, automation, and device that is read."""
-    return len(intent.plan) + (intent.automation is not None) + len({did for did, _ in intent.reads})
 
 
 def instance_recipe(home: HomeRecipe, family: str, subcategory: str, toolset: ToolsetName) -> BlueprintRecipe:
@@ -113,70 +109,75 @@ def first_flaw(instance: HomeInstance) -> str | None:
 def find_instance_flaws(instance: HomeInstance) -> Iterator[str]:
     """All reasons why an instance is not valid."""
     for setting in SETTINGS:
-        reference = play_once(instance, setting, Expert())
+        reference = _play_once(instance, setting, Expert())
         if not (reference.success and reference.is_valid):
             yield f"the reference fails ({setting})"
-    if play_once(instance, "eia", ScriptedAgent(say_done)).success:
+    if _play_once(instance, "eia", ScriptedAgent(_say_done)).success:
         yield "doing nothing succeeds"
-    if any(play_once(instance, "eia", ScriptedAgent(wrong)).success for wrong in near_miss_agents(instance)):
+    if any(_play_once(instance, "eia", ScriptedAgent(wrong)).success for wrong in _near_miss_agents(instance)):
         yield "a near miss succeeds"
-    if side_effect_succeeds(instance):
+    # A toolset may lack a tool for a change, so others are tried until one is made.
+    found = actions(home_situation_of(begin_episode(instance.blueprint)).home, random.Random(instance.id))
+    strays = (action.plan for action in found if action.device.did not in instance.blueprint.changeable_devices)
+    played = (_play_once(instance, "eia", Meddler(plan)) for plan in islice(strays, STRAYS))
+    if (meddled := next((one for one in played if one.steps[0].facts.changed), None)) and meddled.success:
         yield "changing something else succeeds"
 
 
-def play_once(instance: HomeInstance, setting: Setting, agent: Oracle) -> Trajectory:
+def _play_once(instance: HomeInstance, setting: Setting, agent: Oracle) -> Trajectory:
     """The trajectory of an agent that plays the instance with a scripted user."""
     episode = begin_episode(instance.blueprint_for(setting), instance.limits_for(setting))
     return asyncio.run(play(episode, agent, ScriptedUser()))
 
 
-def say_done(episode: Episode) -> Message:
+def _say_done(episode: Episode) -> Message:
     """The agent that does nothing: it always says that all is done."""
     return writer_of(episode).write_reply("Done.")
 
 
-def near_miss_agents(instance: HomeInstance) -> Iterator[Callable[[Episode], Message]]:
+def _near_miss_agents(instance: HomeInstance) -> Iterator[Callable[[Episode], Message]]:
     """Agents with one mistake: a wrong device or value, one device missing, no condition or question, or a wrong answer."""
     (intent,) = instance.blueprint.intents[-1:]
     rng = random.Random(instance.id)
     calls = list(intent.automation.actions if intent.automation else intent.plan)
     if calls:
-        yield act_once(lambda episode: writer_of(episode).write_calls(calls_on_other_device(calls, episode, rng)))
-    if calls and (changed := calls_with_other_value(calls, rng)):
-        yield act_once(lambda episode: writer_of(episode).write_calls(changed))
+        yield _agent_that_calls(lambda episode: _calls_on_other_device(calls, episode, rng))
+        *first, last = calls
+        value = last.args[-1] if last.args else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            other = last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})
+            yield _agent_that_calls(lambda episode: [*first, other])
     if len({call.did for call in calls}) > 1:
         rest = [call for call in calls if call.did != calls[-1].did]
-        yield act_once(lambda episode: writer_of(episode).write_calls(rest))
+        yield _agent_that_calls(lambda episode: rest)
     if intent.automation or intent.clarify:
-        yield act_once(lambda episode: writer_of(episode).write_calls(calls))
+        yield _agent_that_calls(lambda episode: calls)
     if (answer := intent.answer) is not None:
-        yield lambda episode: writer_of(episode).write_reply(wrong_answer_to(answer))
+        yield lambda episode: writer_of(episode).write_reply(_wrong_answer_to(answer))
 
 
-def act_once(act: Callable[[Episode], Message]) -> Callable[[Episode], Message]:
-    """An agent that acts in its first message, and afterwards says that all is done."""
-    return lambda episode: say_done(episode) if any(m.get("tool_calls") for m in episode.messages) else act(episode)
+def _agent_that_calls(calls: Callable[[Episode], Sequence[Call]]) -> Callable[[Episode], Message]:
+    """An agent that makes these calls in its first message, and afterwards says that all is done."""
+
+    def answer(episode: Episode) -> Message:
+        if any(message.get("tool_calls") for message in episode.messages):
+            return _say_done(episode)
+        return writer_of(episode).write_calls(calls(episode))
+
+    return answer
 
 
-def calls_on_other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
+def _calls_on_other_device(calls: Sequence[Call], episode: Episode, rng: random.Random) -> list[Call]:
     """The same calls on a device that the blueprint does not concern, of the same product if possible."""
-    concerned = home_situation_of(episode).blueprint.changeable_devices | {call.did for call in calls}
-    device = home_situation_of(episode).home.plan.devices_by_did[calls[-1].did]
-    others = [d for d in home_situation_of(episode).home.plan.devices if d.did not in concerned]
+    situation = home_situation_of(episode)
+    concerned = situation.blueprint.changeable_devices | {call.did for call in calls}
+    device = situation.home.plan.devices_by_did[calls[-1].did]
+    others = [d for d in situation.home.plan.devices if d.did not in concerned]
     alike = [d for d in others if d.spec.spid == device.spec.spid] or others
     return [call.model_copy(update={"did": rng.choice(alike).did if alike else "0"}) for call in calls]
 
 
-def calls_with_other_value(calls: Sequence[Call], rng: random.Random) -> list[Call] | None:
-    """The same calls with a slightly different number in the last one; None if that has no number."""
-    *first, last = calls
-    value = last.args[-1] if last.args else None
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    return [*first, last.model_copy(update={"args": (*last.args[:-1], value + rng.choice((-5, -1, 1, 5)))})]
-
-
-def wrong_answer_to(expected: Answer) -> str:
+def _wrong_answer_to(expected: Answer) -> str:
     """A wrong answer of the expected type."""
     match expected.type:
         case "number":
@@ -186,24 +187,6 @@ def wrong_answer_to(expected: Answer) -> str:
             return "No." if expected.value else "Yes."
         case _:
             return ", ".join(expected.distractors) or "I do not know."
-
-
-def side_effect_succeeds(instance: HomeInstance) -> bool:
-    """Whether an expert succeeds that first changes a device which the blueprint does not concern.
-
-    A toolset may lack a tool for a change, so others are tried until one is made.
-    """
-    for plan in islice(_unconcerned(instance), STRAYS):
-        played = play_once(instance, "eia", Meddler(plan))
-        if played.steps[0].facts.changed:
-            return played.success
-    return False
-
-
-def _unconcerned(instance: HomeInstance) -> Iterator[tuple[Call, ...]]:
-    """Changes of devices that the blueprint does not concern, in random order."""
-    found = actions(home_situation_of(begin_episode(instance.blueprint)).home, random.Random(instance.id))
-    return (action.plan for action in found if action.device.did not in instance.blueprint.changeable_devices)
 
 
 class Meddler(Expert):

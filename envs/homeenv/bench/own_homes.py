@@ -63,7 +63,8 @@ class OwnHome(contract.Suite):
         made, kinds = list[HomeInstance](), self.query_types()
         for done, (family, subcategory) in enumerate(kinds, 1):
             rng = random.Random(f"{self.name} {seed} {language} {family} {subcategory}")
-            made += self._instances(family, subcategory, language, rng, {_query(instance) for instance in made}, dropped)
+            said = {_first_sentence(instance) for instance in made}
+            made += self._make_instances(family, subcategory, language, rng, said, dropped)
             progress(done, len(kinds))
         if not made:
             raise InputError("the homes offer no task", ", ".join(self.files), "name homes with more devices")
@@ -71,12 +72,12 @@ class OwnHome(contract.Suite):
 
     def query_types(self) -> list[tuple[str, str]]:
         """Every (family, subcategory) that the toolset can do."""
-        able = TOOLSETS[self.toolset].automations
-        return [
-            (f, sub) for f, known in sorted(intent_families().items()) if able or f != "automation" for sub in sorted(known)
-        ]
+        families = {family: sorted(known) for family, known in sorted(intent_families().items())}
+        if not TOOLSETS[self.toolset].automations:
+            families.pop("automation", None)
+        return [(family, subcategory) for family, known in families.items() for subcategory in known]
 
-    def _instances(
+    def _make_instances(
         self, family: str, subcategory: str, language: str, rng: random.Random, said: set[str], dropped: Counter[str]
     ) -> Iterator[HomeInstance]:
         """Up to `EACH` instances of a query type, in the homes by turns, none with a sentence of `said`."""
@@ -84,17 +85,19 @@ class OwnHome(contract.Suite):
         for number in range(EACH):
             id = f"{self.name}-{family}-{subcategory}-{number:03d}"
             for attempt in range(TRIES):
-                recipe = self._recipe(family, subcategory, language, homes[(number + attempt) % len(homes)])
-                instance = self._candidate(recipe, id, subcategory, rng, dropped)
-                if instance and _query(instance) not in said:
-                    said.add(_query(instance))
+                home = HomeRecipe(files=(homes[(number + attempt) % len(homes)],), language=language)
+                recipe = instance_recipe(home, family, subcategory, self.toolset)
+                recipe = recipe.model_copy(update={"prompt": self.prompt})
+                instance = self._make_candidate(recipe, id, subcategory, rng, dropped)
+                if instance and _first_sentence(instance) not in said:
+                    said.add(_first_sentence(instance))
                     yield instance
                     break
             else:
                 dropped[f"{family}/{subcategory}: the homes offer {number} of {EACH}"] += 1
                 return
 
-    def _candidate(
+    def _make_candidate(
         self, recipe: BlueprintRecipe, id: str, subcategory: str, rng: random.Random, dropped: Counter[str]
     ) -> HomeInstance | None:
         """One instance if it passes all checks; otherwise None, and the reason is counted in `dropped`."""
@@ -106,7 +109,7 @@ class OwnHome(contract.Suite):
             id=id,
             category=blueprint.intents[-1].family,
             subcategory=subcategory,
-            size=_size(len(home.plan.devices)),
+            size=next((size for size, most in MOST.items() if len(home.plan.devices) <= most), "complex"),
             toolset=self.toolset,
             blueprint=blueprint.model_copy(update={"id": id}),
         )
@@ -115,18 +118,9 @@ class OwnHome(contract.Suite):
             return None
         return instance
 
-    def _recipe(self, family: str, subcategory: str, language: str, file: str) -> BlueprintRecipe:
-        home = HomeRecipe(files=(file,), language=language)
-        recipe = instance_recipe(home, family, subcategory, self.toolset)
-        return recipe.model_copy(update={"prompt": self.prompt})
 
-
-def _query(instance: HomeInstance) -> str:
+def _first_sentence(instance: HomeInstance) -> str:
     return instance.blueprint.intents[-1].queries[0].lower()
-
-
-def _size(devices: int) -> Size:
-    return next((size for size, most in MOST.items() if devices <= most), "complex")
 
 
 OWN_HOME = OwnHome()

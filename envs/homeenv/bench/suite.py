@@ -25,7 +25,7 @@ from homerl.envs.homeenv.language.known_languages import require_complete_langua
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolsets import ToolsetName
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
+from homerl.envs.homeenv.tasks.author import author_candidate
 from homerl.worlds import contract
 
 HERE = Path(__file__).parent
@@ -82,7 +82,7 @@ class HomeSuite(contract.Suite):
 
     def printed(self) -> Mapping[str, Any]:
         """The figures of the suite's paper."""
-        figures: Mapping[str, Any] = load_printed_figures()[self.name]
+        figures: Mapping[str, Any] = read_yaml(HERE / "printed.yaml").data[self.name]
         return figures
 
     def easier_half(self, instances: Sequence[HomeInstance]) -> list[HomeInstance]:
@@ -173,10 +173,12 @@ def make_home_instance(
     """
     dropped = Counter() if dropped is None else dropped
     rng = random.Random(f"{suite.name} {seed} {language} {slot.instance_id(suite)}")
-    recipe = recipe_for_slot(suite, slot, language)
+    homes = HomeRecipe(scale=slot.size, entrance=True, lexicon="heldout", language=language)
+    recipe = instance_recipe(homes, slot.category.family, slot.subcategory, suite.toolset)
+    shared = suite.shared_complex and slot.size == "complex"
     for _ in range(TRIES):
         number = rng.getrandbits(40)
-        home = shared_home(seed, language) if _shared(suite, slot.size) else make_home(2 * number + 1, recipe.home)
+        home = _shared_home(seed, language) if shared else make_home(2 * number + 1, homes)
         if (blueprint := author_candidate(recipe, "heldout", number, home, rng, dropped)) is None:
             continue
         instance = HomeInstance(
@@ -193,29 +195,8 @@ def make_home_instance(
     raise RuntimeError(f"no valid instance for {slot.instance_id(suite)} in {TRIES} candidates: {dict(dropped)}")
 
 
-def recipe_for_slot(suite: HomeSuite, slot: SuiteSlot, language: str) -> BlueprintRecipe:
-    """The blueprint recipe of a slot."""
-    return instance_recipe(home_recipe(slot.size, language), slot.category.family, slot.subcategory, suite.toolset)
-
-
-def home_recipe(size: Size, language: str) -> HomeRecipe:
-    """Homes of a size, with names from the held-out half."""
-    return HomeRecipe(scale=size, entrance=True, lexicon="heldout", language=language)
-
-
 @lru_cache(maxsize=4)
-def shared_home(seed: int, language: str) -> Home:
+def _shared_home(seed: int, language: str) -> Home:
     """SMH-Bench's one dense home, with 31 rooms and 135 devices."""
     dense = HomeRecipe(devices=(135, 135), rooms=(31, 31), entrance=True, lexicon="heldout", language=language)
     return make_home(2 * random.Random(f"shared home {seed}").getrandbits(40) + 1, dense)
-
-
-def _shared(suite: HomeSuite, size: Size) -> bool:
-    return suite.shared_complex and size == "complex"
-
-
-@lru_cache
-def load_printed_figures() -> dict[str, Any]:
-    """The figures of the papers, by suite."""
-    figures: dict[str, Any] = read_yaml(HERE / "printed.yaml").data
-    return figures

@@ -26,11 +26,9 @@ def diversity(
     from homerl.envs.homeenv.diversity import blueprint_recipe, diversity_table, measure_diversity, mixed_recipe
     from homerl.host.progress_bar import progress_bar
 
-    made = (
-        blueprint_recipe(context.obj.load_recipe(recipe, context.args), recipe)
-        if recipe
-        else mixed_recipe(language, temperature)
-    )
+    made = mixed_recipe(language, temperature)
+    if recipe:
+        made = blueprint_recipe(context.obj.load_recipe(recipe, context.args), recipe)
     if out:
         ensure_writable(out)
     with progress_bar() as bar:

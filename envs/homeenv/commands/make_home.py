@@ -41,9 +41,8 @@ def make_home(
     holds = dict.fromkeys((*kind.holds, *(spec.spid for spec in sure)))
     home = made(seed, kind.model_copy(update={"catalogue": (*kind.catalogue, *added), "holds": tuple(holds)}))
     save_home(home, out)
-    console.print(
-        f"{out}: {count_with_noun(len(home.plan.rooms), 'room')}, {count_with_noun(len(home.plan.devices), 'device')}"
-    )
+    rooms, devices_held = count_with_noun(len(home.plan.rooms), "room"), count_with_noun(len(home.plan.devices), "device")
+    console.print(f"{out}: {rooms}, {devices_held}")
     held = {device.spec.spid: f"{device.did} in the {device.room.name}" for device in home.plan.devices}
     for spec in sure:
         console.print(f"  {spec.name}: {held.get(spec.spid, 'no place in this home')}")

@@ -11,10 +11,7 @@ from homerl.host.html_pages import page_path
 from homerl.host.terminal import Command, OutPage, console, count_with_noun
 
 
-def view_home(
-    files: Annotated[list[Path], typer.Argument(help="home files")],
-    out: OutPage = None,
-) -> None:
+def view_home(files: Annotated[list[Path], typer.Argument(help="home files")], out: OutPage = None) -> None:
     """Draw homes as one HTML page: floor plans, the state of every device, and its services."""
     from homerl.envs.homeenv.pages.home_page import write_homes
 

@@ -58,17 +58,9 @@ RANK = {name: rank for rank, name in enumerate((*TRUTH, *VALUE_FORMATS))}
 FIRM = "\N{NO-BREAK SPACE}"
 LEVELS = ("position", "brightness", "screen_brightness")  # shown as a bar
 UNITS = {
-    "celsius": "°C",
-    "percentage": "%",
-    "lux": "lx",
-    "kelvin": "K",
-    "second": "s",
-    "minute": "min",
-    "hour": "h",
-    "watt": "W",
-    "litre": "l",
-    "ug/m3": "µg/m³",
-}
+    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
+    "watt": "W", "litre": "l", "ug/m3": "µg/m³",
+}  # fmt: skip
 WARM, DAYLIGHT = (255, 190, 110), (220, 233, 255)  # white light of 2700 K and of 6500 K
 
 
@@ -86,7 +78,7 @@ class DeviceSummary:
 
 
 @dataclass(frozen=True)
-class AttributeText:
+class _AttributeText:
     """The words for one attribute. The most informative text sorts first by `rank`."""
 
     rank: tuple[bool, int, bool]
@@ -97,13 +89,16 @@ class AttributeText:
 
 def device_summary(spec: DeviceSpec, values: Mapping[str, Any]) -> DeviceSummary:
     """The summary of a device; `values` maps each attribute path to its value."""
-    parts = {prefix: _part(prefix, part, values) for prefix, part in spec.parts_by_prefix() if part.attributes}
+    parts = {prefix: _summarise_part(prefix, part, values) for prefix, part in spec.parts_by_prefix() if part.attributes}
     shown = list(parts.values())
     tone: Tone = next((tone for tone in TONES if any(part.tone == tone for part in shown)), "plain")
-    words = shown[0].words if len(shown) == 1 else _together(parts, tone)
+    words = shown[0].words if len(shown) == 1 else _join_parts(parts, tone)
+    if not words:  # all values are false or zero
+        false = (path for path in spec.attribute_index if values.get(path) in (False, 0))
+        words = next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
     level = next((part.level for part in shown if part.level is not None), None)
     tint = next((part.tint for part in shown if part.tint), None) if tone == "on" else None
-    return DeviceSummary(tone, words or _nothing(spec, values), level, tint)
+    return DeviceSummary(tone, words, level, tint)
 
 
 def value_with_unit(kind: ValueType, value: Any) -> str:
@@ -114,84 +109,65 @@ def value_with_unit(kind: ValueType, value: Any) -> str:
         return ", ".join(f"{name} {part}" for name, part in value)
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    return _measured(value, kind.unit)
+    return _add_unit(value, kind.unit)
 
 
-def _measured(value: Any, unit: str | None) -> str:
+def _add_unit(value: Any, unit: str | None) -> str:
     if unit == "degree":
         return f"{value}°"
     return f"{value}{FIRM}{UNITS.get(unit, unit)}" if unit else str(value)
 
 
-def _together(parts: Mapping[str, DeviceSummary], tone: Tone) -> str:
+def _join_parts(parts: Mapping[str, DeviceSummary], tone: Tone) -> str:
     """The words of several components: the urgent ones first. Components that are off are left out unless all are off."""
     speaking = sorted((part for part in parts.items() if part[1].words), key=lambda part: TONES.index(part[1].tone))
-    said = [_named(prefix, part.words) for prefix, part in speaking if part.tone != "off"]
+    said = []
+    for prefix, words in ((prefix, part.words) for prefix, part in speaking if part.tone != "off"):
+        # After a component's name, "on" is left out if there are more words.
+        said.append(f"{prefix[:-1].replace('_', FIRM)}{FIRM}{words.removeprefix('on · ')}" if prefix else words)
     if tone == "off":
         said.insert(0, speaking[0][1].words.partition(" · ")[0])
     return ", ".join(said)
 
 
-def _named(prefix: str, words: str) -> str:
-    """A component's name and words; "on" is left out if there are more words."""
-    return f"{prefix[:-1].replace('_', FIRM)}{FIRM}{words.removeprefix('on · ')}" if prefix else words
-
-
-def _nothing(spec: DeviceSpec, values: Mapping[str, Any]) -> str:
-    """The words for a device whose values are all false or zero."""
-    false = (path for path in spec.attribute_index if values.get(path) in (False, 0))
-    return next((f"no {path.replace('.', ' ').replace('_', ' ')}" for path in false), "")
-
-
-def _part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSummary:
-    """The summary of one component, or of the device itself. An idle component shows its measurements but not its
-    settings.
-    """
+def _summarise_part(prefix: str, part: Component, values: Mapping[str, Any]) -> DeviceSummary:
+    """The summary of one component, or of the device itself. An idle one shows its measurements but not its settings."""
     mine = {a.name: value for a in part.attributes if (value := values.get(prefix + a.name)) is not None}
     key = next((name for name in STATES if name in mine), None)
-    state = _word(mine[key]) if key else None
+    state, tones = None, {"plain"}
+    if key:  # some devices store their state as a bool
+        shown = mine[key]
+        state = ("on" if shown else "off") if isinstance(shown, bool) else str(shown).lower().replace("_", " ")
+        tones = {"alert" if state in ALERT else "off" if state in IDLE else "on"}
     if state == "off":
         return DeviceSummary("off", "off")
     others = (a for a in part.attributes if a.name != key and a.name in mine)
-    said = [said for a in others if (said := _said(a, mine[a.name], state is not None))]
-    tones = {_tone(state), *(one.tone for one in said)}
+    said = [said for a in others if (said := _describe_attribute(a, mine[a.name], state is not None))]
+    tones |= {one.tone for one in said}
     tone = next(tone for tone in TONES if tone in tones)
     telling = [one for one in said if tone != "off" or one.measured or one.tone != "plain"]
-    words = _fitting(state, [one.words for one in sorted(telling, key=lambda one: one.rank)])
-    return DeviceSummary(tone, words, _level(part, mine), _tint(mine) if tone == "on" else None)
-
-
-def _fitting(state: str | None, said: list[str]) -> str:
-    """The state and the first text, then as many of the other texts as fit."""
+    # The state and the first text are shown, then as many of the other texts as fit.
     words, sure = [state] if state else [], 2 if state else 1
-    for one in said:
-        if len(words) >= sure and len(" · ".join((*words, one))) > SHORT:
+    for text in (one.words for one in sorted(telling, key=lambda one: one.rank)):
+        if len(words) >= sure and len(" · ".join((*words, text))) > SHORT:
             break
-        words.append(one)
-    return " · ".join(words)
+        words.append(text)
+    return DeviceSummary(tone, " · ".join(words), _level_percent(part, mine), _lamp_colour(mine) if tone == "on" else None)
 
 
-def _word(state: Any) -> str:
-    """A state in words. Some devices store their state as a bool."""
-    return ("on" if state else "off") if isinstance(state, bool) else str(state).lower().replace("_", " ")
-
-
-def _tone(state: str | None) -> Tone:
-    if state is None:
-        return "plain"
-    return "alert" if state in ALERT else "off" if state in IDLE else "on"
-
-
-def _said(attribute: Attribute, value: Any, has_state: bool) -> AttributeText | None:
+def _describe_attribute(attribute: Attribute, value: Any, has_state: bool) -> _AttributeText | None:
     """The words for one attribute, or None."""
     if attribute.options:
         value = YES_NO.get(value, value)
-    words, tone = _truth(attribute.name, value, has_state) if isinstance(value, bool) else _value(attribute, value)
+    if isinstance(value, bool):
+        words, tone = _describe_bool(attribute.name, value, has_state)
+    else:
+        words, tone = _describe_value(attribute, value)
     rank = (tone != "alert", RANK.get(attribute.name, len(RANK)), not attribute.read_only)
-    return AttributeText(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
+    return _AttributeText(rank, words.replace("_", " "), tone, attribute.read_only) if words else None
 
 
-def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
+def _describe_bool(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
     """The words for a bool. False is shown if it is an alert, or if the component has no state attribute."""
     true, false = TRUTH.get(name, (name.replace("_", " "), ""))
     words = true if value else false
@@ -202,7 +178,7 @@ def _truth(name: str, value: bool, has_state: bool) -> tuple[str, Tone]:
     return words.replace(" ", FIRM), ("on" if value else "off") if true and false else "plain"
 
 
-def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
+def _describe_value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
     """The words for a number or a word. Attributes of other types have none."""
     name = attribute.name
     if attribute.type not in (*NUMBERS, "enum", "str") or value == "" or (name in HARMFUL and not value):
@@ -211,19 +187,19 @@ def _value(attribute: Attribute, value: Any) -> tuple[str, Tone]:
         return "closed", "plain"
     known = VALUE_FORMATS.get(name)
     said = known.replace(" ", FIRM) if known else f"{name.replace('_', ' ')}{FIRM}{{}}"
-    return said.format(_brief(attribute, value)), "alert" if name in HARMFUL else "plain"
+    return said.format(_shorten_value(attribute, value)), "alert" if name in HARMFUL else "plain"
 
 
-def _brief(kind: ValueType, value: Any) -> str:
+def _shorten_value(kind: ValueType, value: Any) -> str:
     """A short form of a value: large numbers are rounded, and long times are in minutes or hours."""
     if kind.type not in NUMBERS:
         return str(value)
     if kind.unit == "second" and value >= 120:
         return f"{value / 3600:.1f}{FIRM}h" if value >= 7200 else f"{value / 60:.0f}{FIRM}min"
-    return _measured(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else value_with_unit(kind, value)
+    return _add_unit(f"{value:,.0f}", kind.unit) if abs(value) >= 1000 else value_with_unit(kind, value)
 
 
-def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
+def _level_percent(part: Component, mine: Mapping[str, Any]) -> int | None:
     """How far open or how bright, as a percentage of the attribute's maximum."""
     for attribute in part.attributes:
         bounded = attribute.type in NUMBERS and attribute.range and attribute.range[1] > 0
@@ -233,11 +209,11 @@ def _level(part: Component, mine: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _tint(mine: Mapping[str, Any]) -> str | None:
+def _lamp_colour(mine: Mapping[str, Any]) -> str | None:
     """The colour of a lamp that is on, always light enough for an icon on it to be visible."""
     if "brightness" not in mine:
         return None
-    if (colour := _colour(mine)) and mine.get("mode") != "white":
+    if (colour := _hue_and_saturation(mine)) and mine.get("mode") != "white":
         hue, saturation = colour
         return f"hsl({hue:.0f} 100% {max(68, 100 - saturation / 2):.0f}%)"
     if isinstance(kelvin := mine.get("color_temperature"), (int, float)):
@@ -247,7 +223,7 @@ def _tint(mine: Mapping[str, Any]) -> str | None:
     return "rgb(255 208 120)"
 
 
-def _colour(mine: Mapping[str, Any]) -> tuple[float, float] | None:
+def _hue_and_saturation(mine: Mapping[str, Any]) -> tuple[float, float] | None:
     """Hue in degrees and saturation in percent."""
     if isinstance(hs := mine.get("hs_color"), tuple) and len(hs) == 2 and all(isinstance(x, (int, float)) for x in hs):
         return hs

@@ -116,30 +116,31 @@ def make_home_episode_page(trajectory: Trajectory, where: str = "trajectory") ->
     """The page of a trajectory."""
     goals = tuple(text for intent in trajectory.blueprint["intents"] for text in describe_goals(intent))
     played = replay_moments(trajectory, where)
-    states, drawn = _states([home for home, _ in played])
+    states, drawn = _draw_states([home for home, _ in played])
     shown, number, turns = show_dialogue(trajectory, goals), 0, []
     for utterance, steps in shown.turns:
-        turns.append((utterance, tuple(_step(number + i, step, played, drawn) for i, step in enumerate(steps, 1))))
+        views = tuple(_make_step_view(number + i, step, played, drawn) for i, step in enumerate(steps, 1))
+        turns.append((utterance, views))
         number += len(steps)
-    said = tuple((_named(goal, played[0][0]), goal) for goal in goals)
+    # Goals are shown with the names of devices in place of their ids.
+    named = _device_names(played[0][0])
+    id = re.compile(r"""device\((["'])(.+?)\1\)\.""")
+    said = tuple((id.sub(lambda match: f"{named.get(match[2], match[2])} ", goal), goal) for goal in goals)
     return HomeEpisodePage(trajectory, shown, tuple(turns), states, said, played[0][1], played[-1][1])
 
 
-def _named(goal: str, home: Home) -> str:
-    """A goal with the names of devices in place of their ids."""
-    by_did = home.plan.devices_by_did
-    called = {did: f"{device.room.name} {device.name}" for did, device in by_did.items()}
-    return re.sub(r"""device\((["'])(.+?)\1\)\.""", lambda m: f"{called.get(m[2], m[2])} ", goal)
+def _device_names(home: Home) -> dict[str, str]:
+    return {device.did: f"{device.room.name} {device.name}" for device in home.plan.devices}
 
 
-def _step(number: int, shown: ShownStep, played: list[Moment], drawn: list[int]) -> HomeStepView:
+def _make_step_view(number: int, shown: ShownStep, played: list[Moment], drawn: list[int]) -> HomeStepView:
     (before, had), (after, has) = played[number - 1 : number + 1]
     newly, lost = (frozenset(i for i, now in enumerate(has) if now != had[i] and now is gained) for gained in (True, False))
     return HomeStepView(number, shown, tuple(find_home_changes(before, after)), has, newly, lost, drawn[number])
 
 
 def find_home_changes(before: Home, after: Home) -> Iterator[ChangeView]:
-    """What differs between two moments of a home, devices first."""
+    """What differs between two moments of a home: devices first, automations last."""
     plan = before.plan
     for change in sorted(before.diff(after), key=lambda change: plan.slots[change.slot].owner not in plan.devices_by_did):
         slot = plan.slots[change.slot]
@@ -149,29 +150,24 @@ def find_home_changes(before: Home, after: Home) -> Iterator[ChangeView]:
         room = plan.rooms_by_id.get(slot.owner)
         whose = f"{device.room.name}: {device.name}" if device else room.name if room else slot.owner
         measured = device is None or getattr(slot.type, "read_only", False)
-        was, now = (value_with_unit(slot.type, _read(value)) for value in (change.before, change.after))
+        was, now = (value_with_unit(slot.type, _shorten_value(value)) for value in (change.before, change.after))
         yield ChangeView(whose, slot.path.replace("_", " "), was, now, str(slot), measured)
-    yield from _automations(before, after)
+    old, new = ({rule.id: _rule_as_text(rule.describe_rule(), home) for rule in home.rules} for home in (before, after))
+    for id in sorted(old | new):
+        if old.get(id) != new.get(id):
+            yield ChangeView("automation", id, old.get(id, "none"), new.get(id, "removed"), f"automation.{id}")
 
 
-def _read(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     """A value without the digits that nobody reads, and with words for yes and no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return round(value, 1) if isinstance(value, float) else value
 
 
-def _automations(before: Home, after: Home) -> Iterator[ChangeView]:
-    """The automations that were made, changed or removed."""
-    old, new = ({rule.id: _rule(rule.describe_rule(), home) for rule in home.rules} for home in (before, after))
-    for id in sorted(old | new):
-        if old.get(id) != new.get(id):
-            yield ChangeView("automation", id, old.get(id, "none"), new.get(id, "removed"), f"automation.{id}")
-
-
-def _rule(rule: Mapping[str, Any], home: Home) -> str:
+def _rule_as_text(rule: Mapping[str, Any], home: Home) -> str:
     """An automation as one line: `when time_cron = 0 5 9 ? * * and ...: bedroom lamp turn_off()`."""
-    named = {device.did: f"{device.room.name} {device.name}" for device in home.plan.devices}
+    named = _device_names(home)
     given = (", ".join(f"{name}={value!r}" for name, value in act["arguments"].items()) for act in rule["actions"])
     calls = (f"{named.get(act['did'], act['did'])} {act['locator']}({args})" for act, args in zip(rule["actions"], given))
     hold = f" for {rule['hold_seconds']} s" if rule.get("hold_seconds") else ""
@@ -179,7 +175,7 @@ def _rule(rule: Mapping[str, Any], home: Home) -> str:
     return f"{off}when {' and '.join(rule['conditions'])}{hold}: {', '.join(calls)}"
 
 
-def _states(homes: list[Home]) -> tuple[tuple[HomeDrawing, ...], list[int]]:
+def _draw_states(homes: list[Home]) -> tuple[tuple[HomeDrawing, ...], list[int]]:
     """The drawings of all distinct moments, and for each moment the index of its drawing."""
     states, drawn = [HomeDrawing(HomeView("s0", "Home", homes[0], columns=SIDE), ())], [0]
     for before, after in pairwise(homes):

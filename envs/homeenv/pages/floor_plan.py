@@ -1,9 +1,8 @@
-"""The level on which a room is drawn: its floor, unless its name tells otherwise of a room on floor 0.
+"""Floor plans: the levels on which rooms are drawn, and the layout of rooms and device tiles in the columns of a page.
 
-HomeMaker names rooms of one-storey homes `attic` or `basement` too. Agents are told the floor of the home file; only the
-page draws an attic above all floors, and a basement below them.
-
-Floor plans: the layout of rooms and device tiles in the columns of a page.
+A room is drawn on its floor, unless its name tells otherwise of a room on floor 0: HomeMaker names rooms of one-storey
+homes `attic` or `basement` too. Agents are told the floor of the home file; only the page draws an attic above all floors,
+and a basement below them.
 
 A plan is a guillotine cut: a floor is divided into a row or a stack of two parts, and each part is divided again, down to
 rooms. A room is divided in the same way between its own tiles and its nested rooms. Rooms keep their order. A search over
@@ -66,11 +65,6 @@ class PlanBlock:
     across: int = 0
     parts: tuple[PlanBlock, ...] = ()
 
-    @property
-    def layout_cost(self) -> float:
-        """Height plus penalty; the search minimises it."""
-        return self.height + self.ugly
-
 
 Fit = Callable[[int], PlanBlock]  # the layout for a given number of columns
 
@@ -84,25 +78,25 @@ def floor_plan(rooms: Sequence[Room], counts: dict[str, int], columns: int = COL
     ids = {room.id for room in rooms}
     for room in rooms:
         inside.setdefault(room.parent if room.parent in ids else None, []).append(room)
-    fits = [_room(room, inside, counts) for room in inside.get(None, [])]
-    return _cut(fits)(columns) if fits else None
+    fits = [_fit_room(room, inside, counts) for room in inside.get(None, [])]
+    return _best_cut(fits)(columns) if fits else None
 
 
-def _room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, int]) -> Fit:
+def _fit_room(room: Room, inside: dict[str | None, list[Room]], counts: dict[str, int]) -> Fit:
     """The layout of a room: its own tiles first, then its nested rooms."""
-    own = [_tiles(room.id, counts[room.id])] if counts.get(room.id) else []
-    content = _cut([*own, *(_room(child, inside, counts) for child in inside.get(room.id, ()))])
+    own = [_fit_tiles(room.id, counts[room.id])] if counts.get(room.id) else []
+    content = _best_cut([*own, *(_fit_room(child, inside, counts) for child in inside.get(room.id, ()))])
 
     @cache
     def fit(columns: int) -> PlanBlock:
-        parts = (content(columns),)
-        height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + sum(part.height for part in parts)
-        return PlanBlock("room", columns, height, sum(part.ugly for part in parts), room.id, parts=parts)
+        part = content(columns)
+        height = (NARROW_HEAD if columns == 1 else HEAD) + EDGE + part.height
+        return PlanBlock("room", columns, height, part.ugly, room.id, parts=(part,))
 
     return fit
 
 
-def _tiles(room: str, count: int) -> Fit:
+def _fit_tiles(room: str, count: int) -> Fit:
     """The layout of a room's own devices, in rows of nearly equal length."""
 
     def fit(columns: int) -> PlanBlock:
@@ -114,30 +108,30 @@ def _tiles(room: str, count: int) -> Fit:
     return fit
 
 
-def _cut(fits: Sequence[Fit]) -> Fit:
+def _best_cut(fits: Sequence[Fit]) -> Fit:
     """The best cut of several parts."""
     if len(fits) > GROUP:
         half = math.ceil(len(fits) / GROUP) // 2 * GROUP
-        first, second = _cut(fits[:half]), _cut(fits[half:])
-        return lambda columns: _stack(first(columns), second(columns))
+        first, second = _best_cut(fits[:half]), _best_cut(fits[half:])
+        return lambda columns: _stack_blocks(first(columns), second(columns))
 
     @cache
     def best(start: int, end: int, columns: int) -> PlanBlock:
         if end - start <= 1:
             return fits[start](columns) if fits else PlanBlock("stack", columns, 0, 0)
-        shape: PlanBlock = min(cuts(start, end, columns), key=lambda shape: shape.layout_cost)
+        shape: PlanBlock = min(cuts(start, end, columns), key=lambda shape: shape.height + shape.ugly)
         return shape
 
     def cuts(start: int, end: int, columns: int) -> Iterator[PlanBlock]:
         for middle in range(start + 1, end):
             for left in range(1, columns):
-                yield _row(best(start, middle, left), best(middle, end, columns - left))
-            yield _stack(best(start, middle, columns), best(middle, end, columns))
+                yield _place_side_by_side(best(start, middle, left), best(middle, end, columns - left))
+            yield _stack_blocks(best(start, middle, columns), best(middle, end, columns))
 
     return lambda columns: best(0, len(fits), columns)
 
 
-def _row(left: PlanBlock, right: PlanBlock) -> PlanBlock:
+def _place_side_by_side(left: PlanBlock, right: PlanBlock) -> PlanBlock:
     """Two parts side by side. The lower one is stretched, which leaves empty space."""
     stretched = min(left, right, key=lambda shape: shape.height)
     height = max(left.height, right.height)
@@ -146,6 +140,6 @@ def _row(left: PlanBlock, right: PlanBlock) -> PlanBlock:
     return PlanBlock("row", left.columns + right.columns, height, ugly, parts=(left, right))
 
 
-def _stack(upper: PlanBlock, lower: PlanBlock) -> PlanBlock:
+def _stack_blocks(upper: PlanBlock, lower: PlanBlock) -> PlanBlock:
     height = upper.height + GAP + lower.height
     return PlanBlock("stack", upper.columns, height, upper.ugly + lower.ugly, parts=(upper, lower))

@@ -111,9 +111,8 @@ class HomeView:
         """The tiles by room id, in the order of the home's devices."""
         tiles: dict[str, list[DeviceTile]] = {room.id: [] for room in self.home.plan.rooms}
         for number, device in enumerate(self.home.plan.devices):
-            tiles[device.room.id].append(
-                DeviceTile(f"{self.anchor}-d{number}", device, self.home.readable_state_of(device.did))
-            )
+            tile = DeviceTile(f"{self.anchor}-d{number}", device, self.home.readable_state_of(device.did))
+            tiles[device.room.id].append(tile)
         return tiles
 
     @property
@@ -128,7 +127,7 @@ class HomeView:
 
     @cached_property
     def outdoor_air(self) -> dict[str, str]:
-        """The weather, see `air`."""
+        """The weather, see `rounded_air`."""
         return self.rounded_air(OUTDOORS)
 
     @property
@@ -162,23 +161,19 @@ class HomeView:
         return round(100 * min(math.log10(1 + self.home.read_value(room, "brightness")) / 5, 1))
 
     def floor_views(self) -> Iterator[FloorView]:
-        """The floors from the lowest up. Rooms with many devices come first; a nested room is on its outermost parent's
-        floor.
-        """
+        """The floors from the lowest up. Rooms with many devices come first."""
         counts = {room: len(tiles) for room, tiles in self.room_tiles.items()}
         by_floor: dict[float, list[Room]] = {}
         for room in sorted(self.home.plan.rooms, key=lambda room: -self.count_nested_devices(room.id)):
-            by_floor.setdefault(drawn_level(self._outermost(room)), []).append(room)
+            outermost = room
+            while outermost.parent is not None:  # a nested room is on the floor of its outermost parent
+                outermost = self.rooms_by_id[outermost.parent]
+            by_floor.setdefault(drawn_level(outermost), []).append(room)
         largest = max((len(rooms) + sum(counts[room.id] for room in rooms) for rooms in by_floor.values()), default=0)
         for number, rooms in sorted(by_floor.items()):
             devices = sum(counts[room.id] for room in rooms)
             plan = floor_plan(rooms, counts, self.columns or (COLUMNS if largest > FEW else FEW_COLUMNS))
             yield FloorView(level_name(number), len(rooms), devices, plan)
-
-    def _outermost(self, room: Room) -> Room:
-        while room.parent is not None:
-            room = self.rooms_by_id[room.parent]
-        return room
 
     def count_nested_devices(self, id: str) -> int:
         """The number of devices in a room and in its nested rooms."""
@@ -195,12 +190,8 @@ def write_homes(files: Sequence[Path], out: Path) -> list[HomeView]:
 
 def render_homes(views: Sequence[HomeView]) -> str:
     """The HTML of the page."""
-    return load_template(Path(__file__).with_name("home.html.jinja")).render(homes=views, categories=category_counts(views))
-
-
-def category_counts(views: Sequence[HomeView]) -> list[tuple[str, str, str, int]]:
-    """(category, its name in words, its icon, number of devices), the most frequent first."""
     tiles = [tile for view in views for tiles in view.room_tiles.values() for tile in tiles]
     counts = Counter(tile.device.spec.category for tile in tiles)
-    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))  # the most frequent category first
+    categories = [(name, name.replace("_", " "), name if name in ICONS else "generic", n) for name, n in ranked]
+    return load_template(Path(__file__).with_name("home.html.jinja")).render(homes=views, categories=categories)

@@ -1,16 +1,11 @@
-"""What can be done in a home: single changes, each with its reference calls and its condition.
+"""What can be done in a home: single changes, each with its reference calls and its condition; and how to undo them.
 
 Invariants:
 - An action can be executed in the home that it was made for.
 - Its condition holds after its calls.
-- Values are ones that people say. Actions of `actions`, `propose` and `enact` change the home, and not only by turning a
-  device on.
-- One of `try_service` may change nothing.
-
-Undoing: the calls that bring a device back to exactly its earlier state.
-
-Invariants: if the calls of `restore` are made in the later home, every attribute of the device has its earlier value;
-`restore` is None if no series of at most `LONGEST` calls does that.
+- Values are ones that people say. Actions of `actions`, `propose_action` and `make_action` change the home, and not only
+  by turning a device on. An action of `try_service` may change nothing.
+- If the calls of `find_restoring_calls` are made in the later home, every attribute of the device has its earlier value.
 """
 
 from __future__ import annotations
@@ -26,7 +21,6 @@ from typing import Any
 from homerl.envs.homeenv.language.meaning import Act, Target, spoken_step
 from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
@@ -64,16 +58,14 @@ class DeviceAction:
     @property
     def value_type(self) -> ValueType | None:
         """The type of the spoken argument, or None if the call gives none."""
-        return None if self.path in self.device.spec.switch_services else given_argument(self._service, self.value)
+        if self.path in self.device.spec.switch_services:
+            return None
+        return given_argument(self.device.spec.service_index[self.path].service, self.value)
 
     @property
     def asked_service(self) -> str:
         """What people ask for: the service, or `set_` and the argument if it may be left out."""
         return spoken_service_name(self.service, self.value_type)
-
-    @property
-    def _service(self) -> Service:
-        return self.device.spec.service_index[self.path].service
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
@@ -89,18 +81,17 @@ def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = N
     among = home.plan.devices if devices is None else devices
     pairs = [(device, path) for device in among for path in device.spec.service_index]
     rng.shuffle(pairs)
-    for device, path in _by_turns(pairs, rng) if home.plan.origin else pairs:
+    if home.plan.origin:  # in rounds, each with one path of every device that has some left, in one random order
+        dids = list(dict.fromkeys(device.did for device, _ in pairs))
+        rank = {did: number for number, did in enumerate(rng.sample(dids, len(dids)))}
+        seen, turns = Counter[str](), []
+        for device, path in pairs:
+            seen[device.did] += 1
+            turns.append((seen[device.did], rank[device.did], device, path))
+        pairs = [(device, path) for _, _, device, path in sorted(turns, key=lambda turn: turn[:2])]
+    for device, path in pairs:
         if action := propose_action(home, device, path, rng):
             yield action
-
-
-def _by_turns(pairs: Sequence[tuple[Device, str]], rng: random.Random) -> list[tuple[Device, str]]:
-    """The pairs in rounds, each with one of every device that has some left, in one random order of the devices."""
-    dids = list(dict.fromkeys(device.did for device, _ in pairs))
-    rank = {did: number for number, did in enumerate(rng.sample(dids, len(dids)))}
-    seen = Counter[str]()
-    turns = [(seen.update([device.did]) or seen[device.did], rank[device.did], device, path) for device, path in pairs]
-    return [(device, path) for _, _, device, path in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def propose_action(home: Home, device: Device, path: str, rng: random.Random) -> DeviceAction | None:
@@ -112,10 +103,10 @@ def propose_action(home: Home, device: Device, path: str, rng: random.Random) ->
         return make_action(home, device, rng.choice(switched))
     service = device.spec.service_index[path].service
     argument = spoken_argument(service)
-    if sum(one.required for one in service.arguments) > 1 or (argument is not None and not _can_be_said(argument)):
+    if sum(one.required for one in service.arguments) > 1 or not (argument is None or can_type_be_said(argument)):
         return None
     if argument is None or (not argument.required and rng.random() < 0.5):
-        return make_action(home, device, path, None)
+        return make_action(home, device, path)
     return make_action(home, device, path, draw_spoken_value(argument, rng))
 
 
@@ -130,7 +121,7 @@ def is_asked_for(home: Home, action: DeviceAction) -> bool:
 
     It must change more than the call that turns the device on for it. Nobody turns a device on to end something on it.
     """
-    turn_on = call_for_path(action.device, _beside(action.path, "turn_on"))
+    turn_on = call_for_path(action.device, _turn_on_path(action.path))
     enabling = [call for call in action.plan[:-1] if call == turn_on]  # it comes first
     enabled = home_after_calls(home, enabling)
     if enabled.values == home_after_calls(enabled, action.plan[len(enabling) :]).values:
@@ -145,18 +136,20 @@ def try_service(home: Home, device: Device, path: str, value: Any = None) -> tup
     """
     if (call := call_for_path(device, path, value)) is None:
         return None, False
-    plan = (*_enabling(device, path, device.spec.service_index[call.service]), call)
+    # A precondition on the state is met by another service of the same part, `turn_on`, if there is one.
+    turn_on = _turn_on_path(path)
+    needs_state = "self." in (device.spec.service_index[call.service].service.requires or "") and turn_on != path
+    enabling = call_for_path(device, turn_on) if needs_state else None
+    plan = (enabling, call) if enabling else (call,)
     try:
         later = home_after_calls(home, plan)
     except Refused:
         return None, False
     base = home.plan.base[device.did]
     written = sorted({base + offset for c in plan for offset, *_ in device.spec.service_index[c.service].writes})
-    clauses = [
-        f'device("{device.did}").{home.plan.slots[slot].path} == {code_literal(later.values[slot])}' for slot in written
-    ]
+    condition = earlier_values_condition(later, device, [home.plan.slots[slot].path for slot in written])
     changes = any(home.values[slot] != later.values[slot] for slot in written)
-    return DeviceAction(device, path, value, plan, " and ".join(clauses)), changes
+    return DeviceAction(device, path, value, plan, condition), changes
 
 
 def home_after_calls(home: Home, calls: Sequence[Call]) -> Home:
@@ -175,8 +168,13 @@ def call_for_path(device: Device, path: str, value: Any = None) -> Call | None:
     if path in device.spec.switch_services:
         service, switched = device.spec.switch_services[path]
         return Call(did=device.did, service=service, args=(switched,))
-    compiled = device.spec.service_index.get(path)
-    return Call(did=device.did, service=path, args=_arguments_of(compiled.service, value)) if compiled else None
+    if path not in device.spec.service_index:
+        return None
+    given = device.spec.service_index[path].service
+    argument = given_argument(given, value)
+    # Arguments are given by position: None for those before the spoken one.
+    args = () if argument is None else (*(None for _ in given.arguments[: given.arguments.index(argument)]), value)
+    return Call(did=device.did, service=path, args=args)
 
 
 def spoken_call(device: Device, call: Call) -> tuple[str, Any, Argument | None]:
@@ -213,28 +211,14 @@ def spoken_service_name(service: str, argument: ValueType | None) -> str:
     return f"set_{argument.name}" if argument is not None and argument.name == NAMED.get(service) else service
 
 
-def _arguments_of(service: Service, value: Any) -> tuple[Any, ...]:
-    """The arguments of a call, by position: None for those before the spoken one."""
-    argument = given_argument(service, value)
-    return () if argument is None else (*(None for _ in service.arguments[: service.arguments.index(argument)]), value)
-
-
-def _can_be_said(kind: ValueType) -> bool:
-    """Whether people would say such a value: no colour codes and no free text."""
+def can_type_be_said(kind: ValueType) -> bool:
+    """Whether people would say a value of this type: no colour codes and no free text."""
     return kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options is not None)
 
 
-def _enabling(device: Device, path: str, compiled: CompiledService) -> tuple[Call, ...]:
-    """The call that meets a precondition on the state: another service `turn_on` of the same part, if there is one."""
-    turn_on = _beside(path, "turn_on")
-    needed = "self." in (compiled.service.requires or "") and turn_on != path
-    call = call_for_path(device, turn_on) if needed else None
-    return () if call is None else (call,)
-
-
-def _beside(path: str, service: str) -> str:
-    """The path of another service of the same part."""
-    return path.removesuffix(path.rpartition(".")[2]) + service
+def _turn_on_path(path: str) -> str:
+    """The path that the service `turn_on` of the same part has."""
+    return path.removesuffix(path.rpartition(".")[2]) + "turn_on"
 
 
 def draw_spoken_value(kind: ValueType, rng: random.Random) -> Any:
@@ -266,17 +250,10 @@ def changed_paths(earlier: Home, now: Home, device: Device) -> list[str]:
     return [path for path in before if before[path] != later[path]]
 
 
-def can_be_told(device: Device, paths: Sequence[str]) -> bool:
-    """Whether people can say the values of these attributes: no colour codes and no free text."""
-    types = [device.spec.attribute_index[path][1] for path in paths]
-    return all(kind.type in SPOKEN_TYPES and (kind.type != "str" or kind.options) for kind in types)
-
-
 def earlier_values_condition(earlier: Home, device: Device, paths: Sequence[str]) -> str:
-    """The condition that these attributes have their earlier values."""
-    return " and ".join(
-        f'device("{device.did}").{path} == {code_literal(earlier.read_value(device.did, path))}' for path in paths
-    )
+    """The condition that these attributes have the values that they have in the home `earlier`."""
+    values = {path: code_literal(earlier.read_value(device.did, path)) for path in paths}
+    return " and ".join(f'device("{device.did}").{path} == {value}' for path, value in values.items())
 
 
 def find_restoring_calls(earlier: Home, now: Home, device: Device) -> tuple[Call, ...] | None:
@@ -284,8 +261,8 @@ def find_restoring_calls(earlier: Home, now: Home, device: Device) -> tuple[Call
     wanted = earlier.state_of(device.did)
     front: list[tuple[Home, tuple[Call, ...]]] = [(now, ())]
     seen = {tuple(now.state_of(device.did).values())}
-    calls = list(_candidates(earlier, now, device))
-    for _ in range(LONGEST):
+    calls = list(_calls_that_may_restore(earlier, now, device))
+    for _ in range(LONGEST):  # a breadth-first search: `front` are the homes after so many calls, with the calls
         following = []
         for home, made in front:
             for call in calls:
@@ -303,11 +280,8 @@ def find_restoring_calls(earlier: Home, now: Home, device: Device) -> tuple[Call
     return None
 
 
-def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
-    """Calls that may take part in an undo.
-
-    These write earlier values, or turn a changed part on or off on the way.
-    """
+def _calls_that_may_restore(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
+    """Calls that write earlier values, or turn a changed part on or off on the way."""
     paths = changed_paths(earlier, now, device)
     parts = {path.rpartition(".")[0] for path in paths}
     for path, compiled in device.spec.service_index.items():
@@ -315,23 +289,16 @@ def _candidates(earlier: Home, now: Home, device: Device) -> Iterator[Call]:
         prefix = f"{part}." if part else ""
         written = [prefix + attribute.name for _, attribute, _ in compiled.writes]
         helps = set(written) & set(paths) or name in ("turn_on", "turn_off")
-        if part not in parts or not helps or name.startswith(RUNS) or _halts(name, written):
+        # A service that stops a movement sets the goal to the place, which is the earlier goal only by chance.
+        halts = name.startswith("stop") and any(attribute.name.startswith("target_") for _, attribute, _ in compiled.writes)
+        if part not in parts or not helps or name.startswith(RUNS) or halts:
             continue
-        if not any(argument.required for argument in compiled.service.arguments):
+        arguments = compiled.service.arguments
+        if not any(argument.required for argument in arguments):
             yield Call(did=device.did, service=path)
-        elif len(compiled.service.arguments) == 1:
-            yield from _with_values(device, path, dict.fromkeys(earlier.read_value(device.did, at) for at in written))
-
-
-def _halts(service: str, written: Sequence[str]) -> bool:
-    """Whether a service stops a movement: the goal becomes the place, and is the earlier one only by chance."""
-    return service.startswith("stop") and any(path.rpartition(".")[2].startswith("target_") for path in written)
-
-
-def _with_values(device: Device, path: str, values: dict[Any, None]) -> Iterator[Call]:
-    (argument,) = device.spec.service_index[path].service.arguments
-    for value in values:
-        try:
-            yield Call(did=device.did, service=path, args=(argument.check_value(value),))
-        except (Refused, ValueError):  # the value is of another written attribute, or plans cannot hold it
-            continue
+        elif len(arguments) == 1:
+            for value in dict.fromkeys(earlier.read_value(device.did, at) for at in written):
+                try:
+                    yield Call(did=device.did, service=path, args=(arguments[0].check_value(value),))
+                except (Refused, ValueError):  # the value is of another written attribute, or plans cannot hold it
+                    continue

@@ -1,9 +1,7 @@
-"""User profiles (HomeFlow Table 4) with consistent attributes, in the words of a language (`people.yaml`).
+"""The scripted author: makes a filtered blueprint, with the profile of its user, from a seed.
 
-Invariants: a profile is a pure function of the random generator, the split and the language; no given name belongs to
-both splits; health depends on age, and preferences depend on health.
-
-The scripted author: makes a filtered blueprint from a seed.
+Profiles (HomeFlow Table 4) have consistent attributes, in the words of a language (`people.yaml`): health depends on age,
+and preferences depend on health.
 
 Invariants: a blueprint is a pure function of (recipe, split, seed); the splits share no home seed, no given name of a
 user and no sentence (with `home.files` they share the homes: rooms, devices and their names; with `keep: state` the state
@@ -18,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -75,6 +73,7 @@ def sample_profile(rng: random.Random, split: str, language: str = "en") -> Prof
     gender = rng.choice(GENDERS)
     height = round(rng.gauss(176 if gender == "male" else 165, 7))
     health = rng.choice(next(options for limit, options in ILLS if age < limit))
+    needed_light = {"poor_eyesight": "bright", "migraine": "dim"}
     return Profile(
         name=words.name.format(given=rng.choice(words.given[split]), family=rng.choice(words.family)),
         age=age,
@@ -85,15 +84,10 @@ def sample_profile(rng: random.Random, split: str, language: str = "en") -> Prof
         habits=tuple(rng.sample(tuple(words.habits.values()), 2)),
         preferences={
             "temperature": (23 if age > 60 else 21) + rng.randint(-1, 2),
-            "lighting": words.likes[_lighting(health, rng)],
+            "lighting": words.likes[needed_light.get(health) or rng.choice(("soft", "bright"))],
             "noise": words.likes["quiet" if health == "light_sleeper" else rng.choice(("quiet", "lively"))],
         },
     )
-
-
-def _lighting(health: str, rng: random.Random) -> str:
-    needed = {"poor_eyesight": "bright", "migraine": "dim"}
-    return needed.get(health) or rng.choice(("soft", "bright"))
 
 
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
@@ -123,10 +117,7 @@ class BlueprintRecipe(Model):
     )
     home: HomeRecipe = Field(HomeRecipe(), description="The homes.")
     intents: tuple[int, int] = Field((1, 2), description="Fewest and most wishes of a blueprint.")
-    families: dict[str, float] = Field(
-        {"atomic": 1.0, "compositional/explicit": 1.0},
-        json_schema_extra=_name_families,
-    )
+    families: dict[str, float] = Field({"atomic": 1.0, "compositional/explicit": 1.0}, json_schema_extra=_name_families)
     devices: tuple[int, int] = Field((2, 3), description="Fewest and most devices of a `compositional/explicit` wish.")
     wordings: dict[Wording, float] = Field(
         {"clear": 1.0, "colloquial": 1.0, "noisy": 1.0},
@@ -157,7 +148,7 @@ class BlueprintRecipe(Model):
     prompt: PromptName = Field("brief", description="How much the system prompt explains.")
 
     @model_validator(mode="after")
-    def _ranges(self) -> BlueprintRecipe:
+    def _check_ranges(self) -> BlueprintRecipe:
         for name, (low, high), least in (("intents", self.intents, 1), ("devices", self.devices, 2)):
             if not least <= low <= high:
                 raise ValueError(f"{name}: [{low}, {high}] should be two numbers from {least} up, the smaller first")
@@ -165,7 +156,7 @@ class BlueprintRecipe(Model):
 
     @field_validator("families")
     @classmethod
-    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+    def _refuse_unknown_families(cls, weights: dict[str, float]) -> dict[str, float]:
         for name in weights:
             family, _, subcategory = name.partition("/")
             if family not in intent_families():
@@ -176,12 +167,12 @@ class BlueprintRecipe(Model):
 
     @field_validator("home")
     @classmethod
-    def _spoken(cls, home: HomeRecipe) -> HomeRecipe:
+    def _require_language(cls, home: HomeRecipe) -> HomeRecipe:
         require_complete_language(home.language)
         return home
 
     @model_validator(mode="after")
-    def _feasible(self) -> BlueprintRecipe:
+    def _refuse_automations_without_tools(self) -> BlueprintRecipe:
         if not TOOLSETS[self.toolset].automations and any(name.startswith("automation") for name in self.families):
             able, *others = (name for name, toolset in TOOLSETS.items() if toolset.automations)
             known = " or ".join([f"`toolset: {able}`", *(f"`{name}`" for name in others)])
@@ -194,16 +185,10 @@ class BlueprintRecipe(Model):
         return TOOLSETS[self.toolset].one_answer
 
     @property
-    def briefing_scope(self) -> tuple[bool, bool]:
-        """Whether the agent is told about floors and the user's place, and whether it is told the date and time."""
-        full = self.prompt == "full"
-        return full, full or TOOLSETS[self.toolset].automations
-
-    @property
     def user_voice(self) -> Voice:
         """How the user speaks and writes."""
-        told = TOOLSETS[self.toolset].aliases
-        return Voice(self.home.language, self.temperature, self.frames, self.writing, self.by_alias if told else 0.0)
+        by_alias = self.by_alias if TOOLSETS[self.toolset].aliases else 0.0
+        return Voice(self.home.language, self.temperature, self.frames, self.writing, by_alias)
 
 
 def make_home_blueprint(recipe: BlueprintRecipe, split: Split, seed: int, dropped: Counter[str] | None = None) -> Blueprint:
@@ -228,7 +213,7 @@ def author_candidate(
 ) -> Blueprint | None:
     """One candidate for this home if it passes the filters; otherwise None, and the reason is counted in `dropped`."""
     try:
-        candidate = _draw(recipe, split, seed, home, rng)
+        candidate = _draw_candidate(recipe, split, seed, home, rng)
     except NoSentence as error:
         dropped[SHARED_NAME if isinstance(error, UnclearSentence) else UNSAID] += 1
         return None
@@ -241,58 +226,64 @@ def author_candidate(
     return None
 
 
-def _draw(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random) -> Blueprint | None:
-    profile = sample_profile(rng, split, recipe.home.language)
+def _draw_candidate(recipe: BlueprintRecipe, split: Split, seed: int, home: Home, rng: random.Random) -> Blueprint | None:
+    language = recipe.home.language
+    profile = sample_profile(rng, split, language)
     controllable = [device.did for device in home.plan.devices if device.spec.service_index]
     if not controllable:
         return None
     spared = rng.choice(controllable)
-    drafts: list[Draft] = []
-    families_of: list[str] = []
-    worded: list[Wording] = []
+    parts: list[tuple[str, Draft, Wording]] = []
+    full = recipe.prompt == "full"  # the agent is told about floors and the user's place
+    timed = full or TOOLSETS[recipe.toolset].automations
     for number in range(rng.randint(*recipe.intents)):
-        taken = frozenset((spared, *(did for draft in drafts for did in draft.concerned_devices)))
-        wording = _weighted(recipe.wordings, rng)
-        family, propose = _family(recipe, rng)
-        ask = Ask(
-            wording, taken, recipe.devices, number == 0, *recipe.briefing_scope, recipe.home.language, recipe.whole_sets
-        )
+        taken = frozenset((spared, *(did for _, draft, _ in parts for did in draft.concerned_devices)))
+        wording = _draw_weighted(recipe.wordings, rng)
+        family, propose = _draw_family(recipe, rng)
+        ask = Ask(wording, taken, recipe.devices, number == 0, full, timed, language, recipe.whole_sets)
         draft = propose(home, rng, ask)
-        if draft is None or _asks_again(draft, drafts):
+        if draft is None or _repeats_question(draft, [earlier for _, earlier, _ in parts]):
             break
-        for part in (draft, *draft.then):
-            drafts.append(part)
-            families_of.append(family)
-            worded.append(part.wording or wording)
-        home = home_after_calls(
-            home, draft.before
-        )  # only the first has calls before it; later wishes are of the home after them
-    if len(drafts) < recipe.intents[0]:
+        parts += [(family, part, part.wording or wording) for part in (draft, *draft.then)]
+        # Only the first draft has calls before it. Later wishes are of the home after these calls.
+        home = home_after_calls(home, draft.before)
+    if len(parts) < recipe.intents[0]:
         return None
-    teller = Verbaliser(recipe, home, split, rng)
-    parts = zip(families_of, drafts, worded)
-    intents = [
-        teller.make_intent(family, draft, number, wording) for number, (family, draft, wording) in enumerate(parts, 1)
-    ]
-    return Blueprint(
-        id=f"{split}-{seed}",
-        seed=seed,
-        split=split,
-        language=recipe.home.language,
-        profile=profile,
-        scene=_scene(profile, home, recipe.home.language),
-        home=home_to_json(home),
-        intents=tuple(intents),
-        memory=tuple(teller.say_plainly(fact) for draft in drafts for fact in draft.memory),
-        history=teller.make_history(drafts[0]),
-        preserve=recipe.preserve,
-        toolset=recipe.toolset,
-        prompt=recipe.prompt,
+    verbaliser = _Verbaliser(recipe, home, split, rng)
+    intents = [verbaliser.make_intent(number, *part) for number, part in enumerate(parts, 1)]
+    scene = load_people_words(language).scene.format(
+        name=profile.name,
+        age=profile.age,
+        habit=profile.habits[0],
+        time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
+        degrees=home.state_of(OUTDOORS)["temperature"],
     )
+    memory = tuple(verbaliser.say_plainly(fact) for _, draft, _ in parts for fact in draft.memory)
+    history = verbaliser.make_history(parts[0][1])
+    return assemble_blueprint(recipe, split, seed, home, profile, scene, intents, memory, history)
 
 
-def _asks_again(draft: Draft, earlier: Sequence[Draft]) -> bool:
-    """Whether a draft asks what an earlier one asks; wishes for things that the home lacks only share an empty answer."""
+def assemble_blueprint(
+    recipe: BlueprintRecipe,
+    split: Split,
+    seed: int,
+    home: Home,
+    profile: Profile,
+    scene: str,
+    intents: Sequence[Intent],
+    memory: tuple[str, ...] = (),
+    history: tuple[Past, ...] = (),
+) -> Blueprint:
+    """The blueprint of these parts, with the language, the tools and the prompt of the recipe."""
+    return Blueprint(
+        id=f"{split}-{seed}", seed=seed, split=split, language=recipe.home.language, profile=profile, scene=scene,
+        home=home_to_json(home), intents=tuple(intents), memory=memory, history=history, preserve=recipe.preserve,
+        toolset=recipe.toolset, prompt=recipe.prompt,
+    )  # fmt: skip
+
+
+def _repeats_question(draft: Draft, earlier: Sequence[Draft]) -> bool:
+    # Two wishes for things that the home lacks have the same empty answer, and are different questions.
     if draft.answer is None or not (draft.reads or draft.answer.value != ()):
         return False
     asked = (draft.subcategory, draft.answer, draft.reads)
@@ -300,7 +291,7 @@ def _asks_again(draft: Draft, earlier: Sequence[Draft]) -> bool:
 
 
 @dataclass(frozen=True)
-class Verbaliser:
+class _Verbaliser:
     """Puts drafts into words, for the home as it is when the episode begins."""
 
     recipe: BlueprintRecipe
@@ -308,8 +299,7 @@ class Verbaliser:
     split: Split
     rng: random.Random
 
-    def make_intent(self, family: str, draft: Draft, number: int, wording: Wording) -> Intent:
-        """The draft as an intent with its sentences."""
+    def make_intent(self, number: int, family: str, draft: Draft, wording: Wording) -> Intent:
         sentences = [self.say_as_user(draft.meaning, wording) for _ in range(self.recipe.phrasings)]
         return Intent(
             id=number,
@@ -335,7 +325,7 @@ class Verbaliser:
         past: list[Past] = []
         for said in draft.past:
             past.append(Past(role="user", content=self.say_as_user(said.meaning, "clear")))
-            reply = self.say_plainly(said.reply) if said.reply else self.speaker_for_agents.say("done")
+            reply = self.say_plainly(said.reply) if said.reply else self.agent_speaker.say("done")
             past.append(Past(role="assistant", content=reply))
         return tuple(past)
 
@@ -348,39 +338,27 @@ class Verbaliser:
 
     def say_plainly(self, meaning: Meaning) -> str:
         """Text that the user does not say, and that therefore belongs to no split."""
-        return meaning.words(self.speaker_for_agents)
+        return meaning.words(self.agent_speaker)
 
     @property
-    def speaker_for_agents(self) -> Speaker:
+    def agent_speaker(self) -> Speaker:
         """A speaker with the wording `clear`, who calls things by their names, as agents do."""
         return Speaker(self.home, replace(self.recipe.user_voice, by_alias=0.0), "clear", self.rng)
 
 
-def _family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
+def _draw_family(recipe: BlueprintRecipe, rng: random.Random) -> tuple[str, Propose]:
     """A random family with one of its subcategories.
 
     If the recipe names a whole family, subcategories that are wordings are weighted by the weights of the wordings.
     """
-    family, _, subcategory = _weighted(recipe.families, rng).partition("/")
+    family, _, subcategory = _draw_weighted(recipe.families, rng).partition("/")
     known = intent_families()[family]
     if not subcategory:
         weights: Mapping[Any, float] = recipe.wordings
-        subcategory = _weighted({name: weights.get(name, 0.0 if name in WORDINGS else 1.0) for name in known}, rng)
+        wordings = get_args(Wording)
+        subcategory = _draw_weighted({name: weights.get(name, 0.0 if name in wordings else 1.0) for name in known}, rng)
     return family, known[subcategory]
 
 
-WORDINGS = ("clear", "colloquial", "noisy")
-
-
-def _scene(profile: Profile, home: Home, language: str) -> str:
-    return load_people_words(language).scene.format(
-        name=profile.name,
-        age=profile.age,
-        habit=profile.habits[0],
-        time=f"{home.clock // 3600 % 24:02d}:{home.clock // 60 % 60:02d}",
-        degrees=home.state_of(OUTDOORS)["temperature"],
-    )
-
-
-def _weighted(weights: Mapping[Key, float], rng: random.Random) -> Key:
+def _draw_weighted(weights: Mapping[Key, float], rng: random.Random) -> Key:
     return rng.choices(list(weights), list(weights.values()))[0]

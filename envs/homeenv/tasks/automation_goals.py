@@ -1,17 +1,17 @@
-"""Sampled states of a home that distinguish conditions: around each number that a condition compares, and far from it.
+"""Whether a home has a wanted automation (SMH-Bench TC4), judged by what its rules do and not by their text.
 
-Invariants: deterministic; the first state is that of the home itself; slots that show one quantity of a room (its own
-state and its sensors) agree in every state; a counter is 0 unless what it counts holds.
+Two rules have the same trigger if they act at the same times (`_act_at_same_times`) and if their conditions agree in
+sampled states or in simulated courses of events (`_agree_in_states`, `_agree_in_events`). In these, sensors and rooms that
+show one quantity change together, and counters count. The actions of a rule are right if the wanted effects hold after them
+from every sampled state of its devices, and if they touch no other device.
 
-Whether a home has a wanted automation (SMH-Bench TC4), judged by what its rules do and not by their text.
+The sampled states of a home distinguish conditions: they lie around each number that a condition compares, and far from it.
 
-Two rules have the same trigger if they act at the same times (`_same_times`) and if their conditions agree in sampled
-states or in simulated courses of events (`_same_truth`, `_same_beginnings`). In these, sensors and rooms that show one
-quantity change together, and counters count. The actions of a rule are right if the wanted effects hold after them from
-every sampled state of its devices, and if they touch no other device.
-
-Invariants: pure; results are cached, so that the same question costs microseconds; an unusual rule raises no error and
-is merely not accepted.
+Invariants:
+- Pure. Results are cached, so that the same question costs microseconds.
+- An unusual rule raises no error and is merely not accepted.
+- The first sampled state is that of the home itself. Slots that show one quantity of a room (its own state and its sensors)
+  agree in every state. A counter is 0 unless what it counts holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import ast
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -43,9 +44,9 @@ SELF = re.compile(r"self\.(\w+)")
 Values = dict[int, Any]  # by slot
 
 
-def counters_read_by(home: Home, conditions: Sequence[Condition]) -> list[int]:
+def _counters_read_by(home: Home, conditions: Sequence[Condition]) -> list[int]:
     """The slots of counters that the conditions read."""
-    return [slot for slot in _slots(conditions) if slot in home.plan.time_wiring.counter_of]
+    return [slot for slot in _slots_read_by(conditions) if slot in home.plan.time_wiring.counter_of]
 
 
 def sample_home_states(home: Home, conditions: Sequence[Condition], counting: bool = True) -> Iterator[Home]:
@@ -54,59 +55,46 @@ def sample_home_states(home: Home, conditions: Sequence[Condition], counting: bo
     With `counting`, counters are set as well. Up to `MOST` combinations are all yielded; of more, `MOST` are drawn.
     """
     yield home.fork()
-    groups = [
-        group_values for group in _groups(home, conditions) if (group_values := _values(home, group, conditions, counting))
-    ]
-    for combination in _combinations(groups):
+    groups = [_group_values(home, group, conditions, counting) for group in _slot_groups(home, conditions)]
+    groups = [group for group in groups if group]
+    combinations: Iterable[Sequence[Values]] = product(*groups)
+    if math.prod(map(len, groups)) > MOST:
+        rng = random.Random(0)
+        combinations = ([rng.choice(group) for group in groups] for _ in range(MOST))
+    for combination in combinations:
         state = home.fork()
         for values in combination:
             for slot, value in values.items():
                 state.write_slot(slot, value)
-        for slot in counters_read_by(home, conditions) if counting else ():
+        for slot in _counters_read_by(home, conditions) if counting else ():
             if not state.plan.time_wiring.counter_of[slot].is_counting(state.values):
                 state.write_slot(slot, 0)
         yield state
 
 
-def _combinations(groups: list[list[Values]]) -> Iterator[Sequence[Values]]:
-    if math.prod(map(len, groups)) <= MOST:
-        yield from product(*groups)
-        return
-    rng = random.Random(0)
-    for _ in range(MOST):
-        yield [rng.choice(group) for group in groups]
-
-
-def _slots(conditions: Sequence[Condition]) -> list[int]:
+def _slots_read_by(conditions: Sequence[Condition]) -> list[int]:
     return sorted({slot for condition in conditions for slot in condition.slots})
 
 
-def _groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
+def _slot_groups(home: Home, conditions: Sequence[Condition]) -> list[list[int]]:
     """Groups of slots that change together: those that the conditions and their counters read.
 
     Slots that show one quantity of a room form one group; each other slot is a group of its own.
     """
+    read = _slots_read_by(conditions)
+    for place in (home.plan.slots[counter] for counter in _counters_read_by(home, conditions)):
+        prefix = place.path[: place.path.rfind(".") + 1]
+        attributes = home.plan.devices_by_did[place.owner].spec.readable_attributes
+        paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
+        read += [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
     groups: dict[Any, list[int]] = {}
-    read = _slots(conditions)
-    for slot in dict.fromkeys(
-        (*read, *(s for counter in counters_read_by(home, conditions) for s in _counted(home, counter)))
-    ):
+    for slot in dict.fromkeys(read):
         view = home.plan.time_wiring.reading_of.get(slot)
         groups.setdefault((view.room, view.quantity) if view else slot, []).append(slot)
     return list(groups.values())
 
 
-def _counted(home: Home, counter: int) -> list[int]:
-    """The slots of the counter's device that its counting condition reads."""
-    place = home.plan.slots[counter]
-    prefix = place.path.rpartition(".")[0]
-    prefix += "." if prefix else ""
-    attributes = home.plan.devices_by_did[place.owner].spec.readable_attributes
-    paths = [prefix + name for name in SELF.findall(attributes[place.path].counts or "")]
-    return [home.plan.slot_of(place.owner, path) for path in paths if path in attributes]
-
-
-def _values(home: Home, group: list[int], conditions: Sequence[Condition], counting: bool) -> list[Values]:
+def _group_values(home: Home, group: list[int], conditions: Sequence[Condition], counting: bool) -> list[Values]:
     """Values for the slots of a group, set together; none for a counter unless `counting`.
 
     If one is null in the home, the values that the slots have there are among them.
@@ -119,73 +107,61 @@ def _values(home: Home, group: list[int], conditions: Sequence[Condition], count
     present = {slot: home.values[slot] for slot in group}
     unknown = [present] if None in present.values() else []
     if kinds[0].type not in ("int", "float"):
-        return [*unknown, *({group[0]: value} for value in _options(home, group[0], conditions) if value is not None)]
+        return [*unknown, *({group[0]: value} for value in _slot_options(home, group[0], conditions) if value is not None)]
+    # The home's value (unless it is null), the ends of the range, each compared number, and its neighbours.
+    numbers = [value for value in (home.values[group[0]],) if value is not None]
+    numbers += [end for kind in kinds for end in kind.range or ()]
+    step = COUNTER_STEP if counter else max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
+    for number in sorted(_compared_numbers(group, conditions)):
+        numbers += [number - step, *(() if counter else (number,)), number + step]
     by_shown: dict[tuple[Any, ...], Values] = {tuple(present.values()): present for present in unknown}
-    for number in _numbers(home, group, conditions, COUNTER_STEP if counter else 0):
+    for number in numbers:
         shown = {
-            s: wiring.reading_of[s].value_of_quantity(number) if s in wiring.reading_of else _fit(slots[s].type, number)
+            s: wiring.reading_of[s].value_of_quantity(number)
+            if s in wiring.reading_of
+            else _nearest_number(slots[s].type, number)
             for s in group
         }
         by_shown.setdefault(tuple(shown.values()), shown)
     return list(by_shown.values())
 
 
-def _numbers(home: Home, group: list[int], conditions: Sequence[Condition], around: int) -> list[float]:
-    """The home's value (unless it is null), the ends of the range, each compared number, and its neighbours."""
-    kinds = [home.plan.slots[slot].type for slot in group]
-    step = around or max(kind.precision or (1 if kind.type == "int" else 0.1) for kind in kinds)
-    numbers = [
-        *(value for value in (home.values[group[0]],) if value is not None),
-        *(end for kind in kinds for end in kind.range or ()),
-    ]
-    for number in sorted(_compared(group, conditions)):
-        numbers += [number - step, number + step] if around else [number - step, number, number + step]
-    return numbers
-
-
-def _compared(group: list[int], conditions: Sequence[Condition]) -> set[float]:
+def _compared_numbers(group: list[int], conditions: Sequence[Condition]) -> set[float]:
     """The numbers that the slots of a group are compared with.
 
-    If a condition calculates with a slot, these are all numbers of the condition.
+    If a condition calculates with a slot, these are all numbers of the condition, and their negatives.
     """
     numbers: set[float] = set()
     for condition in conditions:
         for slot in condition.slots.intersection(group):
-            plain = condition.slot_thresholds[slot]
-            numbers |= plain if plain is not None else _constants(condition)
+            if (plain := condition.slot_thresholds[slot]) is not None:
+                numbers |= plain
+            else:
+                constants = (node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant))
+                written = {value for value in constants if isinstance(value, (int, float)) and not isinstance(value, bool)}
+                numbers |= written | {-number for number in written}
     return {number for number in numbers if math.isfinite(number)}
 
 
-def _constants(condition: Condition) -> set[float]:
-    """All numbers of a condition, and their negatives."""
-    constants = {node.value for node in ast.walk(condition.tree) if isinstance(node, ast.Constant)}
-    numbers = {value for value in constants if isinstance(value, (int, float)) and not isinstance(value, bool)}
-    return numbers | {-number for number in numbers}
-
-
-def _options(home: Home, slot: int, conditions: Sequence[Condition]) -> list[Any]:
+def _slot_options(home: Home, slot: int, conditions: Sequence[Condition]) -> list[Any]:
     """All options; for text without options, the current value and the values that it is compared with."""
     kind = home.plan.slots[slot].type
     if kind.type == "bool":
         return [False, True]
     if kind.options is not None:
         return list(kind.options)
-    named = [value for condition in conditions for at, value in condition.comparisons if at == slot]
-    return list(dict.fromkeys((home.values[slot], *(value for value in named if _fits(kind, value)))))
+    options = [home.values[slot]]
+    for value in [value for condition in conditions for at, value in condition.comparisons if at == slot]:
+        with suppress(Refused):
+            options += [value] if kind.check_value(value) == value else []
+    return list(dict.fromkeys(options))
 
 
-def _fits(kind: ValueType, value: Any) -> bool:
-    try:
-        return bool(kind.check_value(value) == value)
-    except Refused:
-        return False
-
-
-def _fit(kind: ValueType, number: float) -> Any:
+def _nearest_number(kind: ValueType, number: float) -> Any:
     """The nearest number that the type allows."""
-    low, high = kind.range or (-math.inf, math.inf)
     if kind.options is not None:
         return min(cast(tuple[float, ...], kind.options), key=lambda option: abs(option - number))
+    low, high = kind.range or (-math.inf, math.inf)
     number = min(max(number, low), high)
     return kind.check_value(round(number) if kind.type == "int" else float(number))
 
@@ -212,27 +188,20 @@ def rules_serving_wish(home: Home, start: Home, wanted: Automation) -> frozenset
     rule may be late by as much as the clock has advanced since the start, because "in an hour" counts from when the
     rule is made.
     """
-    made = rules_made_since(home, start)
-    if not made:
-        return frozenset()
-    task, late = AutomationTask.for_home(start, wanted), home.clock - start.clock
-    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
-    indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
-    return frozenset(made[index].id for index in indices)
-
-
-def rules_made_since(home: Home, start: Home) -> tuple[Rule, ...]:
-    """The enabled rules that did not exist at the start."""
-    if not home.rules:
-        return ()
     known = {rule.id for rule in start.rules}
-    return tuple(rule for rule in home.rules if rule.enabled and rule.id not in known)
+    if not (made := [rule for rule in home.rules if rule.enabled and rule.id not in known]):
+        return frozenset()
+    task = _shared_task(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
+    late = home.clock - start.clock
+    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
+    indices = _rules_that_fulfil(_RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
+    return frozenset(made[index].id for index in indices)
 
 
 def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
     """Why the automation is no valid goal in this home, or None."""
     try:
-        rule = _rule(home, wanted)
+        rule = _make_wanted_rule(home, wanted)
     except Refused as refusal:
         return f"automation refused: {refusal.rule}"
     if rule.is_timed and (rule.due is None or rule.due <= home.clock):
@@ -243,9 +212,9 @@ def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
     after = home.fork()
     if any(effect.holds_in(home) for effect in task.effect_conditions):
         return "automation: an effect holds already"
-    if not _calls(after, wanted.actions) or not all(effect.holds_in(after) for effect in task.effect_conditions):
+    if not _make_calls(after, wanted.actions) or not all(effect.holds_in(after) for effect in task.effect_conditions):
         return "automation: its actions do not have the effects"
-    return None if _does(task, (rule,)) else "automation: it does not do what it should"
+    return None if _have_wanted_effects(task, (rule,)) else "automation: it does not do what it should"
 
 
 @dataclass(frozen=True)
@@ -259,16 +228,10 @@ class AutomationTask:
     start: Home = field(compare=False, repr=False)
     wanted: Automation = field(compare=False, repr=False)
 
-    @staticmethod
-    def for_home(start: Home, wanted: Automation) -> AutomationTask:
-        """The task for this home and automation: a cached equal one if there is one."""
-        task: AutomationTask = _kept(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
-        return task
-
     @cached_property
     def wanted_rule(self) -> Rule:
         """The wanted automation as a rule of the home."""
-        return _rule(self.start, self.wanted)
+        return _make_wanted_rule(self.start, self.wanted)
 
     @cached_property
     def effect_conditions(self) -> tuple[Condition, ...]:
@@ -300,15 +263,25 @@ class AutomationTask:
             sampled = sample_home_states(self.start, [self.wanted_rule.condition])
             begun = next((state for state in sampled if self.wanted_rule.condition.holds_in(state)), begun)
         again = begun.fork()
-        _calls(again, self.wanted.actions)
-        return (self.start, begun, again, *(_shuffled(begun, self.acted_devices, seed) for seed in range(SHUFFLES)))
+        _make_calls(again, self.wanted.actions)
+        shuffled = []
+        for seed in range(SHUFFLES):
+            rng, home = random.Random(seed), begun.fork()
+            for slot, place in enumerate(home.plan.slots):
+                if place.owner in self.acted_devices and not getattr(place.type, "read_only", False):
+                    home.write_slot(slot, place.type.sample_value(rng))
+            shuffled.append(home)
+        return (self.start, begun, again, *shuffled)
 
 
-_kept = lru_cache(maxsize=256)(lambda task: task)  # equal tasks share one instance, and so its cached properties
+@lru_cache(maxsize=256)
+def _shared_task(task: AutomationTask) -> AutomationTask:
+    """Equal tasks share one instance, and so its cached properties."""
+    return task
 
 
 @dataclass(frozen=True)
-class RuleCheck:
+class _RuleCheck:
     """The question whether the rules `made` fulfil a task, as a cache key.
 
     `late` is in seconds. Two checks are equal if their `key` is equal.
@@ -321,39 +294,36 @@ class RuleCheck:
 
 
 @lru_cache(maxsize=1024)
-def _serving(question: RuleCheck) -> tuple[int, ...]:
+def _rules_that_fulfil(check: _RuleCheck) -> tuple[int, ...]:
     """Indices of the rules that fulfil the task together; empty if they do not."""
-    task, made = question.task, question.made
-    right = [index for index, rule in enumerate(made) if _same_trigger(task, rule, question.late)]
+    task, made = check.task, check.made
+    right = [index for index, rule in enumerate(made) if _has_same_trigger(task, rule, check.late)]
     for index in right:
-        if _does(task, (made[index],)):
+        if _have_wanted_effects(task, (made[index],)):
             return (index,)
     parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted_devices)
-    return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
+    return parts if len(parts) > 1 and _have_wanted_effects(task, [made[index] for index in parts]) else ()
 
 
 # Triggers
 
 
-def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
-    if task.wanted_rule.is_timed != made.is_timed:
+def _has_same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
+    wanted = task.wanted_rule
+    if wanted.is_timed != made.is_timed:
         return False
     if made.is_timed:
-        return _same_times(task.wanted_rule, made, task.start.clock, late) and _same_truth(task, made)
-    if task.wanted_rule.hold or made.hold or counters_read_by(task.start, _conditions(task, made)):
-        return _same_beginnings(task, made)
-    return _same_truth(task, made)
+        return _act_at_same_times(wanted, made, task.start.clock, late) and _agree_in_states(task, made)
+    if wanted.hold or made.hold or _counters_read_by(task.start, _conditions_of(task, made)):
+        return _agree_in_events(task, made)
+    return _agree_in_states(task, made)
 
 
-def _same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
-    ours, theirs = _times(wanted, now), _times(made, now)
+def _act_at_same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
+    ours, theirs = ((r.at,) if r.at is not None else _cron_times(r.cron or "", now) for r in (wanted, made))
     if len(ours) == 1 == len(theirs) and ours[0] is not None and theirs[0] is not None:
         return 0 <= theirs[0] - ours[0] <= late
     return bool(theirs) and ours == theirs
-
-
-def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
-    return (rule.at,) if rule.at is not None else _cron_times(rule.cron or "", now)
 
 
 @lru_cache(maxsize=4096)
@@ -369,28 +339,36 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
 
-def _same_truth(task: AutomationTask, made: Rule) -> bool:
+def _agree_in_states(task: AutomationTask, made: Rule) -> bool:
     """Whether both conditions hold in the same sampled states."""
     ours, theirs = task.wanted_rule.condition, made.condition
     if ours is None and theirs is None:
         return True
-    sampled = sample_home_states(task.start, _conditions(task, made))
+    sampled = sample_home_states(task.start, _conditions_of(task, made))
     return all((ours is None or ours.holds_in(s)) == (theirs is None or theirs.holds_in(s)) for s in sampled)
 
 
-def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
+def _agree_in_events(task: AutomationTask, made: Rule) -> bool:
     """Whether both rules act at the same seconds, within `JITTER`, in sampled courses of events.
 
     In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
     returns.
     """
     watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.wanted_rule), ("made", made)))
-    longest = max(_longest(task.wanted_rule), min(made.hold, 2 * DAY)) + 2 * REST
-    for state in _thinned(list(sample_home_states(task.still_home, _conditions(task, made), counting=False)), MOST_COURSES):
+    # The longest wait before the wanted rule acts: its hold, or a number that its counters are compared with.
+    wait = task.wanted_rule.hold
+    if (condition := task.wanted_rule.condition) is not None:
+        for slot in condition.plan.time_wiring.counter_of:
+            wait = max([wait, *map(int, condition.slot_thresholds.get(slot) or ())])
+    longest = min(max(wait, made.hold), 2 * DAY) + 2 * REST
+    states = list(sample_home_states(task.still_home, _conditions_of(task, made), counting=False))
+    for state in states if len(states) <= MOST_COURSES else random.Random(0).sample(states, MOST_COURSES):
         home, fired = task.still_home.fork(), []
         home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds_in(home)) for w in watchers)
         for seconds, other in ((REST, task.still_home), (longest, state), (REST, task.still_home)):
-            _become(home, other)
+            for change in home.diff(other):
+                if change.slot not in home.plan.time_wiring.counter_of:  # counters keep counting
+                    home.write_slot(change.slot, change.after)
             fired += advance_clock(home, seconds)
         ours, theirs = ([f.clock for f in fired if f.rule == id] for id in ("wanted", "made"))
         if len(ours) != len(theirs) or any(abs(a - b) > JITTER for a, b in zip(ours, theirs)):
@@ -398,47 +376,29 @@ def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
     return True
 
 
-def _become(home: Home, other: Home) -> None:
-    """Set a home to another home's values, except for its counters, which keep counting."""
-    for change in home.diff(other):
-        if change.slot not in home.plan.time_wiring.counter_of:
-            home.write_slot(change.slot, change.after)
-
-
-def _longest(rule: Rule) -> int:
-    """The longest wait in seconds before the rule acts: its hold, or a number that its counters are compared with."""
-    condition = rule.condition
-    counters = condition.plan.time_wiring.counter_of if condition else {}
-    numbers = [n for slot in counters if condition for n in condition.slot_thresholds.get(slot) or ()]
-    return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
-
-
-def _conditions(task: AutomationTask, made: Rule) -> list[Condition]:
+def _conditions_of(task: AutomationTask, made: Rule) -> list[Condition]:
     return [condition for condition in (task.wanted_rule.condition, made.condition) if condition is not None]
-
-
-def _thinned(items: list[Any], most: int) -> list[Any]:
-    return items if len(items) <= most else random.Random(0).sample(items, most)
 
 
 # Actions
 
 
-def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
+def _have_wanted_effects(task: AutomationTask, rules: Sequence[Rule]) -> bool:
     """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
     if any(action.did not in task.acted_devices for rule in rules for action in rule.actions):
         return False
     for state in task.homes_before_acting:
         model, home = state.fork(), state.fork()
-        possible = _calls(model, task.wanted.actions) and all(effect.holds_in(model) for effect in task.effect_conditions)
+        acted = _make_calls(model, task.wanted.actions)
+        possible = acted and all(effect.holds_in(model) for effect in task.effect_conditions)
         for rule in rules:
-            _calls(home, rule.actions)
+            _make_calls(home, rule.actions)
         if possible and not all(effect.holds_in(home) for effect in task.effect_conditions):
             return False
     return True
 
 
-def _calls(home: Home, calls: Sequence[Any]) -> bool:
+def _make_calls(home: Home, calls: Sequence[Any]) -> bool:
     """Make the calls in order, and stop at the first refusal; whether no call was refused."""
     try:
         for call in calls:
@@ -451,22 +411,11 @@ def _calls(home: Home, calls: Sequence[Any]) -> bool:
     return True
 
 
-def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
-    """A copy of the home in which these devices have random values."""
-    rng, shuffled = random.Random(seed), home.fork()
-    for slot, place in enumerate(home.plan.slots):
-        if place.owner in dids and not getattr(place.type, "read_only", False):
-            shuffled.write_slot(slot, place.type.sample_value(rng))
-    return shuffled
-
-
-def _rule(home: Home, wanted: Automation) -> Rule:
+def _make_wanted_rule(home: Home, wanted: Automation) -> Rule:
     """The wanted rule as an agent would create it."""
-    return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
-
-
-def _described(home: Home, wanted: Automation) -> Iterator[dict[str, Any]]:
+    actions = []
     for call in wanted.actions:
         service = home.plan.compiled_services.get((call.did, call.service))
         names = [argument.name for argument in service[0].service.arguments] if service else []
-        yield {"did": call.did, "locator": call.service, "arguments": dict(zip(names, call.args))}
+        actions.append({"did": call.did, "locator": call.service, "arguments": dict(zip(names, call.args))})
+    return make_rule(home, wanted.conditions, actions, "", wanted.delay_seconds, wanted.hold_seconds)

@@ -12,10 +12,12 @@ Invariants:
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand
 from homerl.envs.homeenv.language.speaker import Speaker
@@ -38,6 +40,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
 )
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     act_text,
+    action_value_text,
     calls_as_acts,
     device_text,
     frame_meaning,
@@ -117,49 +120,41 @@ class _Teller:
         """The wish in parts: without its value, its device or its time, with one device after the other, or in two steps."""
         actions = self.named_actions()
         if len(actions) == 1:
-            yield from self._without_a_slot(actions[0])
+            yield from self._leave_out_slot(actions[0])
         elif actions:
-            yield self._one_by_one(actions)
+            meanings: list[Meaning] = [SpokenCommand((actions[0].act(),))]
+            meanings += [frame_meaning("behaviours.more", text=act_text(action.act())) for action in actions[1:]]
+            parts = zip(meanings, actions)
+            yield self.with_course(*(self.make_part("disclosure", said, plan=action.plan) for said, action in parts))
         whole = Part(behaviour="disclosure", text=self.intent.queries[0])
         dids = {*self.intent.devices, *(did for did, _ in self.intent.reads)}
         if self.intent.family == "ambiguous" or self.intent.factors.dependency == "dependent":
             return  # the device that was meant is for the agent to find out
         if self.intent.automation:
-            acts = tuple(act for call in self.intent.automation.actions for act in self._acts((call,)))
-            opening = frame_meaning("behaviours.later", act=lambda speaker: _clauses(acts, speaker))
-            yield self.with_course(
-                self.make_part("disclosure", opening, question=frame_meaning("behaviours.ask_when")), whole
-            )
+            devices = self.home.plan.devices_by_did
+            acts = [act for call in self.intent.automation.actions for act in calls_as_acts(devices[call.did], (call,))]
+            opening = frame_meaning("behaviours.later", act=partial(_join_acts, acts))
+            question = frame_meaning("behaviours.ask_when")
+            yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
         elif len(dids) == 1:
             target = device_text(self.home.plan.devices_by_did[min(dids)])
             opening, question = (frame_meaning(f"behaviours.{key}", target=target) for key in ("about", "ask_about"))
             yield self.with_course(self.make_part("disclosure", opening, question=question), whole)
 
-    def _without_a_slot(self, action: DeviceAction) -> Iterator[Intent]:
+    def _leave_out_slot(self, action: DeviceAction) -> Iterator[Intent]:
         """The one action without its value, then without saying which device."""
         act, room = action.act(), action.device.room
         if can_leave_out_value(action):
-            slot = frame_meaning(
-                "behaviours.slot.value", value=lambda speaker: speaker.value(action.value, action.value_type)
-            )
+            slot = frame_meaning("behaviours.slot.value", value=action_value_text(action))
             opening = self.make_part("disclosure", UnvaluedRequest(act), question=UnvaluedRequest(act, asked=True))
             yield self.with_course(opening, self.make_part("disclosure", slot))
         kind = open_kind_of(self.home, action)
         for within in (None, room):
             if kind and can_leave_out_device(self.home, action, kind, within):
-                opening = self.make_part(
-                    "disclosure", AnyDeviceRequest(act, kind, within), question=WhichDeviceQuestion(kind, within)
-                )
+                request, question = AnyDeviceRequest(act, kind, within), WhichDeviceQuestion(kind, within)
+                opening = self.make_part("disclosure", request, question=question)
                 slot = frame_meaning("behaviours.slot.device", target=device_text(action.device, action.part_name))
                 yield self.with_course(opening, self.make_part("disclosure", slot))
-
-    def _one_by_one(self, actions: list[DeviceAction]) -> Intent:
-        """The devices of the wish one after the other."""
-        parts = [self.make_part("disclosure", SpokenCommand((actions[0].act(),)), plan=actions[0].plan)]
-        for action in actions[1:]:
-            meaning = frame_meaning("behaviours.more", text=act_text(action.act()))
-            parts.append(self.make_part("disclosure", meaning, plan=action.plan))
-        return self.with_course(*parts)
 
     # self-correction
 
@@ -172,17 +167,16 @@ class _Teller:
     # change of mind
 
     def changed_intents(self) -> Iterator[Intent]:
-        """Another wish first, with another value or another device; then the wish in its place, said in full."""
-        return filter(self._can_be_said_again, self._second_thoughts())
+        """Another wish first, with another value or another device; then the wish in its place, said in full.
 
-    def _can_be_said_again(self, wish: Intent) -> bool:
-        """Whether all that the last part says may follow the first part: nothing that is said twice toggles or counts."""
-        conditions = [compile_condition(text, self.home.plan) for text in wish.conditions]
-        try:
-            end = home_after_calls(self.home, (*wish.course[0].plan, *wish.plan))
-        except Refused:
-            return False
-        return all(condition.holds_in(end) for condition in conditions)
+        All that the last part says may follow the first part: nothing that is said twice toggles or counts.
+        """
+        for wish in self._second_thoughts():
+            conditions = [compile_condition(text, self.home.plan) for text in wish.conditions]
+            with suppress(Refused):
+                end = home_after_calls(self.home, (*wish.course[0].plan, *wish.plan))
+                if all(condition.holds_in(end) for condition in conditions):
+                    yield wish
 
     def _second_thoughts(self) -> Iterator[Intent]:
         actions = self.named_actions()
@@ -190,7 +184,7 @@ class _Teller:
         for number, action in enumerate(actions):
             for other in self._other_values(action):
                 first = [*actions[:number], other, *actions[number + 1 :]]
-                yield self._instead(first, action.plan, acts)
+                yield self._change_mind(first, action.plan, acts)
         if len(actions) == 1:
             yield from self._other_devices(actions[0])
 
@@ -207,32 +201,28 @@ class _Teller:
     def _other_devices(self, action: DeviceAction) -> Iterator[Intent]:
         """The action on other devices of the kind; the change of mind undoes it there in so many words."""
         kind = device_kind(action.device, action.part_name)
-        others = [pair for pair in members_of_kind(self.home, kind) if pair[0].did not in self._taken()]
+        others = [pair for pair in members_of_kind(self.home, kind) if pair[0].did not in self._taken_devices()]
         for device, part in self.rng.sample(others, len(others)):
             other = repeat_action(self.home, action, device, part)
             undo = plan_undo(self.home, home_after_calls(self.home, other.plan), device) if other else None
             if other is None or undo is None or len(undo.calls) > 1:
                 continue
-            changed = self._instead([other], (*undo.calls, *action.plan), (*undo.undo_acts, action.act()))
-            yield changed.model_copy(
-                update={
-                    "conditions": (f"{action.condition} and {undo.condition}",),
-                    "devices": (*self.intent.devices, device.did),
-                    "plan": (*undo.calls, *action.plan),
-                    "queries": (self.say_in_split(SpokenCommand((*undo.undo_acts, action.act()))),),
-                    "clarification": self.say_in_split(SpokenCommand((*undo.undo_acts, action.act()))),
-                }
-            )
+            plan, acts = (*undo.calls, *action.plan), (*undo.undo_acts, action.act())
+            changed = self._change_mind([other], plan, acts)
+            changes: dict[str, Any] = {"conditions": (f"{action.condition} and {undo.condition}",), "plan": plan}
+            changes |= {"devices": (*self.intent.devices, device.did), "queries": (self.say_in_split(SpokenCommand(acts)),)}
+            changes["clarification"] = self.say_in_split(SpokenCommand(acts))
+            yield changed.model_copy(update=changes)
 
-    def _instead(self, first: list[DeviceAction], plan: tuple[Call, ...], acts: tuple[Act, ...]) -> Intent:
+    def _change_mind(self, first: list[DeviceAction], plan: tuple[Call, ...], acts: tuple[Act, ...]) -> Intent:
         opening = SpokenCommand(tuple(one.act() for one in first))
-        meaning = frame_meaning("behaviours.instead", text=lambda speaker: _clauses(acts, speaker))
+        meaning = frame_meaning("behaviours.instead", text=partial(_join_acts, acts))
         return self.with_course(
             self.make_part("change_of_mind", opening, plan=tuple(call for one in first for call in one.plan)),
             self.make_part("change_of_mind", meaning, plan=plan),
         )
 
-    def _taken(self) -> set[str]:
+    def _taken_devices(self) -> set[str]:
         """Devices that some wish changes, reads or makes an automation of, and one device that nobody asks for."""
         intents = self.blueprint.intents
         taken = {did for intent in intents for did in (*intent.devices, *(did for did, _ in intent.reads))}
@@ -250,10 +240,9 @@ class _Teller:
         asks = self.intent.clarify or self.intent.family == "ambiguous" or any(part.question for part in self.intent.course)
         if not asks:
             return None
+        meaning, split = frame_meaning("behaviours.aside"), self.blueprint.split
         try:
-            said = write_utterance(
-                frame_meaning("behaviours.aside"), self.home, self.voice, "clear", self.blueprint.split, self.rng_aside
-            )
+            said = write_utterance(meaning, self.home, self.voice, "clear", split, self.rng_aside)
         except NoSentence:
             return None
         return self.with_intent(self.intent.model_copy(update={"aside": said}))
@@ -266,8 +255,12 @@ class _Teller:
         named = any(intent.family == family and sub in (None, intent.subcategory) for family, sub in BY_NAME)
         if not named or any(other.factors.dependency == "dependent" for other in self.blueprint.intents):
             return []
-        last = {call.did: call for call in intent.plan}
-        actions = [action for call in last.values() if (action := _action(self.home, call))]
+        actions = []
+        for call in {call.did: call for call in intent.plan}.values():  # the last call of each device
+            device = self.home.plan.devices_by_did[call.did]
+            path, value, _ = spoken_call(device, call)
+            if action := make_action(self.home, device, path, value):
+                actions.append(action)
         same = tuple(call for action in actions for call in action.plan) == intent.plan
         return actions if same and tuple(action.condition for action in actions) == intent.conditions else []
 
@@ -288,17 +281,6 @@ class _Teller:
         wording: Literal["clear", "colloquial"] = self.rng.choice(("clear", "colloquial"))
         return write_utterance(meaning, self.home, self.voice, wording, self.blueprint.split, self.rng)
 
-    def _acts(self, calls: tuple[Call, ...]) -> tuple[Act, ...]:
-        return calls_as_acts(self.home.plan.devices_by_did[calls[0].did], calls)
 
-
-def _action(home: Home, call: Call) -> DeviceAction | None:
-    """The action that a call of a plan stands for."""
-    device = home.plan.devices_by_did[call.did]
-    path, value, _ = spoken_call(device, call)
-    return make_action(home, device, path, value)
-
-
-def _clauses(acts: tuple[Act, ...], speaker: Speaker) -> str:
-    """The acts as clauses that are joined."""
+def _join_acts(acts: Sequence[Act], speaker: Speaker) -> str:
     return speaker.join_requests([speaker.act(act) for act in acts])

@@ -17,8 +17,9 @@ from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.automation_goals import find_automation_flaw
-from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
+from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call
 from homerl.envs.homeenv.tasks.goals import HeardReplies, compile_goals, compile_keeps
 
 Verdict = str | None  # the reason for dropping the blueprint, or None
@@ -32,8 +33,10 @@ def check_executable(blueprint: Blueprint, home: Home) -> Verdict:
             compile_condition(text, home.plan)
     except InputError:
         return "condition does not compile"
-    code = "\n".join(call.code for intent in blueprint.intents for call in (*intent.plan, *_later(intent)))
-    result = run_code(code, home.fork())
+    calls: list[Call] = []
+    for intent in blueprint.intents:
+        calls += (*intent.plan, *(intent.automation.actions if intent.automation else ()))
+    result = run_code("\n".join(call.code for call in calls), home.fork())
     if result.refusal:
         return f"plan refused: {result.refusal.rule}"
     return "plan fails" if result.error else None
@@ -55,7 +58,7 @@ def check_consistency(blueprint: Blueprint, home: Home) -> Verdict:
 
     No goal is met at the start. All conditions hold after the plan. `keeps` hold before and after it. The plan changes
     no device that no intent concerns. The conditions of an intent read exactly the devices of the intent. Automations
-    are checked by `rules.flaw`.
+    are checked by `find_automation_flaw`.
     """
     if any(goal.met(home, HeardReplies()) for goal in compile_goals(blueprint, home)):
         return "a condition holds already"
@@ -64,10 +67,7 @@ def check_consistency(blueprint: Blueprint, home: Home) -> Verdict:
             return reason
     conditions = [compile_condition(text, home.plan) for text in blueprint.all_conditions]
     kept = compile_keeps(blueprint, home)
-    after = home.fork()
-    for intent in blueprint.intents:
-        for call in intent.plan:
-            after.call(call.did, call.service, call.args)
+    after = home_after_calls(home, [call for intent in blueprint.intents for call in intent.plan])
     if not all(condition.holds_in(after) for condition in conditions):
         return "conditions contradict each other"
     if not all(condition.holds_in(state) for condition in kept for state in (home, after)):
@@ -98,11 +98,6 @@ def _all_conditions(blueprint: Blueprint) -> list[str]:
     effects = [i.automation.effects for i in blueprint.intents if i.automation]
     parts = (blueprint.all_conditions, *(i.keeps for i in blueprint.intents), *effects)
     return [text for part in parts for text in part]
-
-
-def _later(intent: Intent) -> tuple[Call, ...]:
-    """The calls that an automation will make."""
-    return intent.automation.actions if intent.automation else ()
 
 
 FILTERS: dict[str, Callable[[Blueprint, Home], Verdict]] = {

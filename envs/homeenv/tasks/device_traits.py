@@ -41,32 +41,19 @@ class Trait:
         return next((path for path in paths if path in device.spec.attribute_index), None)
 
 
-def _is(name: str, attribute: str, value: Any) -> Trait:
-    return Trait(name, (attribute,), lambda now: value_means_word(now, value))
+def _state_trait(state: str) -> Trait:
+    return Trait(state, ("state",), lambda now: value_means_word(now, state))
 
 
-ON, OFF = _is("on", "state", "on"), _is("off", "state", "off")
-LOCKED, UNLOCKED = _is("locked", "state", "locked"), _is("unlocked", "state", "unlocked")
-
-
-def _opened(now: Any) -> bool:
-    return value_means_word(now, "open") if isinstance(now, str) else now > 0
-
-
-OPEN = Trait("open", ("position", "state"), _opened)
+ON, OFF, LOCKED, UNLOCKED = map(_state_trait, ("on", "off", "locked", "unlocked"))
+OPEN = Trait("open", ("position", "state"), lambda now: value_means_word(now, "open") if isinstance(now, str) else now > 0)
 CLOSED = Trait("closed", ("position", "state"), lambda now: value_means_word(now, "closed") or now == 0)
 PLAYING = Trait("playing", ("playing", "work_state"), lambda now: now in (True, "playing"))
 TRAITS: dict[str, tuple[Trait, ...]] = {
-    "light": (ON, OFF),
-    "fan": (ON, OFF),
-    "air_conditioner": (ON, OFF),
-    "heater": (ON, OFF),
-    "tv": (ON, OFF),
-    "plug": (ON, OFF),
-    "humidifier": (ON, OFF),
-    "dehumidifier": (ON, OFF),
-    "air_purifier": (ON, OFF),
-    "camera": (ON, OFF),
+    **dict.fromkeys(
+        ("light", "fan", "air_conditioner", "heater", "tv", "plug", "humidifier", "dehumidifier", "air_purifier", "camera"),
+        (ON, OFF),
+    ),
     "curtain": (OPEN, CLOSED),
     "speaker": (PLAYING,),
     "lock": (LOCKED, UNLOCKED),
@@ -123,7 +110,7 @@ def match_devices(home: Home, kind: str, traits: tuple[Trait, ...], room: Room |
 
     None if the result depends on how the kind is understood, or on a value that is null.
     """
-    strict = [device for device in home.plan.devices if _goes_by(device, kind) and room in (None, device.room)]
+    strict = [device for device in home.plan.devices if _is_called(device, kind) and room in (None, device.room)]
     reads: dict[Read, None] = {}
     holding: list[Device] = []
     lacking: set[str] = set()
@@ -162,7 +149,7 @@ def possible_members(home: Home, kind: str) -> list[Device]:
     return list(dict.fromkeys(device for device, _ in _possible_parts(home, kind, [], None)))
 
 
-def _goes_by(device: Device, kind: str) -> bool:
+def _is_called(device: Device, kind: str) -> bool:
     """Whether people would call the device by this kind."""
     subcategory = device.spec.userdata.subcategory or device.spec.category
     return device.spec.category == kind and (kind not in NARROW or subcategory in NARROW[kind])
@@ -177,11 +164,8 @@ def room_thermometers(home: Home, quantity: str = "temperature") -> dict[Room, R
     for device in home.plan.devices:
         for name in (quantity, f"current_{quantity}"):
             _, attribute = device.spec.attribute_index.get(name, (None, None))
-            if attribute is not None and attribute.read_only and _agrees(home, device, name, quantity):
-                reads.setdefault(device.room, (device.did, name))
+            if attribute is not None and attribute.read_only:
+                shown = home.read_value(device.did, name)
+                if shown is not None and shown == home.read_value(device.room.id, quantity):
+                    reads.setdefault(device.room, (device.did, name))
     return reads
-
-
-def _agrees(home: Home, device: Device, name: str, quantity: str) -> bool:
-    shown = home.read_value(device.did, name)
-    return shown is not None and shown == home.read_value(device.room.id, quantity)

@@ -64,7 +64,7 @@ def compile_goals(blueprint: Blueprint, start: Home) -> tuple[Goal, ...]:
 
     Raises `InputError` if a condition does not fit the home.
     """
-    return tuple(goal for intent in blueprint.intents for goal in _goals_of(intent, start))
+    return tuple(goal for intent in blueprint.intents for goal in _goals_of_intent(intent, start))
 
 
 def compile_keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
@@ -72,17 +72,16 @@ def compile_keeps(blueprint: Blueprint, start: Home) -> tuple[Condition, ...]:
     return tuple(compile_condition(text, start.plan) for intent in blueprint.intents for text in intent.keeps)
 
 
-def _holds(condition: Condition, home: Home, heard: HeardReplies) -> bool:
+def _condition_holds(condition: Condition, home: Home, heard: HeardReplies) -> bool:
     return condition.holds_in(home)
 
 
-def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
+def _goals_of_intent(intent: Intent, start: Home) -> Iterator[Goal]:
     id = intent.id
     if intent.clarify:
         yield Goal(id, lambda home, heard: id in heard.asked)
     for text in intent.conditions:
-        condition = compile_condition(text, start.plan)
-        yield Goal(id, partial(_holds, condition))
+        yield Goal(id, partial(_condition_holds, compile_condition(text, start.plan)))
     if (wanted := intent.automation) is not None:
         yield Goal(id, lambda home, heard: has_wanted_automation(home, start, wanted))
     if intent.answer is not None:
@@ -90,7 +89,7 @@ def _goals_of(intent: Intent, start: Home) -> Iterator[Goal]:
 
 
 def goals_on_home(intents: Iterable[Mapping[str, Any]]) -> dict[int, set[int]]:
-    """By the id of each intent, given as plain data: where in Φ its goals on the home are, as `_goals_of` orders them."""
+    """By the id of each intent, given as plain data: where in Φ its goals on the home are, in the order of Φ."""
     found, at = {}, 0
     for intent in intents:
         first = at + bool(intent.get("clarify"))

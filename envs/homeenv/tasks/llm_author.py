@@ -30,12 +30,12 @@ from homerl.envs.homeenv.maker.make import make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_file import home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
-from homerl.envs.homeenv.tasks.author import BlueprintRecipe, load_people_words, sample_profile
+from homerl.envs.homeenv.tasks.author import BlueprintRecipe, assemble_blueprint, load_people_words, sample_profile
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent, Profile
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
+from homerl.envs.homeenv.tasks.prompts import describe_services
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
 from homerl.play.words.splits import Split, split_of
 from homerl.play.words.user_manner import load_manner
@@ -45,14 +45,16 @@ SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"
 
 
-def _words(text: str) -> str:
+def _words_in_one_line(text: str) -> str:
     """The text in one line; raises `ValueError` if it is empty."""
     if not (words := " ".join(text.split())):
         raise ValueError("it is empty")
     return words
 
 
-Words = Annotated[str, AfterValidator(_words)]  # no length bound in the schema: servers differ in their support for it
+Words = Annotated[
+    str, AfterValidator(_words_in_one_line)
+]  # no length bound in the schema: servers differ in their support for it
 
 
 class HomeAuthoringPrompts(Model):
@@ -176,14 +178,24 @@ class TaskCandidate:
     async def author_tasks(self, rng: random.Random) -> AuthoredHomeTasks | None:
         """The blueprint of the tasks that pass the filters, or None if too few do.
 
-        Raises `Unreadable` if an answer of the model cannot be parsed.
+        Raises `UnreadableAnswer` if an answer of the model cannot be parsed.
         """
-        shown = self._shown(rng)
-        if not shown:
+        prompts, language = home_authoring_prompts(), load_manner(self.recipe.home.language).language
+        # At least one controllable device is not shown, so that the tasks leave it alone.
+        able = [device for device in self.home.plan.devices if device.spec.service_index]
+        chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
+        if not (shown := "\n".join(_describe_device(self.home, device) for device in chosen)):
             self.dropped["candidate: home offers too little"] += 1
             return None
         seed = rng.getrandbits(31)
-        person = await self._person(shown, rng, seed)
+        sketch = prompts.sketch.format(
+            person=_person_as_json(sample_profile(rng, self.split, self.recipe.home.language)),
+            devices=shown,
+            hour=self.home.clock // 3600 % 24,
+            minute=self.home.clock // 60 % 60,
+            outside=self.home.state_of(OUTDOORS)["temperature"],
+        )
+        person = await self.client.ask(prompts.person.format(language=language), sketch, Person, seed)
         others = load_people_words(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
         if any(name in person.name.split() or person.name.endswith(name) for name in others):
             self.dropped["candidate: a name of the other split"] += 1
@@ -191,118 +203,95 @@ class TaskCandidate:
         if self._is_code(person.scene):
             self.dropped["candidate: code in the scene"] += 1
             return None
-        given = home_authoring_prompts().given.format(person=_plain(person), scene=person.scene, devices=shown)
+        given = prompts.given.format(person=_person_as_json(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
-        asked = home_authoring_prompts().tasks.format(
-            low=low, high=high, phrasings=self.recipe.phrasings, language=self._language
-        )
+        asked = prompts.tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=language)
         tasks = (await self.client.ask(asked, given, Tasks, seed)).tasks[:high]
         self.dropped["tasks: written"] += len(tasks)
-        kept = [intent for task in tasks if (intent := self._passed(task, person))]
-        kept = _apart(kept, self.dropped)
-        verdicts = await self._verdicts(kept, person, seed) if kept else {}
-        agreed = [intent for number, intent in enumerate(kept, 1) if self._agreed(verdicts.get(number))]
+        kept = self._drop_shared_devices([intent for task in tasks if (intent := self._intent_of_task(task, person))])
+        verdicts = await self._ask_for_verdicts(kept, person, seed) if kept else {}
+        agreed = [intent for number, intent in enumerate(kept, 1) if self._is_consistent(verdicts.get(number))]
         if len(agreed) < low:
             self.dropped["candidate: too few tasks are left"] += 1
             return None
         intents = [intent.model_copy(update={"id": number}) for number, intent in enumerate(agreed, 1)]
-        made = self._made(intents, person)
+        made = self._make_blueprint(intents, person)
         if failure := first_filter_failure(made):
             self.dropped["candidate: {}, {}".format(*failure)] += 1
             return None
         stored = [verdict.model_dump() for number, verdict in sorted(verdicts.items()) if kept[number - 1] in agreed]
         return AuthoredHomeTasks(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
 
-    @property
-    def _language(self) -> str:
-        return load_manner(self.recipe.home.language).language
-
-    def _shown(self, rng: random.Random) -> str:
-        """Descriptions of some controllable devices.
-
-        At least one controllable device is not shown, so that the tasks leave it alone.
-        """
-        able = [device for device in self.home.plan.devices if device.spec.service_index]
-        chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
-        return "\n".join(_device(self.home, device) for device in chosen)
-
-    async def _person(self, shown: str, rng: random.Random, seed: int) -> Person:
-        minutes, sketch = self.home.clock // 60, sample_profile(rng, self.split, self.recipe.home.language)
-        text = home_authoring_prompts().sketch.format(
-            person=_plain(sketch),
-            devices=shown,
-            hour=minutes // 60 % 24,
-            minute=minutes % 60,
-            outside=self.home.state_of(OUTDOORS)["temperature"],
-        )
-        return await self.client.ask(home_authoring_prompts().person.format(language=self._language), text, Person, seed)
-
-    def _passed(self, task: Task, person: Person) -> Intent | None:
+    def _intent_of_task(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if its sentences and the simulator allow it."""
-        said, plainly = self._ours(task.say), self._ours(task.plainly)
+        told = [
+            [text for text in dict.fromkeys(texts) if split_of(text) == self.split] for texts in (task.say, task.plainly)
+        ]
+        said, plainly = told
         if not (said and plainly):
             self.dropped["author: no sentence of this split"] += 1
-        elif any(map(self._is_code, (*said, *plainly))):
+            return None
+        if any(map(self._is_code, (*said, *plainly))):
             self.dropped["author: code is said"] += 1
-        else:
-            intent = self._intent(task, said, plainly[0])
-            if not (failure := first_filter_failure(self._made([intent], person))):
-                return intent
+            return None
+        devices = devices_read_by(task.conditions, self.home)
+        scope = "single_device" if len(devices) < 2 else "multi_device"
+        intent = Intent(
+            id=1,
+            family=FAMILY,
+            subcategory=task.clarity,
+            factors=Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope),
+            queries=tuple(said),
+            clarification=plainly[0],
+            conditions=task.conditions,
+            devices=devices,
+            plan=task.plan,
+        )
+        if failure := first_filter_failure(self._make_blueprint([intent], person)):
             self.dropped["{}: {}".format(*failure)] += 1
-        return None
+            return None
+        return intent
 
-    def _ours(self, texts: Sequence[str]) -> list[str]:
-        """The sentences that belong to the split."""
-        return [text for text in dict.fromkeys(texts) if split_of(text) == self.split]
+    def _drop_shared_devices(self, intents: Sequence[Intent]) -> list[Intent]:
+        """The intents that share no device with an earlier one.
+
+        This keeps the tasks diverse, and no task undoes another.
+        """
+        taken: set[str] = set()
+        kept = []
+        for intent in intents:
+            if taken & set(intent.devices):
+                self.dropped["author: a device of another task"] += 1
+                continue
+            taken |= set(intent.devices)
+            kept.append(intent)
+        return kept
 
     def _is_code(self, text: str) -> bool:
         """Whether the text contains an id, code or a phrase of a language model, by the rules for simulated users."""
         return find_leaked_word(text, "", self.home, load_manner(self.recipe.home.language)) is not None
 
-    def _intent(self, task: Task, said: Sequence[str], plainly: str) -> Intent:
-        devices = devices_read_by(task.conditions, self.home)
-        scope = "single_device" if len(devices) < 2 else "multi_device"
-        factors = Factors(clarity=task.clarity, noise=task.noise, dependency=task.dependency, scope=scope)
-        return Intent(
-            id=1,
-            family=FAMILY,
-            subcategory=task.clarity,
-            factors=factors,
-            queries=tuple(said),
-            clarification=plainly,
-            conditions=task.conditions,
-            devices=devices,
-            plan=task.plan,
-        )
-
-    async def _verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
-        tasks = "\n".join(f"Task {number}: {_judged(intent)}" for number, intent in enumerate(intents, 1))
-        text = home_authoring_prompts().judged.format(person=_plain(person), scene=person.scene, tasks=tasks)
-        answer = await self.client.ask(home_authoring_prompts().judge, text, Verdicts, seed, temperature=0.0)
+    async def _ask_for_verdicts(self, intents: Sequence[Intent], person: Person, seed: int) -> dict[int, Verdict]:
+        tasks = []
+        for number, intent in enumerate(intents, 1):
+            said = {"say": intent.queries, "plainly": intent.clarification, "conditions": intent.conditions}
+            told = json.dumps(said | {"plan": [call.code for call in intent.plan]}, ensure_ascii=False)
+            tasks.append(f"Task {number}: {told}")
+        prompts = home_authoring_prompts()
+        text = prompts.judged.format(person=_person_as_json(person), scene=person.scene, tasks="\n".join(tasks))
+        answer = await self.client.ask(prompts.judge, text, Verdicts, seed, temperature=0.0)
         return {verdict.task: verdict for verdict in answer.verdicts if 1 <= verdict.task <= len(intents)}
 
-    def _agreed(self, verdict: Verdict | None) -> bool:
+    def _is_consistent(self, verdict: Verdict | None) -> bool:
         if verdict is None or not verdict.consistent:
             self.dropped[f"consistent: the judge: {verdict.fault if verdict else 'no verdict'}"] += 1
             return False
         return True
 
-    def _made(self, intents: Sequence[Intent], person: Person) -> Blueprint:
+    def _make_blueprint(self, intents: Sequence[Intent], person: Person) -> Blueprint:
         data = person.model_dump()
         profile = Profile.model_validate({key: data[key] for key in Profile.model_fields})
-        return Blueprint(
-            id=f"{self.split}-{self.seed}",
-            seed=self.seed,
-            split=self.split,
-            language=self.recipe.home.language,
-            profile=profile,
-            scene=person.scene,
-            home=home_to_json(self.home),
-            intents=tuple(intents),
-            preserve=self.recipe.preserve,
-            toolset=self.recipe.toolset,
-            prompt=self.recipe.prompt,
-        )
+        return assemble_blueprint(self.recipe, self.split, self.seed, self.home, profile, person.scene, intents)
 
 
 def devices_read_by(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
@@ -314,43 +303,15 @@ def devices_read_by(conditions: Sequence[str], home: Home) -> tuple[str, ...]:
         read = [slot for text in conditions for slot in compile_condition(text, home.plan).slots]
     except InputError:
         return ()
-    return tuple(
-        dict.fromkeys(
-            home.plan.slots[slot].owner for slot in read if home.plan.slots[slot].owner in home.plan.devices_by_did
-        )
-    )
+    owners = dict.fromkeys(home.plan.slots[slot].owner for slot in read)
+    return tuple(owner for owner in owners if owner in home.plan.devices_by_did)
 
 
-def _apart(intents: Sequence[Intent], dropped: Counter[str]) -> list[Intent]:
-    """The intents that share no device with an earlier one.
-
-    This keeps the tasks diverse, and no task undoes another.
-    """
-    taken: set[str] = set()
-    kept = []
-    for intent in intents:
-        if taken & set(intent.devices):
-            dropped["author: a device of another task"] += 1
-            continue
-        taken |= set(intent.devices)
-        kept.append(intent)
-    return kept
-
-
-def _device(home: Home, device: Device) -> str:
+def _describe_device(home: Home, device: Device) -> str:
     """One line about a device: id, place, name, state and services."""
-    services = (
-        f"{path}({', '.join(argument.describe_type() for argument in compiled.service.arguments)})"
-        for path, compiled in device.spec.service_index.items()
-    )
     state = json.dumps(home.readable_state_of(device.did), ensure_ascii=False)
-    return f"- {device.did} ({device.room.name} {device.name}): {state}; {'; '.join(services)}"
+    return f"- {device.did} ({device.room.name} {device.name}): {state}; {describe_services(device)}"
 
 
-def _plain(person: Model) -> str:
+def _person_as_json(person: Model) -> str:
     return json.dumps(person.model_dump(mode="json", exclude={"scene"}), ensure_ascii=False)
-
-
-def _judged(intent: Intent) -> str:
-    said = {"say": intent.queries, "plainly": intent.clarification, "conditions": intent.conditions}
-    return json.dumps(said | {"plan": [call.code for call in intent.plan]}, ensure_ascii=False)

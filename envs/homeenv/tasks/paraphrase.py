@@ -23,7 +23,7 @@ from homerl.envs.homeenv.language.speaker import number_in_words
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent
-from homerl.envs.homeenv.tasks.prompts import device_label
+from homerl.envs.homeenv.tasks.prompts import describe_services, device_label
 from homerl.worlds.paraphraser import Paraphraser, ParaphraseRejected, refuse_bad_paraphrase
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -49,13 +49,14 @@ class HomeParaphraser(Paraphraser):
     async def paraphrased(self, query: str, intent: Intent, blueprint: Blueprint, home: Home) -> str:
         """A paraphrase that passes all checks.
 
-        Raises `Rejected` if it fails one, or if the query's meaning depends on more than the sentence.
+        Raises `ParaphraseRejected` if it fails one, or if the query's meaning depends on more than the sentence.
         """
         if intent.clarify or blueprint.history or not intent.plan:
             raise ParaphraseRejected("nothing to check it by")  # the sentence alone does not determine the calls
         paraphrase = await self.asked(query, blueprint)
         check_home_paraphrase(query, paraphrase, intent, blueprint, home)
-        told = f"{describe_inventory(home)}\n\nThe person says: {paraphrase}"
+        devices = "\n".join(f"- {device_label(one)}: {describe_services(one) or 'a sensor'}" for one in home.plan.devices)
+        told = f"{devices}\n\nThe person says: {paraphrase}"
         understood = await self.client.ask(RECOVER, told, Understood, blueprint.seed, temperature=0.0)
         if not has_same_calls(understood.calls, intent.plan):
             raise ParaphraseRejected("another meaning")
@@ -63,15 +64,18 @@ class HomeParaphraser(Paraphraser):
 
 
 def check_home_paraphrase(query: str, paraphrase: str, intent: Intent, blueprint: Blueprint, home: Home) -> None:
-    """Check names, ids and values of a paraphrase. Raises `Rejected` with the first rule that it breaks."""
+    """Check names, ids and values of a paraphrase. Raises `ParaphraseRejected` with the first rule that it breaks."""
     refuse_bad_paraphrase(query, paraphrase, blueprint.split)
     said, new = query.lower(), paraphrase.lower()
-    if any(_holds(new, device.did.lower()) for device in home.plan.devices if not _holds(said, device.did.lower())):
+    dids = [device.did.lower() for device in home.plan.devices]
+    if any(_has_phrase(new, did) and not _has_phrase(said, did) for did in dids):
         raise ParaphraseRejected("names an id")
     if count_home_names(said, home) != count_home_names(new, home):
         raise ParaphraseRejected("other names")
     values = [value for call in intent.plan for value in call.args] + [float(number) for number in NUMBER.findall(said)]
-    if not all(_says(new, value, blueprint.language) for value in values if _says(said, value, blueprint.language)):
+    if not all(
+        _says_value(new, value, blueprint.language) for value in values if _says_value(said, value, blueprint.language)
+    ):
         raise ParaphraseRejected("other values")
 
 
@@ -86,9 +90,9 @@ def count_home_names(text: str, home: Home) -> Counter[str]:
     return +counts
 
 
-def _says(text: str, value: Any, language: str) -> bool:
+def _says_value(text: str, value: Any, language: str) -> bool:
     """Whether a text contains the value in any of its forms."""
-    return any(_holds(text, way.lower()) for way in value_wordings(value, language))
+    return any(_has_phrase(text, way.lower()) for way in value_wordings(value, language))
 
 
 def value_wordings(value: Any, language: str) -> Iterable[str]:
@@ -103,7 +107,7 @@ def value_wordings(value: Any, language: str) -> Iterable[str]:
     return [str(value).replace("_", " "), *(text for key in options for text in known.plain_texts(key))]
 
 
-def _holds(text: str, phrase: str) -> bool:
+def _has_phrase(text: str, phrase: str) -> bool:
     return bool(_pattern(phrase).search(text))
 
 
@@ -113,35 +117,19 @@ def _pattern(phrase: str) -> re.Pattern[str]:
     return re.compile(rf"{before}(?<![a-z0-9_.]){re.escape(phrase)}(?![a-z0-9_]|\.\d){after}")
 
 
-def describe_inventory(home: Home) -> str:
-    """The devices and their services, as text for the second request."""
-    lines = []
-    for device in home.plan.devices:
-        services = (
-            f"{path}({', '.join(argument.describe_type() for argument in compiled.service.arguments)})"
-            for path, compiled in device.spec.service_index.items()
-        )
-        lines.append(f"- {device_label(device)}: {'; '.join(services) or 'a sensor'}")
-    return "\n".join(lines)
-
-
 def has_same_calls(heard: Sequence[Call], plan: Sequence[Call]) -> bool:
     """Whether an LLM's calls equal the plan; turning on a device that another call sets may be left out."""
-    said, meant = ([(call.did, call.service, call.args) for call in calls] for calls in (heard, plan))
-    return _core(said) == _core(meant)
+    return _count_needed_calls(heard) == _count_needed_calls(plan)
 
 
-def _core(calls: Sequence[tuple[str, str, tuple[Any, ...]]]) -> Counter[tuple[str, str, str]]:
+def _count_needed_calls(calls: Sequence[Call]) -> Counter[tuple[str, str, str]]:
     """The calls, without those that only turn on what another call sets."""
-    switched = [(did, service.removesuffix("turn_on")) for did, service, _ in calls if service.endswith("turn_on")]
-    set_too = {
-        (did, part)
-        for did, part in switched
-        if any(d == did and s.startswith(part) and s != part + "turn_on" and "." not in s[len(part) :] for d, s, _ in calls)
-    }
-    kept = (c for c in calls if not (c[1].endswith("turn_on") and (c[0], c[1].removesuffix("turn_on")) in set_too))
-    return Counter((did, service, json.dumps([_plain(a) for a in args])) for did, service, args in kept)
-
-
-def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    # The device and part of each call that does not turn on.
+    set_parts = {(call.did, call.service.rpartition(".")[0]) for call in calls if not call.service.endswith("turn_on")}
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for call in calls:
+        part, _, name = call.service.rpartition(".")
+        if name != "turn_on" or (call.did, part) not in set_parts:
+            args = [int(a) if isinstance(a, float) and a.is_integer() else a for a in call.args]
+            counts[call.did, call.service, json.dumps(args)] += 1
+    return counts

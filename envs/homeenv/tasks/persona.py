@@ -1,11 +1,10 @@
-"""The rules for what an LLM user must not say, as pure functions of its words and the episode.
+"""The person of a HomeEnv blueprint, as an LLM user plays it: who it is, what it perceives, and what it must not say.
 
-Invariants: rules alone decide, without a model; a contradiction is reported only if it is certain. So a user may name what
-it was told, may object to what the assistant brought up, and may use a looser name for its own device.
-
-The person of a HomeEnv blueprint, as an LLM user plays it: who it is and what it perceives.
-
-Invariant: the person knows how rooms feel and which lamps are lit. It never sees an id, a condition or a measured value.
+Invariants:
+- The person knows how rooms feel and which lamps are lit. It never sees an id, a condition or a measured value.
+- What the user must not say is decided by rules alone, which are pure functions of its words and the episode.
+- A contradiction is reported only if it is certain. So a user may name what it was told, may object to what the assistant
+  brought up, and may use a looser name for its own device.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ def replace_device_ids(text: str, home: Home) -> str:
 
 def find_utterance_fault(text: str, episode: Episode, intents: Sequence[Intent]) -> tuple[str, str] | None:
     """(reason, explanation) if the user must not say this while these intents are open, else None."""
-    words = load_manner(episode.blueprint.language)
-    own = texts_told_to_person(home_situation_of(episode).blueprint, intents)
-    if leaked := find_leaked_word(text, own, home_situation_of(episode).home, words):
+    words, situation = load_manner(episode.blueprint.language), home_situation_of(episode)
+    own = texts_told_to_person(situation.blueprint, intents)
+    if leaked := find_leaked_word(text, own, situation.home, words):
         return "leak", f"the user said {leaked!r}, which a person would not"
-    if is_repetition(text, episode):
+    if _is_repetition(text, episode):
         return "repetition", "the user said the same again though nothing had changed"
     if named := find_contradiction(text, own, episode, intents, words):
         return "contradiction", f"the user named {named!r}, which is not what it wants"
@@ -67,28 +66,21 @@ def find_leaked_word(text: str, own: str, home: Home, words: Manner) -> str | No
     """
     ids = (word for form in (r"\w+", r"\d+") for word in re.findall(form, text, re.A) if word in home.plan.devices_by_did)
     code = (match[0] for match in CODE.finditer(text))
-    dotted = (path for path in _paths(home) if path.lower() in text.lower())
+    # The paths of attributes and services of components, as code writes them: `light.brightness`.
+    specs = {device.spec.name: device.spec for device in home.plan.devices}.values()
+    paths = {path for spec in specs for path in (*spec.attribute_index, *spec.service_index) if "." in path}
+    dotted = (path for path in paths if path.lower() in text.lower())
     role = (match[0] for pattern in words.out_of_role for match in re.finditer(pattern, text, re.I))
     return next((word for part in (ids, code, dotted, role) for word in part if word.lower() not in own.lower()), None)
 
 
-def _paths(home: Home) -> set[str]:
-    """The paths of the attributes and services of components, as code writes them, for example `light.brightness`."""
-    specs = {device.spec.name: device.spec for device in home.plan.devices}.values()
-    return {path for spec in specs for path in (*spec.attribute_index, *spec.service_index) if "." in path}
-
-
-def is_repetition(text: str, episode: Episode) -> bool:
+def _is_repetition(text: str, episode: Episode) -> bool:
     """Whether the text repeats the user's last utterance although the turn in between changed nothing but the clock."""
     last = next((m["content"] for m in reversed(episode.messages) if m["role"] == "user"), None)
-    if episode.turn == 0 or last is None or _bare(last) != _bare(text):
+    if episode.turn == 0 or last is None or re.findall(r"\w+", last.lower()) != re.findall(r"\w+", text.lower()):
         return False
     facts = [step.facts for step in episode.steps if step.facts.turn == episode.turn]
     return all(f.progress_before == f.progress_after and set(f.changed) <= {"clock"} for f in facts)
-
-
-def _bare(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[Intent], words: Manner) -> str | None:
@@ -96,28 +88,20 @@ def find_contradiction(text: str, own: str, episode: Episode, intents: Sequence[
 
     If the text objects or corrects itself, it may also name what the assistant said, and a wrong number beside a right one.
     """
-    home, told, said = (
-        home_situation_of(episode).home,
-        numbers_known_to_person(own, intents, words),
-        numbers_in_text(text, words),
-    )
-    if not _says(words.objects, text):
-        return _foreign_device(text, own, home, intents) or _least(said - told) or _contrary(text, own, intents, words)
-    heard = replace_device_ids(
-        "\n".join(episode.spoken_words_of(m).text for m in episode.messages if m["role"] == "assistant"), home
-    )
-    named = any(_has(name, own) for name in mentioned_devices(text, home))
-    device = None if named else _foreign_device(text, f"{own}\n{heard}", home, intents)
-    return device or (None if said & told else _least(said - told - numbers_in_text(heard, words)))
-
-
-def numbers_known_to_person(own: str, intents: Sequence[Intent], words: Manner) -> set[float]:
-    """The numbers that the person knows: those it was told, and those in the intents' plans and conditions."""
-    return numbers_in_text(own, words) | {value for intent in intents for value in _values(intent)}
-
-
-def _least(values: set[float]) -> str | None:
-    return f"{min(values):g}" if values else None
+    home, said = home_situation_of(episode).home, numbers_in_text(text, words)
+    # The person knows the numbers that it was told, and those in the intents' plans and conditions.
+    told = numbers_in_text(own, words) | {value for intent in intents for value in _intent_numbers(intent)}
+    if not _matches(words.objects, text):
+        if device := _foreign_device(text, own, home, intents):
+            return device
+        return f"{min(said - told):g}" if said - told else _opposite_word(text, own, intents, words)
+    spoken = "\n".join(episode.spoken_words_of(m).text for m in episode.messages if m["role"] == "assistant")
+    heard = replace_device_ids(spoken, home)
+    named = any(_has_word(name, own) for name in mentioned_devices(text, home))
+    if not named and (device := _foreign_device(text, f"{own}\n{heard}", home, intents)):
+        return device
+    unheard = said - told - numbers_in_text(heard, words)
+    return f"{min(unheard):g}" if unheard and not said & told else None
 
 
 def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) -> str | None:
@@ -130,40 +114,28 @@ def _foreign_device(text: str, own: str, home: Home, intents: Sequence[Intent]) 
     mine = [device for device in home.plan.devices if device.did in dids]
     for name in mentioned_devices(text, home) if mine else ():
         called = [device for device in home.plan.devices if device.name == name]
-        here = [device for device in called if _has(device.room.name, text)]
-        if _has(name, own):
-            if here and not any(_has(device.room.name, own) for device in here):
+        here = [device for device in called if _has_word(device.room.name, text)]
+        if _has_word(name, own):
+            if here and not any(_has_word(device.room.name, own) for device in here):
                 return name
-        elif not any(_may_be(device, own_device, text) for device in here or called for own_device in mine):
+        elif not any(_can_be_meant(device, own_device, text) for device in here or called for own_device in mine):
             return name
     return None
 
 
-def _may_be(device: Device, mine: Device, text: str) -> bool:
-    """Whether the user may mean its own device `mine` by `device`: the same one, or one of its category without another
-    room.
-    """
+def _can_be_meant(device: Device, mine: Device, text: str) -> bool:
+    """Whether the user may mean its own device `mine` by `device`: it is the same, or of its category in no other room."""
     if device is mine:
         return True
-    return device.spec.category == mine.spec.category and (device.room is mine.room or not _has(device.room.name, text))
+    return device.spec.category == mine.spec.category and (device.room is mine.room or not _has_word(device.room.name, text))
 
 
 def mentioned_devices(text: str, home: Home) -> Iterator[str]:
     """Names of devices in a text. Where names overlap, the longest is used."""
     for name in sorted({device.name for device in home.plan.devices}, key=len, reverse=True):
-        if _has(name, text):
+        if _has_word(name, text):
             yield name
-            text = _pattern(name).sub(" ", text)
-
-
-def intent_of_text(text: str, home: Home, intents: Sequence[Intent]) -> Intent | None:
-    """The intent whose devices the text names, if there is exactly one such intent."""
-    matching = [
-        i
-        for i in intents
-        if any(home.plan.devices_by_did[did].name in set(mentioned_devices(text, home)) for did in i.devices)
-    ]
-    return matching[0] if len(matching) == 1 else None
+            text = _word_pattern(name).sub(" ", text)
 
 
 def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
@@ -175,15 +147,14 @@ def is_on_topic(text: str, episode: Episode, intent: Intent) -> bool | None:
     actions = intent.automation.actions if intent.automation else ()
     dids = {*intent.devices, *(did for did, _ in intent.reads), *(call.did for call in actions)}
     names = {word for did in dids & plan.keys() for name in (plan[did].name, plan[did].room.name) for word in name.split()}
-    values = set(_values(intent))
+    values = set(_intent_numbers(intent))
     if not (names or values):
         return None
-    return any(_has(word, text) for word in names) or bool(
-        values & numbers_in_text(text, load_manner(episode.blueprint.language))
-    )
+    said = numbers_in_text(text, load_manner(episode.blueprint.language))
+    return any(_has_word(word, text) for word in names) or not values.isdisjoint(said)
 
 
-def _values(intent: Intent) -> Iterable[float]:
+def _intent_numbers(intent: Intent) -> Iterable[float]:
     """The numbers of the intent's plan, conditions and automation."""
     calls = (*intent.plan, *(intent.automation.actions if intent.automation else ()))
     yield from (abs(float(arg)) for call in calls for arg in call.args if isinstance(arg, (int, float)))
@@ -197,7 +168,7 @@ def numbers_in_text(text: str, words: Manner) -> set[float]:
     return {abs(float(number)) for number in digits} | {values[word.lower()] for word in pattern.findall(text)}
 
 
-def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
+def _opposite_word(text: str, own: str, intents: Sequence[Intent], words: Manner) -> str | None:
     """The word for the opposite of what the person wants for its only device, or None.
 
     A text that also says the wanted side is no contradiction.
@@ -207,23 +178,23 @@ def _contrary(text: str, own: str, intents: Sequence[Intent], words: Manner) -> 
     for pair in words.opposites:
         for said, wanted in (pair, pair[::-1]):
             match = re.search(said, text, re.I)
-            if match and not _says(wanted, text) and _says(wanted, own) and not _says(said, own):
+            if match and not _matches(wanted, text) and _matches(wanted, own) and not _matches(said, own):
                 return match[0]
     return None
 
 
-def _says(pattern: str, text: str) -> bool:
+def _matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text, re.I) is not None
 
 
 @lru_cache(maxsize=4096)
-def _pattern(word: str) -> re.Pattern[str]:
+def _word_pattern(word: str) -> re.Pattern[str]:
     """A pattern for a word: a whole word in ASCII, and any occurrence in a script without spaces."""
     return re.compile(rf"\b{re.escape(word)}\b" if word.isascii() else re.escape(word), re.I)
 
 
-def _has(word: str, text: str) -> bool:
-    return bool(_pattern(word).search(text))
+def _has_word(word: str, text: str) -> bool:
+    return bool(_word_pattern(word).search(text))
 
 
 @dataclass(frozen=True)
@@ -246,49 +217,40 @@ class HomePersona:
 
     def notices(self, words: Manner) -> str:
         """The air and the lit lamps in the rooms of the person's devices."""
-        return describe_surroundings(home_situation_of(self.episode).home, home_situation_of(self.episode).blueprint, words)
+        situation = home_situation_of(self.episode)
+        home, devices = situation.home, situation.home.plan.devices_by_did
+        rooms = {devices[did].room.id: devices[did].room for did in sorted(situation.blueprint.changeable_devices)}
+        return "\n".join(_describe_room(home, room, words) for room in rooms.values()) or words.unremarkable
 
     def overhears(self, text: str) -> str:
-        """The agent's text without ids, see `faults.overheard`."""
+        """The agent's text without ids, see `replace_device_ids`."""
         return replace_device_ids(text, home_situation_of(self.episode).home)
 
     def fault(self, text: str, intents: Sequence[Intent]) -> tuple[str, str] | None:
-        """See `faults.utterance_fault`."""
+        """See `find_utterance_fault`."""
         return find_utterance_fault(text, self.episode, intents)
 
     def meant(self, text: str, intents: Sequence[Intent]) -> Intent | None:
-        """See `faults.about`."""
-        return intent_of_text(text, home_situation_of(self.episode).home, intents)
+        """The intent whose devices the text names, if there is exactly one such intent."""
+        home = home_situation_of(self.episode).home
+        named, devices = set(mentioned_devices(text, home)), home.plan.devices_by_did
+        matching = [intent for intent in intents if any(devices[did].name in named for did in intent.devices)]
+        return matching[0] if len(matching) == 1 else None
 
     def on_topic(self, text: str, intent: Intent) -> bool | None:
-        """See `faults.on_topic`."""
+        """See `is_on_topic`."""
         return is_on_topic(text, self.episode, intent)
 
 
-def describe_surroundings(home: Home, blueprint: Blueprint, words: Manner) -> str:
-    """What the person notices in the rooms of the blueprint's devices: how the air feels, and which lamps are lit."""
-    rooms = {
-        home.plan.devices_by_did[did].room.id: home.plan.devices_by_did[did].room
-        for did in sorted(blueprint.changeable_devices)
-    }
-    return "\n".join(_room(home, room, words) for room in rooms.values()) or words.unremarkable
-
-
-def _room(home: Home, room: Room, words: Manner) -> str:
-    felt = [
-        _word(getattr(words.feels, path), home.read_value(room.id, path))
-        for path in ("temperature", "humidity", "brightness")
-    ]
-    lit = [device.name for device in home.find_devices(room.id) if is_lit(home, device)]
+def _describe_room(home: Home, room: Room, words: Manner) -> str:
+    felt = []
+    for path in ("temperature", "humidity", "brightness"):
+        scale: WordScale = getattr(words.feels, path)
+        value = home.read_value(room.id, path)
+        felt.append(next((word for mark, word in scale if value < mark), scale[-1][1]))
+    lit = []
+    for device in home.find_devices(room.id):
+        lamp = "state" if device.spec.category == "light" else "light.state"  # the lamp may be part of another device
+        lit += [device.name] if value_means_word(home.state_of(device.did).get(lamp), "on") else []
     lamps = words.lamps.format(names=words.comma.join(lit)) if lit else ""
     return words.room.format(room=room.name, air=words.comma.join(filter(None, felt)), lamps=lamps)
-
-
-def is_lit(home: Home, device: Device) -> bool:
-    """Whether a lamp, or the lamp that is part of another device, is on."""
-    path = "state" if device.spec.category == "light" else "light.state"
-    return value_means_word(home.state_of(device.did).get(path), "on")
-
-
-def _word(scale: WordScale, value: float) -> str:
-    return next((word for mark, word in scale if value < mark), scale[-1][1])

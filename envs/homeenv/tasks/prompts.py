@@ -1,6 +1,6 @@
 """The texts that an agent gets at the start of an episode, and the form in which devices are listed.
 
-Invariants: `system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task. The
+Invariants: `home_system_prompt` holds what an agent may know of a home (rooms, names, ids), never its state or the task. The
 instruction of a toolset is in the toolset's file, by language. If that file lacks a language, the language's folder holds
 it.
 """
@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -89,17 +89,25 @@ def episode_system_prompt(
     toolset of one answer, which cannot query the home, adds what it shows of the home.
     """
     told, given = agent_prompts(language), TOOLSETS[toolset]
-    parts = [_introduction(home, style, toolset, language)]
-    if (style == "full" and not given.told) or given.automations:  # an agent that makes automations must know the time
+    full = style == "full" and not given.told
+    # A toolset may have a way of its own to tell of a home, or to list its devices.
+    if style == "full" and given.told:
+        parts = [given.told(home)]
+    elif given.listed:
+        parts = [f"{told.brief}\n{given.listed(home)}"]
+    else:
+        parts = [home_system_prompt(home.plan.devices, style, toolset, language)]
+    if full or given.automations:  # an agent that makes automations must know the time
         moment = datetime.fromtimestamp(home.clock, UTC)
         day = told.days[moment.weekday()]
         parts.append(told.hour.format(day=day, date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}"))
-    if style == "full" and not given.told:
-        parts.append(told.rooms.format(rooms=told.between.join(_placed(home, told))))
+    if full:
+        rooms = [room.name for room in home.plan.rooms]
+        if len({room.floor for room in home.plan.rooms}) > 1:  # floor 0 is the lowest
+            rooms = [told.floor.format(room=room.name, floor=room.floor) for room in home.plan.rooms]
+        parts.append(told.rooms.format(rooms=told.between.join(rooms)))
         parts += [told.entrance.format(did=home.plan.entrance)] if home.plan.entrance in home.plan.devices_by_did else []
-    if home.plan.entrance in home.plan.rooms_by_id and not (
-        style == "full" and given.told
-    ):  # what is told so names the area itself
+    if home.plan.entrance in home.plan.rooms_by_id and (style != "full" or full):  # `given.told` names the area itself
         parts.append(told.here.format(room=home.plan.rooms_by_id[home.plan.entrance].name))
     if known := [f"- {fact}" for fact in memory]:
         parts.append("\n".join([told.memory, *known]))
@@ -108,27 +116,15 @@ def episode_system_prompt(
     return "\n".join(parts)
 
 
-def _introduction(home: Home, style: str, toolset: str, language: str) -> str:
-    """The instruction and the devices. A toolset may have a way of its own to tell of a home, or to list its devices."""
-    given = TOOLSETS[toolset]
-    if style == "full" and given.told:
-        return given.told(home)
-    if given.listed:
-        return f"{agent_prompts(language).brief}\n{given.listed(home)}"
-    return home_system_prompt(home.plan.devices, style, toolset, language)
-
-
-def _placed(home: Home, told: AgentPrompts) -> Iterator[str]:
-    """Room names, with their floor (0 is the lowest) if the home has several floors."""
-    storeys = len({room.floor for room in home.plan.rooms})
-    for room in home.plan.rooms:
-        yield room.name if storeys == 1 else told.floor.format(room=room.name, floor=room.floor)
-
-
 def device_label(device: Device) -> str:
     """A device as agents see it listed: `kitchen wall light=1001`, or the id alone if the id is made of the names."""
-    return (
-        device.did
-        if device.did == device.slug_name
-        else normalise_spaces(f"{device.room.name} {device.name}") + f"={device.did}"
-    )
+    if device.did == device.slug_name:
+        return device.did
+    return normalise_spaces(f"{device.room.name} {device.name}") + f"={device.did}"
+
+
+def describe_services(device: Device) -> str:
+    """The services with the types of their arguments, such as `turn_on(); set_brightness(int 1-100)`."""
+    services = device.spec.service_index.items()
+    types = {path: ", ".join(kind.describe_type() for kind in compiled.service.arguments) for path, compiled in services}
+    return "; ".join(f"{path}({described})" for path, described in types.items())

@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -93,7 +93,13 @@ class ImaginedDialogue:
     @property
     def dialogue_transcript(self) -> str:
         """The dialogue as text, for the other roles; without the system prompt."""
-        return "\n".join(map(_transcript_line, self.messages[1:])) or role_play_prompts().nothing
+        lines = []
+        for message in self.messages[1:]:
+            functions = [call["function"] for call in message.get("tool_calls") or ()]
+            calls = [f"[{function['name']} {function['arguments']}]" for function in functions]
+            said = spoken_words_of(message).text if message["role"] == "assistant" else message.get("content") or ""
+            lines.append(f"{message['role']}: {' '.join([said, *calls]).strip()}")
+        return "\n".join(lines) or role_play_prompts().nothing
 
 
 async def role_play(
@@ -108,10 +114,9 @@ async def role_play(
     imagined = ImaginedDialogue(household, start.messages[:1], tuple(start.world.tools))
     stats = TreeStats(rollouts=1)
     try:
-        await _talk(imagined, home_situation_of(start).home, agent, client, limits)
-        judgement = await client.ask(
-            role_play_prompts().judge, imagined.dialogue_transcript, Judgement, household.seed, temperature=0.0
-        )
+        await _hold_dialogue(imagined, home_situation_of(start).home, agent, client, limits)
+        transcript = imagined.dialogue_transcript
+        judgement = await client.ask(role_play_prompts().judge, transcript, Judgement, household.seed, temperature=0.0)
         stats.successes = int(judgement.keep and bool(imagined.replies))
     except UnreadableAnswer:
         stats.user_errors["unreadable"] = 1  # the model could not play its role
@@ -125,7 +130,7 @@ async def role_play(
     return [trajectory], stats
 
 
-async def _talk(
+async def _hold_dialogue(
     imagined: ImaginedDialogue, home: Home, agent: Policy, client: StructuredClient, limits: EpisodeLimits
 ) -> None:
     """Let the person, the policy and the tools speak in turn, until the person stops or a limit is reached."""
@@ -153,21 +158,10 @@ async def _talk(
             if not (calls := reply.message.get("tool_calls")) and not reply.malformed:
                 break
             for call in calls or ():
-                printed = await _printed(imagined, call, listed, client)
+                function, seed = call["function"], made.seed + len(imagined.messages)
+                text = f"{imagined.dialogue_transcript}\n\nThe call: {function['name']} {function['arguments']}"
+                printed = (await client.ask(told.home.format(devices=listed), text, Printed, seed)).output
                 imagined.messages.append({"role": "tool", "content": printed, "tool_call_id": call.get("id", "")})
-
-
-async def _printed(imagined: ImaginedDialogue, call: Mapping[str, Any], listed: str, client: StructuredClient) -> str:
-    function = call["function"]
-    text = f"{imagined.dialogue_transcript}\n\nThe call: {function['name']} {function['arguments']}"
-    seed = imagined.blueprint.seed + len(imagined.messages)
-    return (await client.ask(role_play_prompts().home.format(devices=listed), text, Printed, seed)).output
-
-
-def _transcript_line(message: Message) -> str:
-    calls = [f"[{call['function']['name']} {call['function']['arguments']}]" for call in message.get("tool_calls") or ()]
-    said = spoken_words_of(message).text if message["role"] == "assistant" else message.get("content") or ""
-    return f"{message['role']}: {' '.join([said, *calls]).strip()}"
 
 
 def ground_dialogue(imagined: ImaginedDialogue, limits: EpisodeLimits, name: str) -> tuple[Trajectory, int]:
@@ -220,6 +214,3 @@ def blueprint_of_dialogue(imagined: ImaginedDialogue, limits: EpisodeLimits) -> 
         devices=tuple(dict.fromkeys(slots[i].owner for i in kept)),
     )
     return imagined.blueprint.model_copy(update={"intents": (intent,), "memory": (), "history": (), "preserve": False})
-
-
-__all__: Sequence[str] = ["ImaginedDialogue", "ground_dialogue", "role_play"]

@@ -1,8 +1,8 @@
 """HomeEnv as a `Situation`: the goals Φ over the home and over what was said, and the side effects of an agent.
 
-Invariant: whether a goal is met is a function of the home and of what was said; nothing here is random.
+The writer of an episode turns a plan into messages with the tools of the episode's toolset.
 
-The writer of an episode, which turns a plan into messages with the tools of the episode's toolset.
+Invariant: whether a goal is met is a function of the home and of what was said; nothing here is random.
 """
 
 from __future__ import annotations
@@ -90,21 +90,13 @@ class HomeSituation(Situation):
         if self.blueprint.visit:
             return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
-        moved = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}  # measurements may change
+        changed = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}
+        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= self.start.clock)
+        changed -= {action.did for rule in acted for action in rule.actions} | self.blueprint.changeable_devices
         broken = sum(not keep.holds_in(self.home) for keep in self.keeps)
-        return (
-            len(moved - self.blueprint.changeable_devices - self._devices_moved_by_automations())
-            + broken
-            + self._changed_automations()
-        )
+        return len(changed) + broken + self._count_changed_automations()
 
-    def _devices_moved_by_automations(self) -> set[str]:
-        """Devices on which an automation acted since the start. The agent did not change these itself."""
-        since = self.start.clock
-        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
-        return {action.did for rule in acted for action in rule.actions}
-
-    def _changed_automations(self) -> int:
+    def _count_changed_automations(self) -> int:
         """The number of automations that were changed, removed, or made without being wanted.
 
         Several automations together may serve one that is wanted.
@@ -139,12 +131,10 @@ class HomeSituation(Situation):
         spoken_of = next((i for i in self.blueprint.intents if i.id == intent), None)
         if spoke and spoken_of is not None:
             said = spoken_words_of(message, one_answer=self.blueprint.one_answer)
-            self.heard = self.heard.after_message(spoken_of, said.claims, said.question, self._untouched(spoken_of))
-
-    def _untouched(self, intent: Intent) -> bool:
-        """Whether the home has no change yet to the devices and automations of this intent."""
-        changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
-        return changed.isdisjoint(intent.devices) and (intent.automation is None or self.home.rules == self.start.rules)
+            changed = {self.home.plan.slots[change.slot].owner for change in self.start.diff(self.home)}
+            untouched = changed.isdisjoint(spoken_of.devices)
+            untouched &= spoken_of.automation is None or self.home.rules == self.start.rules
+            self.heard = self.heard.after_message(spoken_of, said.claims, said.question, untouched)
 
     @property
     def turns_needed(self) -> int:
@@ -197,8 +187,8 @@ def _situation(blueprint: Blueprint, world: HomeWorld, start: Home, heard: Heard
 
 def writer_of(episode: Episode) -> ToolsetWriter:
     """The writer for an episode's toolset and language."""
-    done = home_grammar(episode.blueprint.language).plain_sentence("done")
-    return TOOLSETS[home_situation_of(episode).blueprint.toolset].writer(home_situation_of(episode).home, done, device_label)
+    done, situation = home_grammar(episode.blueprint.language).plain_sentence("done"), home_situation_of(episode)
+    return TOOLSETS[situation.blueprint.toolset].writer(situation.home, done, device_label)
 
 
 def answer_message(text: str, one_answer: bool = False) -> Message:

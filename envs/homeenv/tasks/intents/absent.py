@@ -6,7 +6,6 @@ Invariants: nothing in the home could be taken for the device, and nothing may c
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from homerl.envs.homeenv.language.meaning import Act, Target
 from homerl.envs.homeenv.language.noun_phrases import aliases_of, denoted_devices, kind_noun
@@ -16,7 +15,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
 from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
-from homerl.envs.homeenv.tasks.intents.questions import StatementReply, make_question_draft
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, statement_reply
 from homerl.play.words.answer_rules import Answer
 
 WORD = {  # of the kinds that people switch on and off, with a word that would make a person take something for it
@@ -37,7 +36,7 @@ SERVICES = ("turn_on", "turn_off")
 def propose_absent_in_home(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A device of a kind that the home has not."""
     missing = (kind for kind in rng.sample(KINDS, len(KINDS)) if _is_absent(home, kind))
-    return next((_draft("in_home", kind, None, rng) for kind in missing), None)
+    return next((_draft_absent("in_home", kind, None, rng) for kind in missing), None)
 
 
 def propose_absent_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -45,7 +44,7 @@ def propose_absent_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | 
     rooms = list(dict.fromkeys(device.room for device in home.plan.devices))  # an agent is told of no other
     places = [(kind, room) for kind in KINDS for room in rooms]
     missing = ((kind, room) for kind, room in rng.sample(places, len(places)) if _is_absent(home, kind, room))
-    return next((_draft("in_room", kind, room, rng) for kind, room in missing), None)
+    return next((_draft_absent("in_room", kind, room, rng) for kind, room in missing), None)
 
 
 def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
@@ -56,12 +55,11 @@ def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     return not denoted_devices(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
 
 
-def _draft(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:
+def _draft_absent(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:
     wish = AnyDeviceRequest(Act(rng.choice(SERVICES), Target((), kind)), kind, room)
     slots = {"one": lambda speaker: kind_noun(kind, "one", speaker)} | ({"room": room_text(room)} if room else {})
-    reply = StatementReply(frame_meaning("absent.reply_in" if room else "absent.reply", **slots))
-    draft = make_question_draft(wish, Answer(type="names", value=()), (), reply)
-    return None if draft is None else replace(draft, subcategory=subcategory)
+    reply = statement_reply(frame_meaning("absent.reply_in" if room else "absent.reply", **slots))
+    return make_question_draft(wish, Answer(type="names", value=()), (), reply, subcategory)
 
 
 SUBCATEGORIES: dict[str, Propose] = {"in_home": propose_absent_in_home, "in_room": propose_absent_in_room}

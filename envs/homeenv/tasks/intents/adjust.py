@@ -102,14 +102,10 @@ class AdjustmentRequest:
         slots = {"target": speaker.say_target(Target.of_device(self.dial.device, part))}
         slots["name"] = speaker.name(self.dial.attribute_name, self.dial.device)
         if self.by is not None:
-            slots["value"] = speaker.value(self.by, _change_of(self.dial.type))
+            # A name such as `speed` has words for a level ("speed 3"), not for a change.
+            slots["value"] = speaker.value(self.by, self.dial.type.model_copy(update={"name": None}))
         said = speaker.say(key, **slots)
         return speaker.say("request", act=said) if speaker.style == "clear" else said  # many colloquial frames are no clause
-
-
-def _change_of(kind: ValueType) -> ValueType:
-    """The type of a difference: a name such as `speed` has words for a level ("speed 3"), not for a change."""
-    return kind.model_copy(update={"name": None})
 
 
 def find_dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterator[Dial]:
@@ -117,18 +113,19 @@ def find_dials(home: Home, rng: random.Random, taken: frozenset[str]) -> Iterato
     found = []
     for device in home.plan.devices:
         for path, compiled in device.spec.service_index.items() if device.did not in taken else ():
-            dial = _dial(home, device, path, compiled.service) or _dial_of_entity(home, device, path, compiled.service)
+            service = compiled.service
+            dial = _dial_of_setter(home, device, path, service) or _dial_of_entity(home, device, path, service)
             found += [dial] if dial else []
     groups = list(dict.fromkeys(FELT.values()))
     order = rng.sample(groups, len(groups))  # else curtains, which have no "off", would be most of what is adjusted
     yield from sorted(rng.sample(found, len(found)), key=lambda dial: order.index(FELT[dial.attribute_name]))
 
 
-def _dial(home: Home, device: Device, path: str, service: Service) -> Dial | None:
+def _dial_of_setter(home: Home, device: Device, path: str, service: Service) -> Dial | None:
     """What a service of one argument sets, if it is called like its attribute."""
-    prefix, _, name = path.rpartition(".")
+    prefix, dot, name = path.rpartition(".")
     attribute = name.removeprefix("set_")
-    slot = f"{prefix}.{attribute}" if prefix else attribute
+    slot = prefix + dot + attribute
     if attribute not in FELT or len(service.arguments) != 1 or slot not in device.spec.attribute_index:
         return None
     kind, now = service.arguments[0], home.read_value(device.did, slot)
@@ -149,7 +146,7 @@ def _dial_of_entity(home: Home, device: Device, path: str, service: Service) -> 
     return Dial(device, attribute, path, argument, now / scale, scale)
 
 
-def _moved(home: Home, dial: Dial, by: float) -> DeviceAction | None:
+def _action_that_moves(home: Home, dial: Dial, by: float) -> DeviceAction | None:
     """The action that changes the attribute by so much; None if the device must be prepared for it or does not change."""
     try:
         action = make_action(home, dial.device, dial.service, dial.value_after_change(by))
@@ -158,12 +155,14 @@ def _moved(home: Home, dial: Dial, by: float) -> DeviceAction | None:
     return action if action is not None and len(action.plan) == 1 else None
 
 
-def _draft(subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: AdjustmentRequest) -> Draft:
+def _draft_adjustment(
+    subcategory: str, dial: Dial, action: DeviceAction, condition: str, meaning: AdjustmentRequest
+) -> Draft:
     draft = control(subcategory, (replace(action, condition=condition),), Factors(), meaning)
     return replace(draft, reads=((dial.device.did, dial.path),))
 
 
-def _is(dial: Dial, value: float) -> str:
+def _value_condition(dial: Dial, value: float) -> str:
     """The condition that the attribute has this value."""
     if dial.type.type == "int":
         return f"{dial.state_expression} == {code_literal(value)}"
@@ -172,9 +171,8 @@ def _is(dial: Dial, value: float) -> str:
 
 def propose_step(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Make the kitchen light brighter": more, by at most a quarter of the range."""
-    return next(
-        (draft for dial in find_dials(home, rng, ask.taken) if (draft := propose_step_of_dial(home, rng, dial))), None
-    )
+    drafts = (propose_step_of_dial(home, rng, dial) for dial in find_dials(home, rng, ask.taken))
+    return next(filter(None, drafts), None)
 
 
 def propose_step_of_dial(home: Home, rng: random.Random, dial: Dial) -> Draft | None:
@@ -184,14 +182,14 @@ def propose_step_of_dial(home: Home, rng: random.Random, dial: Dial) -> Draft | 
         sign, most = (1 if way == "up" else -1), (high - low) / BIT
         bit = max(dial.smallest_step, dial.smallest_step * round(most / 2 / dial.smallest_step))
         bit = min(bit, DEGREES) if dial.device.spec.category == "climate" else bit
-        if (action := _moved(home, dial, sign * bit)) is None:
+        if (action := _action_that_moves(home, dial, sign * bit)) is None:
             continue
         bound = dial.value_after_change(sign * max(most, dial.smallest_step))
         ends = (dial.now, bound) if way == "up" else (bound, dial.now)
         first, last = ends if dial.scale == 1 else (round(end * dial.scale) for end in ends)
         below, above = ("<", "<=") if way == "up" else ("<=", "<")
         condition = f"{code_literal(first)} {below} {dial.state_expression} {above} {code_literal(last)}"
-        return _draft("step", dial, action, condition, AdjustmentRequest(dial, way))
+        return _draft_adjustment("step", dial, action, condition, AdjustmentRequest(dial, way))
     return None
 
 
@@ -201,12 +199,12 @@ def propose_amount(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         for way in rng.sample(("up", "down"), 2):
             if dial.scale != 1 or dial.value_range[1] <= 1:
                 continue  # what people say is not what is shown
-            by = dial.smallest_step * rng.choice(
-                AMOUNTS if dial.value_range[1] - dial.value_range[0] > 5 * dial.smallest_step else (1, 2)
-            )
-            if action := _moved(home, dial, by if way == "up" else -by):
-                wanted = dial.value_after_change(by if way == "up" else -by)
-                return _draft("amount", dial, action, _is(dial, wanted), AdjustmentRequest(dial, f"{way}_by", by))
+            wide = dial.value_range[1] - dial.value_range[0] > 5 * dial.smallest_step
+            by = dial.smallest_step * rng.choice(AMOUNTS if wide else (1, 2))
+            change = by if way == "up" else -by
+            if action := _action_that_moves(home, dial, change):
+                condition = _value_condition(dial, dial.value_after_change(change))
+                return _draft_adjustment("amount", dial, action, condition, AdjustmentRequest(dial, f"{way}_by", by))
     return None
 
 
@@ -214,10 +212,9 @@ def propose_limit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn the volume all the way up": the bound of the range."""
     for dial in find_dials(home, rng, ask.taken):
         for way, bound in rng.sample((("most", dial.value_range[1]), ("least", dial.value_range[0])), 2):
-            if dial.scale == 1 and (action := _moved(home, dial, bound - dial.now)):
-                return _draft(
-                    "limit", dial, action, _is(dial, dial.value_after_change(bound - dial.now)), AdjustmentRequest(dial, way)
-                )
+            if dial.scale == 1 and (action := _action_that_moves(home, dial, bound - dial.now)):
+                condition = _value_condition(dial, dial.value_after_change(bound - dial.now))
+                return _draft_adjustment("limit", dial, action, condition, AdjustmentRequest(dial, way))
     return None
 
 

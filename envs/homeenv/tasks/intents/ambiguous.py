@@ -7,10 +7,9 @@ and the agent must ask before it acts.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from homerl.envs.homeenv.language.meaning import Act, Target
+from homerl.envs.homeenv.language.meaning import Act, Meaning, Target
 from homerl.envs.homeenv.language.noun_phrases import is_wide_kind, kind_noun, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -22,7 +21,6 @@ from homerl.envs.homeenv.tasks.intents.complaints_and_scenes import propose_scen
 from homerl.envs.homeenv.tasks.intents.device_choice import KINDS, TRIVIAL, is_muddled, resolve_target
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
 
-DURATIONS = ("minute", "hour", "second")
 UNSAID = ("set_alias", "set_channel", "set_hold_time", "set_breathing_light_enabled")
 
 
@@ -72,49 +70,39 @@ class UnvaluedRequest:
     def words(self, speaker: Speaker) -> str:
         """The request, or the question."""
         slots = {"target": speaker.say_target(self.act.target), "name": speaker.name(self.act.service.removeprefix("set_"))}
+        missing = "mode" if isinstance(self.act.value, str) else "value"
+        if self.act.type and self.act.type.unit in ("minute", "hour", "second"):
+            missing = "duration"
         if self.asked:
-            return speaker.say(f"ambiguous.ask_{self._slot}", **slots)
-        key = speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{self._slot}")
+            return speaker.say(f"ambiguous.ask_{missing}", **slots)
+        key = speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{missing}")
         return speaker.say("request", act=speaker.say(key, **slots))
-
-    @property
-    def _slot(self) -> str:
-        type = self.act.type
-        return "duration" if type and type.unit in DURATIONS else "mode" if isinstance(self.act.value, str) else "value"
 
 
 def propose_slot_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request that leaves out the room, the device, the mode, the value or the duration."""
-    ways = [_device_missing, _device_missing, _value_missing]
-    for way in rng.sample(ways, len(ways)):
-        if draft := way(home, rng, ask):
-            return draft
-    return None
+    ways = [_leave_out_device, _leave_out_device, _leave_out_value]
+    drafts = (way(home, rng, ask) for way in rng.sample(ways, len(ways)))
+    return next(filter(None, drafts), None)
 
 
-def _value_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _leave_out_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     for action in actions(home, rng):
-        if action.device.did in ask.taken or not can_leave_out_value(action):
-            continue
-        act = action.act()
-        return _drafted(action, UnvaluedRequest(act), UnvaluedRequest(act, asked=True), ask)
+        if action.device.did not in ask.taken and can_leave_out_value(action):
+            act = action.act()
+            return _draft_open_request(action, UnvaluedRequest(act), UnvaluedRequest(act, asked=True))
     return None
 
 
-def _device_missing(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
-    for action, kind in _of_kinds(home, rng):
+def _leave_out_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    for action in actions(home, rng):
+        if (kind := open_kind_of(home, action)) is None:
+            continue
         room = action.device.room if rng.random() < 0.35 else None
-        if action.device.did in ask.taken or not can_leave_out_device(home, action, kind, room):
-            continue
-        return _drafted(action, AnyDeviceRequest(action.act(), kind, room), WhichDeviceQuestion(kind, room), ask)
+        if action.device.did not in ask.taken and can_leave_out_device(home, action, kind, room):
+            request = AnyDeviceRequest(action.act(), kind, room)
+            return _draft_open_request(action, request, WhichDeviceQuestion(kind, room))
     return None
-
-
-def _of_kinds(home: Home, rng: random.Random) -> Iterator[tuple[DeviceAction, str]]:
-    """Actions, each with the kind of its part."""
-    for action in actions(home, rng):
-        if kind := open_kind_of(home, action):
-            yield action, kind
 
 
 def open_kind_of(home: Home, action: DeviceAction) -> str | None:
@@ -130,44 +118,34 @@ def can_leave_out_value(action: DeviceAction) -> bool:
 
 
 def can_leave_out_device(home: Home, action: DeviceAction, kind: str, room: Room | None) -> bool:
-    """Whether "the light" (in a room, or anywhere) leaves open which device the action is on."""
+    """Whether "the light" (in a room, or anywhere) leaves open which device the action is on.
+
+    Several devices could do it, each with one part of the kind, and neither their state nor the place of the user
+    decides which.
+    """
     scope = resolve_target(Target((), kind, rooms=(room,) if room else ()), home)
-    return not is_muddled(home, scope) and _is_open(home, scope, action, room)
+    if is_muddled(home, scope) or len(parts_of_kind(action.device, kind)) != 1:
+        return False
+    could = [device for device in scope.devices if _can_kind_do(home, device, action, kind)]
+    near = [device for device in scope.devices if device.room == home.plan.entrance_room]
+    apart = room is not None or (len({device.room.id for device in could}) > 1 and len(near) != 1)
+    return len(could) > 1 and apart
 
 
 def _can_be_left_out(action: DeviceAction) -> bool:
     return action.service not in UNSAID and action.value not in TRIVIAL
 
 
-def _is_open(home: Home, scope: Target, action: DeviceAction, room: Room | None) -> bool:
-    """Whether the request has several readings that nothing in the home decides.
-
-    Several devices could do it, each with one part of the kind, and neither their state nor the place of the user
-    decides which.
-    """
-    could = [device for device in scope.devices if _could(home, device, action, scope.required_kind)]
-    near = [device for device in scope.devices if device.room == home.plan.entrance_room]
-    single = len(parts_of_kind(action.device, scope.required_kind)) == 1
-    apart = room is not None or (len({device.room.id for device in could}) > 1 and len(near) != 1)
-    return single and len(could) > 1 and apart
-
-
-def _could(home: Home, device: Device, action: DeviceAction, kind: str) -> bool:
+def _can_kind_do(home: Home, device: Device, action: DeviceAction, kind: str) -> bool:
     paths = [prefix + action.service for prefix in parts_of_kind(device, kind)]
     try:
         return any(make_action(home, device, path, action.value) for path in paths if can_device_do(device, path))
-    except ValueError:
+    except ValueError:  # the value is none that plans can hold for this device
         return False
 
 
-def _drafted(
-    action: DeviceAction,
-    meaning: AnyDeviceRequest | UnvaluedRequest,
-    question: WhichDeviceQuestion | UnvaluedRequest,
-    ask: Ask,
-) -> Draft:
-    factors = Factors(clarity="missing_slot")
-    draft = control("slot_missing", (action,), factors)
+def _draft_open_request(action: DeviceAction, meaning: Meaning, question: Meaning) -> Draft:
+    draft = control("slot_missing", (action,), Factors(clarity="missing_slot"))
     return replace(draft, meaning=meaning, plainly=draft.meaning, clarify=True, question=question)
 
 

@@ -15,7 +15,7 @@ from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
 
 
-def _in_wording(wording: Wording) -> Propose:
+def _propose_in_wording(wording: Wording) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """A change of a device that no other intent of the blueprint has taken."""
         for action in actions(home, rng):
@@ -26,4 +26,4 @@ def _in_wording(wording: Wording) -> Propose:
     return propose
 
 
-SUBCATEGORIES = {wording: _in_wording(wording) for wording in ("clear", "colloquial", "noisy")}
+SUBCATEGORIES = {wording: _propose_in_wording(wording) for wording in ("clear", "colloquial", "noisy")}

@@ -59,18 +59,10 @@ BEGINS: frozenset[tuple[str, Any]] = frozenset({
     ("watering", True), ("watering", False), ("state", "on"), ("state", "off"), ("state", "locked"), ("state", "unlocked"),
     ("state", "cleaning"), ("state", "docked"), ("state", "armed"), ("state", "disarmed"), ("state", "triggered"),
 })  # fmt: skip
-LASTING: frozenset[tuple[str, Any]] = frozenset(
-    {
-        ("motion", False),
-        ("human_detected", "no"),
-        ("contact", "open"),
-        ("door_open", True),
-        ("window_open", True),
-        ("state", "on"),
-        ("state", "unlocked"),
-        ("tank_full", True),
-    }
-)
+LASTING: frozenset[tuple[str, Any]] = frozenset({
+    ("motion", False), ("human_detected", "no"), ("contact", "open"), ("door_open", True), ("window_open", True),
+    ("state", "on"), ("state", "unlocked"), ("tank_full", True),
+})  # fmt: skip
 COUNTED = {("human_detected", "no"): "no_move_duration"}  # the counter of how long it has lasted, if the device has one
 PRESENCE = ("motion", "human_detected")
 # Numbers that people name: for rooms and outdoors by quantity; for devices by attribute, with the direction that matters.
@@ -141,41 +133,51 @@ class AutomationMeaning:
 
 def propose_time_specific(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for one future moment, or for recurring times."""
-    time = _every(rng) if rng.random() < 0.5 else _once(home, rng) if rng.random() < 0.6 else AfterDelay(rng.choice(DELAYS))
-    return _draft("time_specific", home, rng, ask, time, ())
+    time: Time
+    if rng.random() < 0.5:
+        time = _draw_recurring_time(rng)
+    else:
+        time = _draw_single_time(home, rng) if rng.random() < 0.6 else AfterDelay(rng.choice(DELAYS))
+    return _draft_automation("time_specific", home, rng, ask, time, ())
 
 
 def propose_state_driven(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for when something begins or has lasted, or for when two things hold together."""
-    first = next(_triggers(home, rng, ask, lasting=True), None)
+    first = next(_draw_triggers(home, rng, ask, lasting=True), None)
     if first is None:
         return None
     both = rng.random() < BOTH and not first.lasts
-    second = next((w for w in _triggers(home, rng, ask) if _apart(w, first)), None) if both else None
-    return _draft("state_driven", home, rng, ask, None, (first, second) if second else (first,))
+    second = next((other for other in _draw_triggers(home, rng, ask) if _are_apart(other, first)), None) if both else None
+    return _draft_automation("state_driven", home, rng, ask, None, (first, second) if second else (first,))
 
 
 def propose_time_and_state(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A request for a time, under a condition at that time."""
-    trigger = next(_triggers(home, rng, ask, now=True), None)
-    time = _once(home, rng) if rng.random() < ONE_DAY else _every(rng)
-    return _draft("time_and_state", home, rng, ask, time, (trigger,)) if trigger else None
+    trigger = next(_draw_triggers(home, rng, ask, now=True), None)
+    time = _draw_single_time(home, rng) if rng.random() < ONE_DAY else _draw_recurring_time(rng)
+    return _draft_automation("time_and_state", home, rng, ask, time, (trigger,)) if trigger else None
 
 
-def _draft(
+def _draft_automation(
     subcategory: str, home: Home, rng: random.Random, ask: Ask, time: Time | None, triggers: tuple[AutomationTrigger, ...]
 ) -> Draft | None:
     """A draft that acts on one to three devices at this time or trigger."""
-    chosen = _actions(home, rng, ask.taken | {trigger.owner for trigger in triggers})
-    if not chosen:
+    taken = ask.taken | {trigger.owner for trigger in triggers}
+    wanted = rng.choices((1, 2, 3), DEVICES)[0]  # devices; fewer if the home offers no more
+    by_device: dict[str, DeviceAction] = {}
+    for action in actions(home, rng):
+        sensor = "sensor" in action.device.spec.userdata.tags
+        if action.device.did not in taken and not sensor and _do_all_calls_count(home, action):
+            by_device.setdefault(action.device.did, action)
+        if len(by_device) == wanted:
+            break
+    if not (chosen := list(by_device.values())):
         return None
     crons = [f"time_cron = {cron_line(time)}"] if isinstance(time, (OnceAt, RecurringAt)) else []
     return Draft(
         subcategory,
         AutomationMeaning(tuple(action.act() for action in chosen), time, triggers),
-        Factors(
-            scope="single_device" if len(chosen) == 1 else "multi_device",
-        ),
+        Factors(scope="single_device" if len(chosen) == 1 else "multi_device"),
         automation=Automation(
             conditions=(*crons, *(trigger.condition for trigger in triggers)),
             delay_seconds=time.seconds if isinstance(time, AfterDelay) else None,
@@ -186,19 +188,7 @@ def _draft(
     )
 
 
-def _actions(home: Home, rng: random.Random, taken: frozenset[str]) -> list[DeviceAction]:
-    """Actions on one to three devices, one each; on fewer if the home offers no more."""
-    wanted = rng.choices((1, 2, 3), DEVICES)[0]
-    chosen: dict[str, DeviceAction] = {}
-    for action in actions(home, rng):
-        if action.device.did not in taken and "sensor" not in action.device.spec.userdata.tags and _all_count(home, action):
-            chosen.setdefault(action.device.did, action)
-        if len(chosen) == wanted:
-            break
-    return list(chosen.values())
-
-
-def _all_count(home: Home, action: DeviceAction) -> bool:
+def _do_all_calls_count(home: Home, action: DeviceAction) -> bool:
     """Whether each call of the plan changes something.
 
     Otherwise a rule could leave out the call that turns on a device that happens to be on now.
@@ -226,7 +216,7 @@ def cron_line(time: OnceAt | RecurringAt) -> str:
     return f"{at} ? * {days} *"
 
 
-def _once(home: Home, rng: random.Random) -> OnceAt:
+def _draw_single_time(home: Home, rng: random.Random) -> OnceAt:
     """A time today, tomorrow, within the week, or on a date.
 
     Before dawn, people disagree about what "tomorrow" means, so the next days are left out then.
@@ -241,7 +231,7 @@ def _once(home: Home, rng: random.Random) -> OnceAt:
             return OnceAt(day, clock, now)
 
 
-def _every(rng: random.Random) -> RecurringAt:
+def _draw_recurring_time(rng: random.Random) -> RecurringAt:
     if rng.random() < 0.02:
         return RecurringAt(ClockTime(0))  # midnight itself; for later times of the hour, people disagree about the day
     clock = ClockTime(rng.randint(1, 4) if rng.random() < 0.05 else rng.randint(5, 23), rng.choice(MINUTES))
@@ -255,7 +245,7 @@ def _every(rng: random.Random) -> RecurringAt:
 # Circumstances
 
 
-def _triggers(
+def _draw_triggers(
     home: Home, rng: random.Random, ask: Ask, lasting: bool = False, now: bool = False
 ) -> Iterator[AutomationTrigger]:
     """What a rule of this home may wait for, in random order.
@@ -263,12 +253,12 @@ def _triggers(
     With `lasting`, a trigger may also have to last. With `now`, a trigger may already hold. Devices that other intents
     may change are left out, because the change could trigger the rule.
     """
-    sources = [_of_rooms, _outdoors, _of_devices, _of_readings, *([_lasting] if lasting else [])]
-    weights = dict(zip(sources, (3, 1, 4, 1, 3)))
-    while sources:
-        source = rng.choices(sources, [weights[s] for s in sources])[0]
-        sources.remove(source)
-        for trigger in _mixed(source(home, rng), rng):
+    weights = {_room_triggers: 3, _outdoor_triggers: 1, _value_triggers: 4, _reading_triggers: 1}
+    weights |= {_duration_triggers: 3} if lasting else {}
+    while weights:
+        source = rng.choices(list(weights), list(weights.values()))[0]
+        del weights[source]
+        for trigger in _mix_kinds(source(home, rng), rng):
             if trigger.owner in ask.taken or (not now and compile_condition(trigger.condition, home.plan).holds_in(home)):
                 continue
             if lasting and isinstance(trigger.meaning, MeasuredCondition) and isinstance(trigger.meaning.where, Room):
@@ -277,7 +267,7 @@ def _triggers(
             yield trigger
 
 
-def _mixed(triggers: Iterable[AutomationTrigger], rng: random.Random) -> list[AutomationTrigger]:
+def _mix_kinds(triggers: Iterable[AutomationTrigger], rng: random.Random) -> list[AutomationTrigger]:
     """One trigger of each kind in random order, then the others.
 
     Otherwise most triggers would be of the few kinds that most devices have.
@@ -293,66 +283,59 @@ def _mixed(triggers: Iterable[AutomationTrigger], rng: random.Random) -> list[Au
     return [kind[0] for kind in order] + [trigger for kind in order for trigger in kind[1:]]
 
 
-def _apart(one: AutomationTrigger, other: AutomationTrigger) -> bool:
+def _are_apart(one: AutomationTrigger, other: AutomationTrigger) -> bool:
     """Whether two triggers concern different things, so that neither implies the other."""
-    return (one.owner != other.owner and _room_of(one) != _room_of(other)) or type(one.meaning) is not type(other.meaning)
+    places = [said.where if isinstance(said, MeasuredCondition) else said.device for said in (one.meaning, other.meaning)]
+    first, second = (place.room if isinstance(place, Device) else place for place in places)
+    return (one.owner != other.owner and first != second) or type(one.meaning) is not type(other.meaning)
 
 
-def _room_of(trigger: AutomationTrigger) -> Room | None:
-    place = trigger.meaning.where if isinstance(trigger.meaning, MeasuredCondition) else trigger.meaning.device
-    return place.room if isinstance(place, Device) else place
-
-
-def _of_rooms(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
+def _room_triggers(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     names = Counter(room.name for room in home.plan.rooms)
     for room in home.plan.rooms:
-        for quantity in ROOM_STATE:
-            if names[room.name] == 1:
-                yield from _measured(home, rng, quantity, room.id, room)
+        if names[room.name] == 1:
+            yield from _air_triggers(home, rng, room.id, room)
 
 
-def _outdoors(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
-    for quantity in ROOM_STATE:
-        yield from _measured(home, rng, quantity, OUTDOORS, None)
+def _outdoor_triggers(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
+    return _air_triggers(home, rng, OUTDOORS, None)
 
 
-def _measured(home: Home, rng: random.Random, quantity: str, owner: str, where: Room | None) -> Iterator[AutomationTrigger]:
+def _air_triggers(home: Home, rng: random.Random, owner: str, where: Room | None) -> Iterator[AutomationTrigger]:
     """Triggers that a quantity passes a number near its current value."""
-    is_now = home.read_value(owner, quantity)
-    near = [n for n in AIR[quantity] if 0.5 < abs(n - is_now) <= NEAR[quantity]]
-    if near:
-        value = rng.choice(near)
-        operator: Operator = rng.choice((">", ">", ">=") if value > is_now else ("<", "<", "<="))
-        name = "home" if where is None else f'room("{owner}")'
-        yield AutomationTrigger(
-            f"{name}.{quantity} {operator} {value}", MeasuredCondition(quantity, operator, value, where), owner
-        )
+    name = "home" if where is None else f'room("{owner}")'
+    for quantity in ROOM_STATE:
+        is_now = home.read_value(owner, quantity)
+        if near := [n for n in AIR[quantity] if 0.5 < abs(n - is_now) <= NEAR[quantity]]:
+            value = rng.choice(near)
+            operator: Operator = rng.choice((">", ">", ">=") if value > is_now else ("<", "<", "<="))
+            meaning = MeasuredCondition(quantity, operator, value, where)
+            yield AutomationTrigger(f"{name}.{quantity} {operator} {value}", meaning, owner)
 
 
-def _of_devices(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
+def _value_triggers(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that an attribute takes a value."""
-    for device, path, value, word in _seen(home, BEGINS):
+    for device, path, value, word in _attributes_with_values(home, BEGINS):
         condition = f'device("{device.did}").{path} == {code_literal(value)}'
-        yield AutomationTrigger(condition, StateCondition(device, path, word, _alone(home, device, path)), device.did)
+        meaning = StateCondition(device, path, word, _is_only_source(home, device, path))
+        yield AutomationTrigger(condition, meaning, device.did)
 
 
-def _lasting(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
+def _duration_triggers(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that an attribute keeps a value for some time, which has not begun."""
-    for device, path, value, word in _seen(home, LASTING):
+    for device, path, value, word in _attributes_with_values(home, LASTING):
         if home.read_value(device.did, path) == value:
             continue
         prefix, dot, attribute = path.rpartition(".")
-        lasts, meaning = rng.choice(LASTS), StateCondition(device, path, word, _alone(home, device, path))
+        lasts, meaning = rng.choice(LASTS), StateCondition(device, path, word, _is_only_source(home, device, path))
         counter = f"{prefix}{dot}{COUNTED.get((attribute, value))}"
+        condition, hold = f'device("{device.did}").{path} == {code_literal(value)}', lasts
         if counter in device.spec.attribute_index:
-            yield AutomationTrigger(f'device("{device.did}").{counter} > {lasts}', meaning, device.did, 0, lasts)
-        else:
-            yield AutomationTrigger(
-                f'device("{device.did}").{path} == {code_literal(value)}', meaning, device.did, lasts, lasts
-            )
+            condition, hold = f'device("{device.did}").{counter} > {lasts}', 0
+        yield AutomationTrigger(condition, meaning, device.did, hold, lasts)
 
 
-def _of_readings(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
+def _reading_triggers(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
     """Triggers that a reading, which is not null, passes a number."""
     for device in home.plan.devices:
         for path in device.spec.readable_attributes:
@@ -364,7 +347,7 @@ def _of_readings(home: Home, rng: random.Random) -> Iterator[AutomationTrigger]:
                 yield AutomationTrigger(f'device("{device.did}").{path} {operator} {value}', meaning, device.did)
 
 
-def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any, Any]]:
+def _attributes_with_values(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Device, str, Any, Any]]:
     """Devices with an attribute that can have one of these values, in the order of the home; and what people call it."""
     for device in home.plan.devices:
         for path, attribute in device.spec.readable_attributes.items():
@@ -377,7 +360,7 @@ def _seen(home: Home, wanted: frozenset[tuple[str, Any]]) -> Iterator[tuple[Devi
                     yield device, path, value, word
 
 
-def _alone(home: Home, device: Device, path: str) -> bool:
+def _is_only_source(home: Home, device: Device, path: str) -> bool:
     """Whether no other device shows the same about its room, and no other room has the same name."""
     attributes = PRESENCE if path in PRESENCE else (path,)
     rooms = [room for room in home.plan.rooms if room.name == device.room.name]

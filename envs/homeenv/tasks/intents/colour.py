@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import colorsys
 import random
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import product
 
-from homerl.envs.homeenv.language.meaning import Target
-from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text
 from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
@@ -41,37 +39,17 @@ LEVELS = (0x00, 0x33, 0x66, 0x80, 0x99, 0xA5, 0xCC, 0xFF)  # of the channels of 
 BRIGHT = 0.5  # the share of full value that a code needs: a dark orange is brown
 
 
-def _within(colour: str, code: tuple[int, ...]) -> bool:
+def _is_code_of_colour(code: tuple[int, ...], colour: str) -> bool:
     """Whether a code, as its three channels, lies in the region of a colour."""
     hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in code))
     deep = value >= BRIGHT and 100 * saturation >= SATURATED.get(colour, DEEP)
     return deep and any(low <= 360 * hue <= high for low, high in HUES[colour])
 
 
-def _codes() -> dict[str, tuple[str, ...]]:
-    grid = list(product(LEVELS, repeat=3))
-    written = {colour: ["#{:02x}{:02x}{:02x}".format(*code) for code in grid if _within(colour, code)] for colour in HUES}
-    return {colour: tuple(dict.fromkeys((*codes, *NAMED.get(colour, ())))) for colour, codes in written.items()}
-
-
-CODES = _codes()
-
-
-@dataclass(frozen=True)
-class ColourRequest:
-    """A light in a colour."""
-
-    device: Device
-    part: str
-    colour: str
-
-    def words(self, speaker: Speaker) -> str:
-        """A request that names the light and the colour."""
-        slots = {
-            "target": speaker.say_target(Target.of_device(self.device, self.part)),
-            "colour": speaker.say(f"colour.{self.colour}"),
-        }
-        return speaker.say("request", act=speaker.say("colour.named", **slots))
+CODES: dict[str, tuple[str, ...]] = {}
+for _colour in HUES:
+    _codes = ["#{:02x}{:02x}{:02x}".format(*c) for c in product(LEVELS, repeat=3) if _is_code_of_colour(c, _colour)]
+    CODES[_colour] = tuple(dict.fromkeys((*_codes, *NAMED.get(_colour, ()))))
 
 
 def colour_code_of(colour: str) -> str:
@@ -95,16 +73,7 @@ def hue_condition(colour: str, state: str) -> str:
     return parts[0] if len(parts) == 1 else " or ".join(f"({part})" for part in parts)
 
 
-def coloured_lights(home: Home) -> Iterator[tuple[Device, str, str]]:
-    """The (device, part, path of the service) of lights whose colour can be set."""
-    for device in home.plan.devices:
-        for path in device.spec.service_index:
-            part, _, name = path.rpartition(".")
-            if name in ("set_hs_color", "set_color"):
-                yield device, part, path
-
-
-def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> tuple[Call, ...] | None:
+def _plan_colour(home: Home, device: Device, prefix: str, path: str, value: object) -> tuple[Call, ...] | None:
     """The calls that show a colour: switched on and to coloured light first, if that changes something."""
     switch = device.spec.switch_services.get(f"{prefix}turn_on")
     on = (switch[0], (switch[1],)) if switch else (f"{prefix}turn_on", ())
@@ -124,21 +93,25 @@ def _plan(home: Home, device: Device, prefix: str, path: str, value: object) -> 
 
 def propose_named_colour(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A light that does not show the colour yet."""
-    lights = [light for light in coloured_lights(home) if light[0].did not in ask.taken]
-    for device, part, path in rng.sample(lights, len(lights)):
-        prefix, colour = f"{part}." if part else "", rng.choice(list(HUES))
-        attribute = prefix + path.rpartition(".")[2].removeprefix("set_")
+    free = [device for device in home.plan.devices if device.did not in ask.taken]
+    paths = [(device, path) for device in free for path in device.spec.service_index]
+    lights = [(device, path) for device, path in paths if path.rpartition(".")[2] in ("set_hs_color", "set_color")]
+    for device, path in rng.sample(lights, len(lights)):
+        part, dot, name = path.rpartition(".")
+        prefix, colour = part + dot, rng.choice(list(HUES))
+        attribute = prefix + name.removeprefix("set_")
         state = f'device("{device.did}").{attribute}'
         pair = attribute.endswith("hs_color")
         value = (float(USUAL[colour]), 100.0) if pair else colour_code_of(colour)
-        if not (plan := _plan(home, device, prefix, path, value)):
+        if not (plan := _plan_colour(home, device, prefix, path, value)):
             continue
         shown = hue_condition(colour, state) if pair else f"{state} in {CODES[colour]!r}"
-        on = [standing] if (standing := bind_to_part('self.state == "on"', home, device, prefix)) else []
+        on = bind_to_part('self.state == "on"', home, device, prefix)
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
-        condition = " and ".join([*(one.text for one in on), *mode, f"({shown})"])
+        condition = " and ".join([*([on.text] if on else []), *mode, f"({shown})"])
         if not compile_condition(condition, home.plan).holds_in(home):
-            meaning = ColourRequest(device, part, colour)
+            slots = {"target": device_text(device, part), "colour": frame_text(f"colour.{colour}")}
+            meaning = frame_meaning("request", act=frame_meaning("colour.named", **slots).words)
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
     return None
 

@@ -28,7 +28,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition
-from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do
+from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled, resolve_target
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, user_room
@@ -106,9 +106,8 @@ class AppliedRemedy:
         assert self.how is not None
         first, *others = self.how[1]
         it = Target((self.device,), pronoun=True)
-        return SpokenCommand(
-            (first.to_act(Target.of_device(self.device, self.prefix[:-1])), *(one.to_act(it) for one in others))
-        )
+        named = first.to_act(Target.of_device(self.device, self.prefix[:-1]))
+        return SpokenCommand((named, *(one.to_act(it) for one in others)))
 
 
 def propose_state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -119,16 +118,12 @@ def propose_state_level(home: Home, rng: random.Random, ask: Ask) -> Draft | Non
     near = user_room(home, ask) if rng.random() < HERE else None
     order = sorted(rng.sample(pairs, len(pairs)), key=lambda pair: (pair[1] != near, by_name[pair[0]]))
     for name, room in order:
-        applied = (
-            find_remedies(home, room, load_complaints()[name])
-            if is_complaint_true(home, room, load_complaints()[name])
-            else []
-        )
+        complaint = load_complaints()[name]
+        applied = find_remedies(home, room, complaint) if is_complaint_true(home, room, complaint) else []
         feasible = [remedy for remedy in applied if remedy.how is not None]
         if feasible and not any(remedy.device.did in ask.taken for remedy in applied):
-            return _draft_complaint(
-                home, ComplaintMeaning(name, _named(home, room, ask, rng)), applied, rng.choice(feasible), ask
-            )
+            unnamed = room == user_room(home, ask) and rng.random() < HERE  # the agent knows that the user is there
+            return _draft_complaint(home, ComplaintMeaning(name, None if unnamed else room), applied, rng.choice(feasible))
     return None
 
 
@@ -137,7 +132,7 @@ def is_complaint_true(home: Home, room: Room, complaint: Complaint) -> bool:
     for sign in complaint.when:
         if sign.kind is None and bind_to_room(sign.if_, home, room).holds_in(home):
             return True
-        parts = _parts(home, room, sign.kind) if sign.kind else ()
+        parts = _parts_in_room(home, room, sign.kind) if sign.kind else ()
         if any((condition := bind_to_part(sign.if_, home, *part)) and condition.holds_in(home) for part in parts):
             return True
     return False
@@ -147,33 +142,20 @@ def find_remedies(home: Home, room: Room, complaint: Complaint) -> list[AppliedR
     """All remedies in the room that are applicable and not yet effective."""
     applied = []
     for remedy in complaint.remedies:
-        for device, prefix in _parts(home, room, remedy.kind):
+        for device, prefix in _parts_in_room(home, room, remedy.kind):
             fits, better = (bind_to_part(text, home, device, prefix) for text in (remedy.if_, remedy.better))
             if fits and better and fits.holds_in(home) and not better.holds_in(home):
                 how = carry_out_steps(remedy.do, home, device, prefix) if remedy.do else None
-                applied.append(AppliedRemedy(device, prefix, better, how if how and _helps(home, how[0], better) else None))
+                helps = how is not None and better.holds_in(home_after_calls(home, how[0].plan))
+                applied.append(AppliedRemedy(device, prefix, better, how if helps else None))
     return applied
 
 
-def _parts(home: Home, room: Room, kind: str) -> list[tuple[Device, str]]:
+def _parts_in_room(home: Home, room: Room, kind: str) -> list[tuple[Device, str]]:
     return [(device, prefix) for device in home.find_devices(room.id) for prefix in parts_of_kind(device, kind)]
 
 
-def _helps(home: Home, action: DeviceAction, better: Condition) -> bool:
-    after = home.fork()
-    for call in action.plan:
-        after.call(call.did, call.service, call.args)
-    return better.holds_in(after)
-
-
-def _named(home: Home, room: Room, ask: Ask, rng: random.Random) -> Room | None:
-    """The room to name; None if the agent knows that the user is there and the sentence leaves it out."""
-    return None if room == user_room(home, ask) and rng.random() < HERE else room
-
-
-def _draft_complaint(
-    home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy, ask: Ask
-) -> Draft:
+def _draft_complaint(home: Home, meaning: ComplaintMeaning, applied: list[AppliedRemedy], chosen: AppliedRemedy) -> Draft:
     assert chosen.how is not None
     slots = sorted({slot for remedy in applied for slot in remedy.better.slots})
     return Draft(
@@ -250,81 +232,69 @@ class GrantedWish:
     condition: str
     already: bool
 
+    @property
+    def telling_attribute(self) -> str:
+        """The attribute that shows whether the wish is fulfilled: the last one that the condition reads."""
+        return self.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
+
 
 def propose_scene_level(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """A scene for which a room, or the home, has suitable devices."""
     for name in rng.sample(list(load_scenes()), len(load_scenes())):
         scene = load_scenes()[name]
         rooms: list[Room | None] = [room for room in home.plan.rooms if room.type in scene.rooms] if scene.rooms else [None]
+        weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds_in(home)
         for room in rng.sample(rooms, len(rooms)):
-            if _fits(home, room, scene) and (draft := _draft_scene(home, name, scene, room, rng, ask)):
+            fits = weather and all(_devices_in_place(home, room, kind) for kind in scene.needs)
+            if fits and (draft := _draft_scene(home, name, scene, room, rng, ask)):
                 return draft
     return None
 
 
-def _fits(home: Home, room: Room | None, scene: SceneSpec) -> bool:
-    weather = scene.if_ is None or bind_to_room(scene.if_, home, home.plan.rooms[0]).holds_in(home)
-    return weather and all(_devices(home, room, kind) for kind in scene.needs)
-
-
-def _devices(home: Home, room: Room | None, kind: str) -> list[Device]:
+def _devices_in_place(home: Home, room: Room | None, kind: str) -> list[Device]:
     return [device for device in devices_of_kind(home, kind) if room in (None, device.room)]
 
 
 def _draft_scene(home: Home, name: str, scene: SceneSpec, room: Room | None, rng: random.Random, ask: Ask) -> Draft | None:
-    found = [granted_parts for wish in scene.wishes if (granted_parts := _grant(home, room, wish))]
-    groups = [[one for one in group if one is not None] for group in found]
-    granted = [one for group in groups for one in group]
+    found = [(wish, parts) for wish in scene.wishes if (parts := _grant_wish(home, room, wish))]
+    groups = [(wish, [one for one in parts if one is not None]) for wish, parts in found]
+    granted = [one for _, group in groups for one in group]
     todo = [one for one in granted if not one.already]
-    refused = len(granted) < sum(map(len, found))
+    refused = len(granted) < sum(len(parts) for _, parts in found)
     if refused or not todo or len(granted) > MOST_DEVICES or any(one.device.did in ask.taken for one in granted):
         return None
-    acts = [act for wish, group in zip(_wishes(home, room, scene), groups) for act in _acts(home, room, wish, group)]
+    acts = [act for wish, group in groups for act in _spell_out_wish(home, room, wish, group)]
     if not 0 < len(acts) <= MOST_ACTS or (len(acts) == 1 and len(home.plan.devices) > 9):
         return None
-    bare = room is not None and _goes_without_saying(home, room, scene, ask) and rng.random() < 0.6
+    # The agent can infer the room if it is the only one for the scene, or if the user is there.
+    alone = sum(other.type in scene.rooms for other in home.plan.rooms) == 1
+    bare = room is not None and (alone or room == user_room(home, ask)) and rng.random() < 0.6
     kept = dict.fromkeys(one.condition for one in granted if one.already)
     devices = tuple(dict.fromkeys(one.device.did for one in todo))
     return Draft(
         "scene_level",
         SceneMeaning(name, None if bare else room, at_home=room is None),
-        Factors(clarity="ambiguous", scope=_scope(devices)),
+        Factors(clarity="ambiguous", scope="single_device" if len(devices) == 1 else "multi_device"),
         conditions=tuple(one.condition for one in todo),
         devices=devices,
         plan=tuple(call for one in todo for call in one.action.plan),
         plainly=SpokenCommand(tuple(acts)),
         keeps=tuple(kept),
-        reads=tuple(dict.fromkeys((one.device.did, _main(one)) for one in granted)),
+        reads=tuple(dict.fromkeys((one.device.did, one.telling_attribute) for one in granted)),
     )
 
 
-def _main(one: GrantedWish) -> str:
-    """The attribute that shows whether the wish is fulfilled."""
-    return one.condition.split(" and ")[-1].split('").')[1].split()[0].rstrip(")")
-
-
-def _scope(devices: Sequence[str]) -> str:
-    return "single_device" if len(devices) == 1 else "multi_device"
-
-
-def _wishes(home: Home, room: Room | None, scene: SceneSpec) -> list[SceneWish]:
-    """The wishes for which there are devices."""
-    return [wish for wish in scene.wishes if _grant(home, room, wish)]
-
-
-def _grant(home: Home, room: Room | None, wish: SceneWish) -> list[GrantedWish | None]:
+def _grant_wish(home: Home, room: Room | None, wish: SceneWish) -> list[GrantedWish | None]:
     """The wish for each part that it concerns; an item is None if no step can be carried out."""
-    parts = [(device, prefix) for device in _devices(home, room, wish.kind) for prefix in parts_of_kind(device, wish.kind)]
-    return [_grant_part(home, wish, *part) for part in parts if _concerned(home, wish, *part)]
-
-
-def _concerned(home: Home, wish: SceneWish, device: Device, prefix: str) -> bool:
-    if not any(can_device_do(device, prefix + step.service) for step in wish.do):
-        return False
-    if wish.if_ is None:
-        return True
-    condition = bind_to_part(wish.if_, home, device, prefix)
-    return condition is not None and condition.holds_in(home)
+    granted = []
+    for device in _devices_in_place(home, room, wish.kind):
+        for prefix in parts_of_kind(device, wish.kind):
+            applies = wish.if_ is None or bind_to_part(wish.if_, home, device, prefix)
+            if not applies or not any(can_device_do(device, prefix + step.service) for step in wish.do):
+                continue
+            if applies is True or applies.holds_in(home):
+                granted.append(_grant_part(home, wish, device, prefix))
+    return granted
 
 
 def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> GrantedWish | None:
@@ -342,7 +312,7 @@ def _grant_part(home: Home, wish: SceneWish, device: Device, prefix: str) -> Gra
     return None
 
 
-def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[GrantedWish]) -> list[Act]:
+def _spell_out_wish(home: Home, room: Room | None, wish: SceneWish, group: Sequence[GrantedWish]) -> list[Act]:
     """The wish as acts.
 
     If it concerns all devices of a kind, one act names the kind. Otherwise an act names each device that must still
@@ -353,18 +323,12 @@ def _acts(home: Home, room: Room | None, wish: SceneWish, group: Sequence[Grante
     whole = {device.did for device in target.devices} == {one.device.did for one in group}
     if len(target.devices) > 1 and len(alike) == 1 and whole and not is_muddled(home, target):
         return [group[0].operation.to_act(target)]
-    return [act for device in target.devices for act in _acts_on(device, wish.kind, group)]
-
-
-def _acts_on(device: Device, kind: str, group: Sequence[GrantedWish]) -> list[Act]:
-    """The wish for one device: one act for the whole device if its parts agree, otherwise one for each part."""
-    todo = [one for one in group if one.device == device and not one.already]
-    if len(todo) > 1 and len(todo) == len(parts_of_kind(device, kind)) and len({one.operation for one in todo}) == 1:
-        return [todo[0].operation.to_act(Target.of_device(device))]
-    return [one.operation.to_act(Target.of_device(device, one.prefix[:-1])) for one in todo]
-
-
-def _goes_without_saying(home: Home, room: Room, scene: SceneSpec, ask: Ask) -> bool:
-    """Whether the agent can infer the room: it is the only one for the scene, or the user is there."""
-    rooms = [other for other in home.plan.rooms if other.type in scene.rooms]
-    return len(rooms) == 1 or room == user_room(home, ask)
+    acts = []
+    for device in target.devices:  # one act for the whole device if its parts agree, otherwise one for each part
+        todo = [one for one in group if one.device == device and not one.already]
+        every = 1 < len(todo) == len(parts_of_kind(device, wish.kind))
+        if every and len({one.operation for one in todo}) == 1:
+            acts.append(todo[0].operation.to_act(Target.of_device(device)))
+        else:
+            acts += [one.operation.to_act(Target.of_device(device, one.prefix[:-1])) for one in todo]
+    return acts

@@ -1,6 +1,6 @@
 """Compositional control, QT2 and TC2: several operations, or a set of devices (HomeFlow Table 10).
 
-Invariants: a set of devices is what `noun.denotes` makes of its description; devices that are already as wanted must
+Invariants: a set of devices is what `denoted_devices` makes of its description; devices that are already as wanted must
 stay so, and so must the other parts of a device with several parts; the description of a set reads no device that
 another intent may change.
 """
@@ -8,7 +8,7 @@ another intent may change.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, SpokenCommand, Target
@@ -24,8 +24,9 @@ from homerl.envs.homeenv.language.noun_phrases import (
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal, propose_action
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, earlier_values_condition, propose_action
 from homerl.envs.homeenv.tasks.blueprint import Factors
+from homerl.envs.homeenv.tasks.device_traits import Read
 from homerl.envs.homeenv.tasks.intents.device_choice import (
     KINDS,
     TRIVIAL,
@@ -43,15 +44,7 @@ MOST = 24  # most devices of one request
 TRIES = 60  # number of descriptions tried in a home
 ENDING = ("turn_off", "close", "pause", "stop")  # services that people ask for whatever the settings of the device
 # Services that nobody asks of several devices.
-UNTOLD = (
-    "set_alias",
-    "set_channel",
-    "set_hold_time",
-    "set_page",
-    "set_breathing_light_enabled",
-    "set_countdown",
-    "set_tilt",
-)
+UNTOLD = tuple("set_alias set_channel set_hold_time set_page set_breathing_light_enabled set_countdown set_tilt".split())
 OPPOSITES = {"on": None, "off": "turn_on", "locked": "unlock", "unlocked": "lock", "open": "close", "closed": "open"}
 
 
@@ -78,9 +71,6 @@ class ConditionalRoomsRequest:
         return speaker.say("compositional.fronted", where=place_phrase(self.act.target, speaker), clause=clause)
 
 
-Reads = tuple[tuple[str, str], ...]  # (device id, path) pairs
-
-
 def propose_explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """Changes of several devices, one for each.
 
@@ -95,40 +85,38 @@ def propose_explicit(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
             break
     if len(chosen) < 2:
         return None
-    factors = Factors(scope="multi_device")
-    return control("explicit", tuple(chosen.values()), factors)
+    return control("explicit", tuple(chosen.values()), Factors(scope="multi_device"))
 
 
 def propose_batch(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """The same operation on all devices of a kind, in some place."""
-    for kind in _kinds(home, rng):
+    for kind in _draw_kinds(home, rng):
         target = resolve_target(draw_scope(home, kind, rng, ask.briefed), home)
-        if len(target.devices) < 2 or _taken(target.devices, ask):
+        if len(target.devices) < 2 or _is_any_taken(target.devices, ask):
             continue
         first = draw_operation(home, target, rng)
         if first is None:
             continue
         second = draw_operation(home, target, rng) if first.service.startswith("set_") and rng.random() < 0.3 else None
-        pair = second is not None and second.service.startswith("set_") and second.service != first.service
-        wanted = (first, second) if pair and second else (first,)
-        if draft := command_draft("batch", home, target, wanted, ask):
+        pair = second and second.service.startswith("set_") and second.service != first.service
+        if draft := command_draft("batch", home, target, (first, second) if second and pair else (first,), ask):
             return draft
     return None
 
 
 def propose_state_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """An operation on the devices of a kind that meet a comparison."""
-    for kind in _kinds(home, rng):
+    for kind in _draw_kinds(home, rng):
         within = draw_scope(home, kind, rng, ask.briefed)
         candidates = denoted_devices(within, home)
-        if len(candidates) < 2 or _taken(candidates, ask):
+        if len(candidates) < 2 or _is_any_taken(candidates, ask):
             continue
         for comparison in find_comparisons(home, within, rng):
             target = resolve_target(replace(within, where=comparison), home)
             wanted = draw_operation(home, target, rng)
             if wanted is None or not is_sensible_operation(comparison, wanted):
                 continue
-            reads = _reads(candidates, kind, comparison.attribute)
+            reads = _attribute_reads(candidates, kind, comparison.attribute)
             draft = command_draft("state_dependent", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
@@ -140,15 +128,15 @@ def propose_room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | 
 
     These are the rooms where another kind of device meets a comparison, or all other rooms.
     """
-    for kind in _kinds(home, rng):
+    for kind in _draw_kinds(home, rng):
         for sign, comparison in room_signs(home, rng):
             elsewhere = rng.random() < 0.35 and comparison.value not in (False, "no")
             target = resolve_target(Target((), kind, rooms_where=(sign, comparison), elsewhere=elsewhere), home)
             signs, alike = devices_of_kind(home, sign), devices_of_kind(home, kind)
-            if sign == kind or not 0 < len(target.devices) < len(alike) or _taken((*signs, *target.devices), ask):
+            if sign == kind or not 0 < len(target.devices) < len(alike) or _is_any_taken((*signs, *target.devices), ask):
                 continue
             wanted = draw_operation(home, target, rng)
-            reads = _reads(signs, sign, comparison.attribute)
+            reads = _attribute_reads(signs, sign, comparison.attribute)
             if wanted and (draft := command_draft("room_dependent", home, target, (wanted,), ask, reads)):
                 return replace(draft, meaning=ConditionalRoomsRequest(wanted.to_act(target)))
     return None
@@ -156,24 +144,24 @@ def propose_room_dependent(home: Home, rng: random.Random, ask: Ask) -> Draft | 
 
 def propose_top_n(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """An operation on the first few devices of a kind by a number."""
-    for kind in _kinds(home, rng):
+    for kind in _draw_kinds(home, rng):
         within = draw_scope(home, kind, rng, ask.briefed)
         candidates = denoted_devices(within, home)
-        if len(within.rooms) > 1 or len(candidates) < 2 or _taken(candidates, ask):
+        if len(within.rooms) > 1 or len(candidates) < 2 or _is_any_taken(candidates, ask):
             continue  # "the brightest in the hall and the study" might be one in each
         for target in rank_targets(home, within, rng):
             wanted = draw_operation(home, target, rng)
             if wanted is None or not _fits_rank(target, wanted, home):
                 continue
             read = (target.required_rank.attribute, *(("state",) if target.where else ()))
-            reads = tuple(pair for name in read for pair in _reads(candidates, kind, name))
+            reads = tuple(pair for name in read for pair in _attribute_reads(candidates, kind, name))
             draft = command_draft("top_n", home, target, (wanted,), ask, reads)
             if draft and set(draft.devices) == {device.did for device in target.devices}:
                 return draft
     return None
 
 
-def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
+def _draw_kinds(home: Home, rng: random.Random) -> Iterator[str]:
     """Kinds of which the home has several devices, drawn `TRIES` times.
 
     Kinds with more devices are drawn more often.
@@ -184,30 +172,23 @@ def _kinds(home: Home, rng: random.Random) -> Iterator[str]:
         yield rng.choices(list(several), list(several.values()))[0]
 
 
-def _taken(devices: tuple[Device, ...] | list[Device], ask: Ask) -> bool:
+def _is_any_taken(devices: Sequence[Device], ask: Ask) -> bool:
     return any(device.did in ask.taken for device in devices)
 
 
 def draw_operation(home: Home, target: Target, rng: random.Random) -> Operation | None:
     """A random operation that one of the devices can do, and that would change it; None if there is none."""
     device = rng.choice(target.devices)
-    paths = [path for path in device.spec.service_index if _of_kind(device, path, target.required_kind)]
+    prefixes = parts_of_kind(device, target.required_kind)
+    paths = [path for path in device.spec.service_index if path[: path.rfind(".") + 1] in prefixes]
     for path in rng.sample(paths, len(paths)):
         flicker = target.kind == "light" and path.endswith("set_speed")  # the speed of an effect
         action = None if flicker else propose_action(home, device, path, rng)
-        if (
-            action
-            and action.asked_service == action.service
-            and action.service not in UNTOLD
-            and action.value not in TRIVIAL
-        ):
+        if action is None or action.asked_service != action.service:
+            continue
+        if action.service not in UNTOLD and action.value not in TRIVIAL:
             return Operation(action.service, action.value, action.value_type)
     return None
-
-
-def _of_kind(device: Device, path: str, kind: str) -> bool:
-    prefix, dot, _ = path.rpartition(".")
-    return prefix + dot in parts_of_kind(device, kind)
 
 
 def is_sensible_operation(comparison: AttributeComparison, wanted: Operation) -> bool:
@@ -220,9 +201,8 @@ def is_sensible_operation(comparison: AttributeComparison, wanted: Operation) ->
         return wanted.service == opposite or (opposite is None and wanted.service != "turn_on")
     if wanted.service == f"set_{comparison.attribute}":
         return not OPERATORS[comparison.operator](wanted.value, comparison.value)
-    if comparison.attribute == "position":
-        open_now = comparison.operator == ">"
-        return wanted.service == ("close" if open_now else "open")
+    if comparison.attribute == "position":  # ">": the devices are open
+        return wanted.service == ("close" if comparison.operator == ">" else "open")
     return wanted.service in ENDING
 
 
@@ -231,28 +211,19 @@ def _fits_rank(target: Target, wanted: Operation, home: Home) -> bool:
 
     It must not be what the devices do already, nor move them further in the direction of the rank.
     """
-    if wanted.service in ("turn_on", "open", "play") and not target.required_rank.attribute.startswith("current"):
+    rank = target.required_rank
+    if wanted.service in ("turn_on", "open", "play") and not rank.attribute.startswith("current"):
         return False
-    if wanted.service != f"set_{target.required_rank.attribute}":
+    if wanted.service != f"set_{rank.attribute}":
         return True
-    rest = denoted_devices(replace(target, rank=None), home)
-    others = [device for device in rest if device not in target.devices]
-    bound = [
-        value
-        for device in others
-        for value in attribute_values_of(home, device, target.required_kind, target.required_rank.attribute)
-    ]
-    beyond = OPERATORS["<" if target.required_rank.highest else ">"]
-    return all(beyond(wanted.value, value) for value in bound)
+    others = [one for one in denoted_devices(replace(target, rank=None), home) if one not in target.devices]
+    values = [attribute_values_of(home, device, target.required_kind, rank.attribute) for device in others]
+    beyond = OPERATORS["<" if rank.highest else ">"]
+    return all(beyond(wanted.value, value) for own in values for value in own)
 
 
 def command_draft(
-    subcategory: str,
-    home: Home,
-    target: Target,
-    wanted: tuple[Operation, ...],
-    ask: Ask,
-    reads: tuple[tuple[str, str], ...] = (),
+    subcategory: str, home: Home, target: Target, wanted: tuple[Operation, ...], ask: Ask, reads: tuple[Read, ...] = ()
 ) -> Draft | None:
     """The draft that asks for these operations on a target.
 
@@ -261,39 +232,28 @@ def command_draft(
     """
     if not 0 < len(target.devices) <= MOST or is_muddled(home, target):
         return None
-    outcomes = [
-        outcome for device in target.devices for outcome in carry_out_on_kind(home, device, target.required_kind, wanted)
-    ]
+    kind = target.required_kind
+    outcomes = [outcome for device in target.devices for outcome in carry_out_on_kind(home, device, kind, wanted)]
     carried = [outcome for outcome in outcomes if outcome is not None]
     if len(carried) < len(outcomes) or not any(changes for _, changes in carried):
         return None
     changed = tuple(action for action, changes in carried if changes)
-    kept = [action.condition for action, changes in carried if not changes]
-    pronoun = replace(target, pronoun=True)
-    acts = tuple(one.to_act(target if i == 0 else pronoun) for i, one in enumerate(wanted))
-    draft = control(subcategory, changed, _factors(ask, reads), SpokenCommand(acts))
-    beside = [text for action in changed for text in _beside(home, action.device, target.required_kind)]
+    keeps = [action.condition for action, changes in carried if not changes]
+    for device in (action.device for action in changed):  # its parts of other kinds keep their state
+        others = [prefix + "state" for prefix, _ in device.spec.part_kinds if prefix not in parts_of_kind(device, kind)]
+        paths = [path for path in others if path in device.spec.attribute_index]
+        keeps += [earlier_values_condition(home, device, (path,)) for path in paths]
+    acts = (wanted[0].to_act(target), *(one.to_act(replace(target, pronoun=True)) for one in wanted[1:]))
+    factors = Factors(scope="batch_device", dependency="dependent" if reads else "independent")
+    draft = control(subcategory, changed, factors, SpokenCommand(acts))
     if ask.whole_sets and not reads:  # who has read the states knows which are as wanted
         draft = replace(draft, plan=tuple(call for action, _ in carried for call in action.plan))
-    return replace(draft, keeps=tuple(dict.fromkeys((*kept, *beside))), reads=reads)
+    return replace(draft, keeps=tuple(dict.fromkeys(keeps)), reads=reads)
 
 
-def _beside(home: Home, device: Device, kind: str) -> Iterator[str]:
-    """Conditions that the device's parts of other kinds keep their state."""
-    mine = parts_of_kind(device, kind)
-    for prefix, _ in device.spec.part_kinds:
-        path = prefix + "state"
-        if prefix not in mine and path in device.spec.attribute_index:
-            yield f'device("{device.did}").{path} == {code_literal(home.read_value(device.did, path))}'
-
-
-def _reads(devices: tuple[Device, ...] | list[Device], kind: str, attribute: str) -> tuple[tuple[str, str], ...]:
+def _attribute_reads(devices: Sequence[Device], kind: str, attribute: str) -> tuple[Read, ...]:
     pairs = ((device, prefix + attribute) for device in devices for prefix in parts_of_kind(device, kind))
     return tuple((device.did, path) for device, path in pairs if path in device.spec.attribute_index)
-
-
-def _factors(ask: Ask, reads: Reads) -> Factors:
-    return Factors(scope="batch_device", dependency="dependent" if reads else "independent")
 
 
 SUBCATEGORIES = {

@@ -24,7 +24,6 @@ from homerl.envs.homeenv.language.noun_phrases import (
 )
 from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
 from homerl.envs.homeenv.tasks.actions import SPOKEN_TYPES, draw_spoken_value
@@ -35,7 +34,7 @@ KINDS = (
 )  # fmt: skip
 NUMBERS = ("int", "float")
 MEASURED = ("current_temperature", "pm25")  # measured attributes by which people rank devices
-# What distinguishes rooms: kind, attribute, and its value (None: `_sign` chooses it).
+# What distinguishes rooms: kind, attribute, and its value (None: `room_signs` chooses it).
 ROOM_SIGNS: tuple[tuple[str, str, Any], ...] = (
     *((kind, "state", "on") for kind in ("air_conditioner", "heater", "fan", "light", "tv", "humidifier", "air_purifier")),
     ("motion_sensor", "motion", True),
@@ -61,21 +60,9 @@ NEAR = {
     "air_conditioner": ("thermostat",),
 }
 TRIVIAL = ("none", "idle", "")  # values by which nobody describes a device
-OBSCURE = (
-    "channel",
-    "hold_time",
-    "tilt",
-    "page",
-    "breathing_light_enabled",
-    "countdown",
-    "angle",
-    "off_delay",
-    "effect",
-    "hs_color",
-    "color",
-    "auto_lock_delay",
-    "exit_volume",
-)  # attributes by which nobody describes a device
+# Attributes by which nobody describes a device.
+OBSCURE = ("channel", "hold_time", "tilt", "page", "breathing_light_enabled", "countdown", "angle", "off_delay", "effect",
+           "hs_color", "color", "auto_lock_delay", "exit_volume")  # fmt: skip
 FLICKER = ("light", "speed")  # the speed of a light effect: nobody calls a light slow
 RANKED = ("brightness", "position", "volume", "volume_level", "speed", "target_temperature", "target_humidity",
           "screen_brightness", "color_temperature")  # fmt: skip
@@ -88,12 +75,8 @@ def resolve_target(target: Target, home: Home) -> Target:
 
 def is_muddled(home: Home, target: Target) -> bool:
     """Whether the place has devices of another kind that some people would count as the kind."""
-    near = NEAR.get(target.kind or "", ())
-    others = (
-        device
-        for device in home.plan.devices
-        if device.spec.category in near and not parts_of_kind(device, target.required_kind)
-    )
+    near = [one for one in home.plan.devices if one.spec.category in NEAR.get(target.kind or "", ())]
+    others = (device for device in near if not parts_of_kind(device, target.required_kind))
     return any(is_room_in_place(target, one.room, home) for one in others)
 
 
@@ -107,10 +90,9 @@ def draw_scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Targe
     whole = Target((), kind)
     scopes = [whole, *(replace(whole, rooms=(room,)) for room in rng.sample(rooms, min(len(rooms), 2)))]
     if len(few) > 1:
-        scopes += [
-            replace(whole, rooms=tuple(few)),
-            *(replace(whole, rooms=alike) for alike in [_alike(home, few[0])] if alike),
-        ]
+        scopes.append(replace(whole, rooms=tuple(few)))
+        if len(alike := tuple(room for room in home.plan.rooms if room.type == few[0].type)) > 1:
+            scopes.append(replace(whole, rooms=alike))
     if len(rooms) > 2:
         scopes += [replace(whole, excluding=(few[0],)), replace(whole, excluding=tuple(few[:2]))]
     if floors and len(floors_of(home)) > 1:
@@ -118,12 +100,6 @@ def draw_scope(home: Home, kind: str, rng: random.Random, floors: bool) -> Targe
         scopes += [replace(whole, floor=floor)] * 2
         scopes += [replace(whole, floor=floor, excluding=(room,)) for room in few[:1] if room.floor == floor]
     return rng.choice(scopes)
-
-
-def _alike(home: Home, room: Room) -> tuple[Room, ...]:
-    """All rooms of a type, if there are several."""
-    rooms = tuple(other for other in home.plan.rooms if other.type == room.type)
-    return rooms if len(rooms) > 1 else ()
 
 
 def attributes_of_kind(home: Home, devices: Sequence[Device], kind: str) -> dict[str, list[Attribute]]:
@@ -146,26 +122,23 @@ def find_comparisons(home: Home, within: Target, rng: random.Random) -> Iterator
     known.sort(key=lambda item: item[0] != "state" or rng.random() < 0.6)  # people mostly describe devices as on or off
     for name, alike in known:
         untold = name in OBSCURE or any(a.read_only or a.type not in SPOKEN_TYPES for a in alike)
-        if untold or not _commensurable(alike):
+        if untold or not _are_commensurable(alike):
             continue
-        for comparison in _compared(name, alike, rng):
+        for comparison in _draw_comparisons(name, alike, rng):
             met = [device for device in devices if is_comparison_met(home, device, within.required_kind, comparison)]
             if 0 < len(met) < len(devices) and is_clear_comparison(home, devices, within.required_kind, comparison):
                 yield comparison
 
 
-def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list[AttributeComparison]:
+def _draw_comparisons(name: str, alike: Sequence[Attribute], rng: random.Random) -> list[AttributeComparison]:
     """Comparisons of one attribute with values that people name, in random order."""
     type = rng.choice(alike)
     if name == STATE and type.state_words:
         told = dict.fromkeys(type.word_of_value(value) for value in type.options or type.state_words.values())
         candidates = [AttributeComparison(name, "==", word, type) for word in told if word not in TRIVIAL]
     elif type.type in NUMBERS and not type.options:
-        threshold = draw_spoken_value(type, rng)
-        candidates = [
-            AttributeComparison(name, rng.choice((">", "<")), threshold, type)
-            for threshold in (threshold, draw_spoken_value(type, rng))
-        ]
+        thresholds = draw_spoken_value(type, rng), draw_spoken_value(type, rng)
+        candidates = [AttributeComparison(name, rng.choice((">", "<")), value, type) for value in thresholds]
         if name == "position":
             candidates += [AttributeComparison(name, ">", 0, type), AttributeComparison(name, "==", 0, type)]
     elif type.type == "bool":
@@ -176,13 +149,12 @@ def _compared(name: str, alike: Sequence[Attribute], rng: random.Random) -> list
     return candidates
 
 
-def _commensurable(alike: Sequence[Attribute]) -> bool:
+def _are_commensurable(alike: Sequence[Attribute]) -> bool:
     """Whether values mean the same for all of them: a speed of 3 is fast for one fan and slow for another."""
     first = alike[0]
-    same = all(a.type == first.type and a.unit == first.unit for a in alike) or all(
-        a.unit and a.unit == first.unit for a in alike
-    )
-    return same and (bool(first.unit) or all(a.range == first.range for a in alike))
+    if any(a.unit != first.unit for a in alike):
+        return False
+    return bool(first.unit) or all(a.type == first.type and a.range == first.range for a in alike)
 
 
 def is_clear_comparison(home: Home, devices: Sequence[Device], kind: str, comparison: AttributeComparison) -> bool:
@@ -191,23 +163,22 @@ def is_clear_comparison(home: Home, devices: Sequence[Device], kind: str, compar
     The parts of a device must agree, and a device that is off must not meet the comparison by another attribute than
     its state. A part whose attribute is null counts as one without the attribute.
     """
-    return all(_clear_of(home, device, kind, comparison) for device in devices)
-
-
-def _clear_of(home: Home, device: Device, kind: str, comparison: AttributeComparison) -> bool:
-    verdicts = set()
-    for prefix in parts_of_kind(device, kind):
-        state = part_state(home, device, prefix)
-        path = prefix + comparison.attribute
-        value = home.read_value(device.did, path) if path in device.spec.attribute_index else None
-        if value is not None:
-            met = is_met_by_value(value, comparison)
-            if met and comparison.attribute != STATE and state == "off":
+    for device in devices:
+        verdicts = set()
+        for prefix in parts_of_kind(device, kind):
+            state = part_state(home, device, prefix)
+            path = prefix + comparison.attribute
+            value = home.read_value(device.did, path) if path in device.spec.attribute_index else None
+            if value is not None:
+                met = is_met_by_value(value, comparison)
+                if met and comparison.attribute != STATE and state == "off":
+                    return False
+                verdicts.add(met)
+            elif comparison.type.type in NUMBERS and state not in ("off", None):
                 return False
-            verdicts.add(met)
-        elif comparison.type.type in NUMBERS and state not in ("off", None):
+        if len(verdicts) > 1:
             return False
-    return len(verdicts) < 2
+    return True
 
 
 def part_state(home: Home, device: Device, prefix: str) -> Any:
@@ -224,43 +195,31 @@ def rank_targets(home: Home, within: Target, rng: random.Random) -> Iterator[Tar
     Some are restricted to the devices that are on.
     """
     devices = denoted_devices(within, home)
-    for name, alike in rng.sample(
-        list(known := attributes_of_kind(home, devices, within.required_kind).items()), len(known)
-    ):
+    kind = within.required_kind
+    known = attributes_of_kind(home, devices, kind)
+    for name, alike in rng.sample(list(known.items()), len(known)):
         numeric = name in (*RANKED, *MEASURED) and all(a.type in NUMBERS and not a.options for a in alike)
-        whole = len(alike) == len(devices) - _lacking(home, devices, within.required_kind, name)
-        if numeric and whole and not _unknown(home, devices, within.required_kind, name) and _commensurable(alike):
+        if not numeric or not _are_commensurable(alike):
+            continue
+        # A device without a number must be off, or people might expect it in the ranking. Each other has one number.
+        having = [d for d in devices if any(prefix + name in d.spec.attribute_index for prefix in parts_of_kind(d, kind))]
+        unranked = [device for device in devices if not attribute_values_of(home, device, kind, name)]
+        if len(alike) == len(having) and all(is_kind_off(home, device, kind) for device in unranked):
             for highest in rng.sample((True, False), 2):
-                target = _ranked(home, within, devices, name, highest, rng)
+                target = _rank_target(home, within, devices, name, highest, rng)
                 if target.devices:
                     yield target
 
 
-def _lacking(home: Home, devices: Sequence[Device], kind: str, name: str) -> int:
-    """How many devices lack the number.
-
-    If one of them is not off, people might expect it in the ranking; then the count is of all devices.
-    """
-    without = [d for d in devices if not any(prefix + name in d.spec.attribute_index for prefix in parts_of_kind(d, kind))]
-    return len(without) if all(is_kind_off(home, device, kind) for device in without) else len(devices)
-
-
-def _unknown(home: Home, devices: Sequence[Device], kind: str, name: str) -> bool:
-    """Whether a device that is not off has the number, and the number is null: people might expect it in the ranking."""
-    having = [d for d in devices if any(prefix + name in d.spec.attribute_index for prefix in parts_of_kind(d, kind))]
-    return any(
-        not attribute_values_of(home, device, kind, name) and not is_kind_off(home, device, kind) for device in having
-    )
-
-
 def is_kind_off(home: Home, device: Device, kind: str) -> bool:
     """Whether the device has parts of the kind with a state, and all of these are off."""
-    return all(part_state(home, device, prefix) in ("off", None) for prefix in parts_of_kind(device, kind)) and any(
-        part_state(home, device, prefix) == "off" for prefix in parts_of_kind(device, kind)
-    )
+    states = {part_state(home, device, prefix) for prefix in parts_of_kind(device, kind)}
+    return "off" in states and states <= {"off", None}
 
 
-def _ranked(home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random) -> Target:
+def _rank_target(
+    home: Home, within: Target, devices: Sequence[Device], name: str, highest: bool, rng: random.Random
+) -> Target:
     rank = AttributeRank(rng.choice((1, 1, 2, 2, 3)), name, highest)
     plain = resolve_target(replace(within, rank=rank), home)
     off = [device for device in devices if is_kind_off(home, device, within.required_kind)]
@@ -281,18 +240,15 @@ def room_signs(home: Home, rng: random.Random) -> Iterator[tuple[str, AttributeC
         alike = attributes_of_kind(home, devices, kind).get(name, [])
         if not devices or not all(attribute_values_of(home, device, kind, name) for device in devices):
             continue
-        comparison = _sign(name, value, alike[0], rng)
+        if value is not None:
+            comparison = AttributeComparison(name, "==", value, alike[0])
+        elif name == "position":
+            comparison = AttributeComparison(name, ">", 0, alike[0])
+        else:
+            comparison = AttributeComparison(name, rng.choice((">", "<")), rng.randint(17, 28), alike[0])
         by_room: dict[str, set[bool]] = {}
         for device in devices:
             by_room.setdefault(device.room.id, set()).add(is_comparison_met(home, device, kind, comparison))
         held = [room for room, verdicts in by_room.items() if verdicts == {True}]
         if held and len(held) < len(home.plan.rooms) and all(len(verdicts) == 1 for verdicts in by_room.values()):
             yield kind, comparison
-
-
-def _sign(name: str, value: Any, type: Attribute, rng: random.Random) -> AttributeComparison:
-    if value is not None:
-        return AttributeComparison(name, "==", value, type)
-    if name == "position":
-        return AttributeComparison(name, ">", 0, type)
-    return AttributeComparison(name, rng.choice((">", "<")), rng.randint(17, 28), type)

@@ -6,7 +6,6 @@ of live intents, all conditions can hold together at the end, and none holds at 
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,8 +22,8 @@ from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,
-    can_be_told,
     can_device_do,
+    can_type_be_said,
     changed_paths,
     earlier_values_condition,
     find_restoring_calls,
@@ -35,11 +34,23 @@ from homerl.envs.homeenv.tasks.actions import (
     spoken_service_name,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
+from homerl.envs.homeenv.tasks.device_traits import device_kind
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, control
 
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
 TRIED = 25  # past actions tried in a home
+
+
+class _PointingSpeaker(Speaker):
+    """Speaks as another speaker does, but says a given phrase ("that one") for each target."""
+
+    def __init__(self, speaker: Speaker, phrase: str) -> None:
+        super().__init__(speaker.home, speaker.voice, speaker.style, speaker.rng, speaker.short)
+        self.pieces, self.phrase = speaker.pieces, phrase
+
+    def say_target(self, target: Target) -> str:
+        return self.phrase
 
 
 @dataclass(frozen=True)
@@ -52,15 +63,11 @@ class PhrasedRequest:
 
     def words(self, speaker: Speaker) -> str:
         """The request as a sentence."""
-        return speaker.say(self.frame, text=self.phrase_clause(speaker))
-
-    def phrase_clause(self, speaker: Speaker) -> str:
-        """The act as a clause with the phrase as its target."""
         if self.phrase is IT and (key := f"multi_turn.it.{self.act.service}") in speaker.grammar:
-            return speaker.say(key)
-        pointing, phrase = copy.copy(speaker), self.phrase(speaker)
-        vars(pointing)["say_target"] = lambda target: phrase
-        return pointing.act(self.act)
+            clause = speaker.say(key)
+        else:
+            clause = _PointingSpeaker(speaker, self.phrase(speaker)).act(self.act)
+        return speaker.say(self.frame, text=clause)
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,23 @@ def frame_text(key: str, **slots: str) -> Callable[[Speaker], str]:
 
 
 IT = frame_text("it")
+
+
+def literal_text(text: str) -> Callable[[Speaker], str]:
+    """A slot that says this text in every language."""
+    return lambda speaker: text
+
+
+def name_text(name: str) -> Callable[[Speaker], str]:
+    """A slot that says what an attribute is called."""
+    return lambda speaker: speaker.name(name)
+
+
+def place_text(room: Room | None, home_frame: str) -> Callable[[Speaker], str]:
+    """A slot that says "in the study", or the frame `home_frame` for the whole home."""
+    if room is None:
+        return frame_text(home_frame)
+    return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
 
 
 def device_text(device: Device, part: str = "") -> Callable[[Speaker], str]:
@@ -156,17 +180,6 @@ class UndoPlan:
         return calls_as_acts(self.device, self.calls)
 
 
-@dataclass(frozen=True)
-class WasBeforeReply:
-    """A reply of the assistant: "done", and the state until then."""
-
-    standings: AttributeStates
-
-    def words(self, speaker: Speaker) -> str:
-        """The reply as text."""
-        return speaker.say("multi_turn.was", states=self.standings.words(speaker))
-
-
 def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     """How to undo what happened to a device between two homes.
 
@@ -174,11 +187,31 @@ def plan_undo(earlier: Home, now: Home, device: Device) -> UndoPlan | None:
     were null are restored, and not told.
     """
     paths = changed_paths(earlier, now, device)
-    told_of = [path for path in paths if earlier.read_value(device.did, path) is not None]
-    if not told_of or not can_be_told(device, told_of) or (calls := find_restoring_calls(earlier, now, device)) is None:
+    told = [path for path in paths if earlier.read_value(device.did, path) is not None]
+    if not told or not all(can_type_be_said(device.spec.attribute_index[path][1]) for path in told):
         return None
-    told = AttributeStates(tuple(AttributeState.read_from_home(earlier, device, path) for path in told_of), "was")
-    return UndoPlan(device, calls, earlier_values_condition(earlier, device, paths), WasBeforeReply(told))
+    if (calls := find_restoring_calls(earlier, now, device)) is None:
+        return None
+    states = AttributeStates(tuple(AttributeState.read_from_home(earlier, device, path) for path in told), "was")
+    reply = frame_meaning("multi_turn.was", states=states.words)  # the assistant said "done", and the state until then
+    return UndoPlan(device, calls, earlier_values_condition(earlier, device, paths), reply)
+
+
+def draft_undo_and_act(
+    undo: UndoPlan, past: DeviceAction, action: DeviceAction, meaning: Meaning, between: Sequence[DeviceAction] = ()
+) -> Draft:
+    """A draft that undoes a past action and does another; `between` are further past actions, which stay."""
+    return Draft(
+        "",
+        meaning,
+        SEVERAL,
+        conditions=(undo.condition, action.condition),
+        devices=(past.device.did, action.device.did),
+        plan=(*undo.calls, *action.plan),
+        plainly=SpokenCommand((*undo.undo_acts, action.act())),
+        before=tuple(call for one in (past, *between) for call in one.plan),
+        past=(past_request(past, undo.told), *map(past_request, between)),
+    )
 
 
 def past_actions(home: Home, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
@@ -195,6 +228,17 @@ def repeat_action(home: Home, action: DeviceAction, device: Device, part: str) -
     if compiled is not None and (given_argument(compiled.service, action.value) is None) != (action.value is None):
         return None
     return make_action(home, device, path, action.value)
+
+
+def repeat_on_others(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
+    """The same action on other free devices and parts of its kind, in random order."""
+    taken = {past.device.did, *ask.taken}
+    devices = [device for device in home.plan.devices if device.did not in taken]
+    for device in rng.sample(devices, len(devices)):
+        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
+            alike = device_kind(device, part) == device_kind(past.device, past.part_name)
+            if alike and (action := repeat_action(home, past, device, part)):
+                yield action
 
 
 def actions_on_same_part(
@@ -216,20 +260,11 @@ def draft_follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[Dev
     The actions are an earlier dialogue or, with probability 1/2 where that is possible, live intents before this one.
     Only the first intent of a blueprint may have an earlier dialogue.
     """
-    live = _chain(home, done, now)
-    if ask.first and (live is None or rng.random() < 0.5):
-        before = tuple(call for action in done for call in action.plan)
+    before = tuple(call for action in done for call in action.plan)
+    end = home_after_calls(home, [*before, *now.plan])
+    conditions = [compile_condition(text, home.plan) for text in (*(action.condition for action in done), *now.conditions)]
+    can_be_live = all(not condition.holds_in(home) and condition.holds_in(end) for condition in conditions)
+    if ask.first and (not can_be_live or rng.random() < 0.5):
         return replace(now, before=before, past=tuple(past_request(action) for action in done))
-    return live
-
-
-def _chain(home: Home, done: Sequence[DeviceAction], now: Draft) -> Draft | None:
-    """The actions as live intents, then the draft; None if their conditions cannot all hold at the end."""
-    conditions = [action.condition for action in done] + list(now.conditions)
-    end = home_after_calls(home, [*(call for action in done for call in action.plan), *now.plan])
-    for text in conditions:
-        condition = compile_condition(text, home.plan)
-        if condition.holds_in(home) or not condition.holds_in(end):
-            return None
     first, *others = (control(now.subcategory, (action,), Factors()) for action in done)
-    return replace(first, then=(*others, now))
+    return replace(first, then=(*others, now)) if can_be_live else None

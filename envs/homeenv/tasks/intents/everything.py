@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import can_device_do
@@ -29,20 +28,23 @@ OFF = (Operation("turn_off", None, None),)
 def propose_all_off_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn everything off in the kitchen"."""
     rooms = list(dict.fromkeys(device.room for device in home.plan.devices))
-    drafts = (_draft("in_room", home, room, ask) for room in rng.sample(rooms, len(rooms)))
-    return next((draft for draft in drafts if draft), None)
+    drafts = (_draft_all_off("in_room", home, room, ask) for room in rng.sample(rooms, len(rooms)))
+    return next(filter(None, drafts), None)
 
 
 def propose_all_off_in_home(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "All off"."""
-    return _draft("in_home", home, None, ask)
+    return _draft_all_off("in_home", home, None, ask)
 
 
-def _draft(subcategory: str, home: Home, room: Room | None, ask: Ask) -> Draft | None:
-    there = [device for device in home.plan.devices if room in (None, device.room) and _switchable(device)]
-    if len(there) < 2 or not all(_is_meant(device) for device in there) or any(device.did in ask.taken for device in there):
+def _draft_all_off(subcategory: str, home: Home, room: Room | None, ask: Ask) -> Draft | None:
+    near = [device for device in home.plan.devices if room in (None, device.room)]
+    # The parts that can be switched off: their devices, path prefixes and kinds.
+    parts = [(one, *part) for one in near for part in one.spec.part_kinds if can_device_do(one, part[0] + "turn_off")]
+    dids = {device.did for device, _, _ in parts}
+    if len(dids) < 2 or not all(kind in MEANT for _, _, kind in parts) or dids & ask.taken:
         return None
-    carried = [carry_out_on_part(home, device, prefix, OFF) for device in there for prefix in _switchable(device)]
+    carried = [carry_out_on_part(home, device, prefix, OFF) for device, prefix, _ in parts]
     done = [one for one in carried if one is not None]
     on = tuple(action for action, changes in done if changes)
     if len(done) < len(carried) or not on:
@@ -51,17 +53,6 @@ def _draft(subcategory: str, home: Home, room: Room | None, ask: Ask) -> Draft |
     draft = control(subcategory, on, Factors(scope="batch_device"), meaning)
     off = tuple(action.condition for action, changes in done if not changes)
     return replace(draft, plan=tuple(call for action, _ in done for call in action.plan), keeps=off)
-
-
-def _switchable(device: Device) -> list[str]:
-    """The path prefixes of the parts that can be switched off."""
-    return [prefix for prefix, _ in device.spec.part_kinds if can_device_do(device, prefix + "turn_off")]
-
-
-def _is_meant(device: Device) -> bool:
-    """Whether everybody would count all of its parts that can be switched off."""
-    kinds = dict(device.spec.part_kinds)
-    return all(kinds[prefix] in MEANT for prefix in _switchable(device))
 
 
 SUBCATEGORIES: dict[str, Propose] = {"in_room": propose_all_off_in_room, "in_home": propose_all_off_in_home}

@@ -38,19 +38,15 @@ def propose_felt_in_room(home: Home, rng: random.Random, ask: Ask) -> Draft | No
     every = [dial for dial in find_dials(home, rng, frozenset()) if FELT[dial.attribute_name] in GROUPS]
     places = [(FELT[dial.attribute_name], dial.device.room.id) for dial in every]
     for dial, place in zip(every, places):
-        lone = places.count(place) == 1 and not _others(home, *place, dial.device.did)
+        # Another device of the room may have such an attribute though it cannot be changed as the home now is.
+        others = [one for one in home.plan.devices if one.room.id == place[1] and one.did != dial.device.did]
+        names = {path.rpartition(".")[2] for one in others for path in one.spec.attribute_index}
+        lone = places.count(place) == 1 and not any(FELT.get(name) == place[0] for name in names)
         draft = adjust.propose_step_of_dial(home, rng, dial) if lone and dial.device.did not in ask.taken else None
         if draft and isinstance(draft.meaning, AdjustmentRequest):
             felt = FeltWish(place[0], draft.meaning.way, dial.device.room)
             return replace(draft, subcategory="in_room", meaning=felt, plainly=draft.meaning)
     return None
-
-
-def _others(home: Home, group: str, room: str, did: str) -> bool:
-    """Whether another device of the room has such an attribute, though it cannot be changed as the home now is."""
-    others = (device for device in home.plan.devices if device.room.id == room and device.did != did)
-    names = (path.rpartition(".")[2] for device in others for path in device.spec.attribute_index)
-    return any(FELT.get(name) == group for name in names)
 
 
 SUBCATEGORIES: dict[str, Propose] = {"in_room": propose_felt_in_room}

@@ -10,8 +10,9 @@ wrong where that shows (two tracks on); errands that change nothing are not prop
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
@@ -58,7 +59,18 @@ class ErrandThing:
         return speaker.grammar.plain_texts(self.key)[self.index]
 
 
-Things = Callable[[Home, Device, CompiledService, random.Random, str], ErrandThing | None]
+@dataclass(frozen=True)
+class ErrandContext:
+    """What the thing of an errand is drawn for: a service of a device, and the user's language."""
+
+    home: Home
+    device: Device
+    compiled: CompiledService
+    rng: random.Random
+    language: str
+
+
+Things = Callable[[ErrandContext], ErrandThing | None]
 
 
 @dataclass(frozen=True)
@@ -70,10 +82,10 @@ class Errand:
     things: Things | None = None
     by_name: bool = False  # the device's name is what is asked for: a scene, a script
     judged: tuple[str, ...] = ()  # the attributes that count, if not all that the call changes
-    prepared: str = ""  # what happened before the episode, a key of `PREPARED`
+    prepared: str = ""  # what happened before the episode: "written", "started" or "shortened", see `_calls_before`
 
 
-def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | None:
+def _check_arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | None:
     """The values as canonical arguments of a service; None if they do not fit."""
     kinds = compiled.service.arguments
     if len(kinds) < len(values) or any(kind.required for kind in kinds[len(values) :]):
@@ -84,32 +96,28 @@ def _arguments(compiled: CompiledService, *values: Any) -> tuple[Any, ...] | Non
         return None
 
 
-def _duration(
-    home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
-) -> ErrandThing | None:
+def _draw_duration(of: ErrandContext) -> ErrandThing | None:
     """A number of minutes, in the form that the service takes: a number with a unit, or "00:05:00"."""
-    minutes, kind = rng.choice(MINUTES), (*compiled.service.arguments, None)[0]
+    minutes, kind = of.rng.choice(MINUTES), next(iter(of.compiled.service.arguments), None)
     if kind is None:
         return None
     value: Any = f"{minutes // 60:02d}:{minutes % 60:02d}:00"
     if kind.type in ("int", "float"):
         value = minutes * PER.get(kind.unit or "second", 60)
-    args = _arguments(compiled, value)
+    args = _check_arguments(of.compiled, value)
     return None if args is None else ErrandThing(args, "unit.minute", text=str(minutes))
 
 
-def _one_of(key: str, *more: str) -> Things:
+def _draw_words(key: str, *more: str) -> Things:
     """A thing of the grammar: its words are the argument, as the user says them."""
 
-    def thing(
-        home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
-    ) -> ErrandThing | None:
-        known = home_grammar(language).plain_texts(key)
-        index = rng.randrange(len(known))
-        args = _arguments(compiled, known[index], *more)
+    def draw_thing(of: ErrandContext) -> ErrandThing | None:
+        known = home_grammar(of.language).plain_texts(key)
+        index = of.rng.randrange(len(known))
+        args = _check_arguments(of.compiled, known[index], *more)
         return None if args is None else ErrandThing(args, key, index)
 
-    return thing
+    return draw_thing
 
 
 def language_of_user(home: Home, ask: Ask) -> str:
@@ -120,57 +128,55 @@ def language_of_user(home: Home, ask: Ask) -> str:
     return "zh" if chinese and "zh" in list_home_languages() else "en"
 
 
-def _listed(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> ErrandThing | None:
+def _draw_listed_item(of: ErrandContext) -> ErrandThing | None:
     """Something that is on the device's list."""
-    state = home.readable_state_of(device.did)
+    state = of.home.readable_state_of(of.device.did)
     items = [item for items in state.values() if isinstance(items, (list, tuple)) for item in items]
     texts = [item if isinstance(item, str) else dict(item).get("summary") for item in items if item]
     found = [text for text in texts if isinstance(text, str) and text]
     if not found:
         return None
-    text = rng.choice(found)
-    args = _arguments(compiled, text)
+    text = of.rng.choice(found)
+    args = _check_arguments(of.compiled, text)
     return None if args is None else ErrandThing(args, text=text)
 
 
-def _completed(
-    home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str
-) -> ErrandThing | None:
+def _draw_done_item(of: ErrandContext) -> ErrandThing | None:
     """Something that is on the device's list, and is done."""
-    known = [argument.name for argument in compiled.service.arguments]
-    thing = _listed(home, device, compiled, rng, language)
+    known = [argument.name for argument in of.compiled.service.arguments]
+    thing = _draw_listed_item(of)
     if thing is None or "status" not in known:
         return None
     return replace(thing, args=(*thing.args, *[None] * (known.index("status") - 1), "completed"))
 
 
-def _area(home: Home, device: Device, compiled: CompiledService, rng: random.Random, language: str) -> ErrandThing | None:
+def _draw_area(of: ErrandContext) -> ErrandThing | None:
     """A room to clean, by the name that people say and agents read."""
-    rooms = [room for room in home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
+    rooms = [room for room in of.home.plan.rooms if room.type != "home"]  # that is where things are that are in no room
     if not rooms:
         return None
-    room = rng.choice(rooms)
-    args = _arguments(compiled, (room.name,)) or _arguments(compiled, room.name)
+    room = of.rng.choice(rooms)
+    args = _check_arguments(of.compiled, (room.name,)) or _check_arguments(of.compiled, room.name)
     return None if args is None else ErrandThing(args, text=room.name)
 
 
 ERRANDS: Mapping[str, tuple[Errand, ...]] = {
     "timer": (
-        Errand("start", ("timer",), _duration),
+        Errand("start", ("timer",), _draw_duration),
         Errand("pause", ("timer",), prepared="started"),
         Errand("cancel", ("timer",), prepared="started"),
-        Errand("change", ("timer",), _duration, prepared="shortened"),
+        Errand("change", ("timer",), _draw_duration, prepared="shortened"),
     ),
     "list": (
-        Errand("add_item", (), _one_of("household.item")),
-        Errand("remove_item", (), _listed, prepared="written"),
-        Errand("update_item", (), _completed, judged=("needs_action", "completed"), prepared="written"),
+        Errand("add_item", (), _draw_words("household.item")),
+        Errand("remove_item", (), _draw_listed_item, prepared="written"),
+        Errand("update_item", (), _draw_done_item, judged=("needs_action", "completed"), prepared="written"),
     ),
     "skip": (Errand("media_next_track"), Errand("media_previous_track")),
-    "artist": (Errand("play_media", (), _one_of("household.artist", "artist"), judged=("media_content_id", "state")),),
+    "artist": (Errand("play_media", (), _draw_words("household.artist", "artist"), judged=("media_content_id", "state")),),
     "named": (Errand("turn_on", ("scene", "script"), by_name=True), Errand("press", ("button",), by_name=True)),
     "clean": (
-        Errand("clean_area", (), _area),
+        Errand("clean_area", (), _draw_area),
         Errand("start", ("vacuum",)),
         Errand("return_to_base", ("vacuum",)),
         Errand("return_to_dock", ("vacuum",)),
@@ -204,18 +210,7 @@ class ErrandRequest:
         return speaker.say("request", act=said) if speaker.style == "clear" else said
 
 
-def _doers(home: Home, errand: Errand) -> list[tuple[Device, str]]:
-    """The (device, path of the service) pairs that can do an errand."""
-    return [
-        (device, path)
-        for device in home.plan.devices
-        if not errand.categories or device.spec.category in errand.categories
-        for path in device.spec.service_index
-        if path.rpartition(".")[2] == errand.service
-    ]
-
-
-def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | None:
+def _condition_after_call(home: Home, call: Call, device: Device, errand: Errand) -> str | None:
     """The condition that the attributes that the call changes are as it leaves them; None if it is refused or idle.
 
     A text that the person said may be written with capitals.
@@ -229,16 +224,14 @@ def _effect(home: Home, call: Call, device: Device, errand: Errand) -> str | Non
     if errand.judged:
         counted = [path for path in counted if path.rpartition(".")[2] in errand.judged]
     said = [arg for arg in call.args if isinstance(arg, str)]
-    clauses = [f'device("{device.did}").{path} {_equal(state[path], said)}' for path in counted]
+    clauses = []
+    for path in counted:
+        value = state[path]
+        ways = (value, value.capitalize(), value.title()) if isinstance(value, str) and value in said else ()
+        either = tuple(dict.fromkeys(ways))
+        comparison = f"in {either!r}" if len(either) > 1 else f"== {code_literal(value)}"
+        clauses.append(f'device("{device.did}").{path} {comparison}')
     return " and ".join(clauses) or None
-
-
-def _equal(value: Any, said: Sequence[str]) -> str:
-    """The comparison with a value, in any of the usual cases if it is a text that was said."""
-    if value not in said or not isinstance(value, str):
-        return f"== {code_literal(value)}"
-    ways = dict.fromkeys((value, value.capitalize(), value.title()))
-    return f"in {tuple(ways)!r}" if len(ways) > 1 else f"== {code_literal(value)}"
 
 
 def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random, language: str) -> tuple[Call, ...]:
@@ -259,49 +252,38 @@ def _calls_before(home: Home, device: Device, prepared: str, rng: random.Random,
     return tuple(made)
 
 
-def _wanted(original: Home, errand: Errand, rng: random.Random, ask: Ask) -> Iterator[Draft]:
-    doers, language = _doers(original, errand), language_of_user(original, ask)
+def _draft_errand(subcategory: str, errand: Errand, original: Home, rng: random.Random, ask: Ask) -> Draft | None:
+    devices = [one for one in original.plan.devices if not errand.categories or one.spec.category in errand.categories]
+    doers = [(one, path) for one in devices for path in one.spec.service_index if path.rpartition(".")[2] == errand.service]
+    language = language_of_user(original, ask)
     for device, path in rng.sample(doers, len(doers)):
-        compiled, taken = device.spec.service_index[path], ask.taken
+        compiled = device.spec.service_index[path]
         before = _calls_before(original, device, errand.prepared, rng, language) if ask.first else ()
         home = home_after_calls(original, before)
-        empty = _arguments(compiled)
-        thing = (
-            errand.things(home, device, compiled, rng, language)
-            if errand.things
-            else ErrandThing(empty)
-            if empty is not None
-            else None
-        )
-        if thing is None or device.did in taken:
+        if errand.things:
+            thing = errand.things(ErrandContext(home, device, compiled, rng, language))
+        else:
+            thing = None if _check_arguments(compiled) is None else ErrandThing()
+        if thing is None or device.did in ask.taken:
             continue
         call = Call(did=device.did, service=path, args=thing.args)
-        if condition := _effect(home, call, device, errand):
+        if condition := _condition_after_call(home, call, device, errand):
             meaning = ErrandRequest(errand, device, path.rpartition(".")[0], thing, len(doers) == 1)
-            yield Draft(
-                "",
-                meaning,
-                Factors(),
-                conditions=(condition,),
-                devices=(device.did,),
-                plan=(call,),
-                before=before,
-            )
+            return Draft(subcategory, meaning, Factors(), (condition,), (device.did,), (call,), before=before)
+    return None
 
 
-def _about(subcategory: str) -> Propose:
+def _propose_errand(subcategory: str) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """The first of the subcategory's errands, in random order, that some free device can do."""
         errands = ERRANDS[subcategory]
-        for errand in rng.sample(errands, len(errands)):
-            for draft in _wanted(home, errand, rng, ask):
-                return replace(draft, subcategory=subcategory)
-        return None
+        drafts = (_draft_errand(subcategory, errand, home, rng, ask) for errand in rng.sample(errands, len(errands)))
+        return next(filter(None, drafts), None)
 
     return propose
 
 
-def _time(seconds: int, speaker: Speaker) -> str:
+def _say_duration(seconds: int, speaker: Speaker) -> str:
     """A duration in minutes, or in seconds if it is not whole minutes, in the usual frame: others fit only some replies."""
     unit, value = ("second", seconds) if seconds % 60 else ("minute", seconds // 60)
     key = speaker.first(f"unit.{unit}.{value}", f"unit.{unit}")
@@ -311,36 +293,38 @@ def _time(seconds: int, speaker: Speaker) -> str:
 def propose_time_left(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "How long does the timer still run?", of the home's only timer, which was started before."""
     timers = [device for device in home.find_devices(category="timer") if "remaining" in device.spec.attribute_index]
-    before = (
-        _calls_before(home, timers[0], "started", rng, language_of_user(home, ask)) if len(timers) == 1 and ask.first else ()
-    )
-    state = home_after_calls(home, before).readable_state_of(timers[0].did) if len(timers) == 1 else {}
+    if len(timers) != 1:
+        return None
+    timer = timers[0]
+    before = _calls_before(home, timer, "started", rng, language_of_user(home, ask)) if ask.first else ()
+    state = home_after_calls(home, before).readable_state_of(timer.did)
     left = state.get("remaining")
     if state.get("state") != "active" or not isinstance(left, int) or not left:
         return None
-    kind, reads = timers[0].spec.attribute_index["remaining"][1], ((timers[0].did, "remaining"),)
-    reply = frame_meaning("household.reply.left", value=lambda speaker: _time(left, speaker))
-    draft = make_question_draft(frame_meaning("household.left"), number_answer(left, kind.unit, SLACK), reads, reply)
-    return None if draft is None else replace(draft, subcategory="time_left", before=before)
+    answer = number_answer(left, timer.spec.attribute_index["remaining"][1].unit, SLACK)
+    reply = frame_meaning("household.reply.left", value=partial(_say_duration, left))
+    meaning, reads = frame_meaning("household.left"), ((timer.did, "remaining"),)
+    return make_question_draft(meaning, answer, reads, reply, "time_left", before)
 
 
 def propose_list_contents(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "What is on my list?", of the home's only list, after some things were written on it."""
     lists = [device for device in home.find_devices(category="todo") if "needs_action" in device.spec.attribute_index]
-    before = (
-        _calls_before(home, lists[0], "written", rng, language_of_user(home, ask)) if len(lists) == 1 and ask.first else ()
-    )
-    items = home_after_calls(home, before).read_value(lists[0].did, "needs_action") if len(lists) == 1 else ()
+    if len(lists) != 1:
+        return None
+    language, did = language_of_user(home, ask), lists[0].did
+    before = _calls_before(home, lists[0], "written", rng, language) if ask.first else ()
+    items = home_after_calls(home, before).read_value(did, "needs_action")
     if not items or not all(isinstance(item, str) for item in items):
         return None
-    others = [item for item in home_grammar(language_of_user(home, ask)).plain_texts("household.item") if item not in items]
-    answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=tuple(others))
+    others = tuple(item for item in home_grammar(language).plain_texts("household.item") if item not in items)
+    answer = Answer(type="names", value=tuple(items), accepted=tuple((i,) for i in items), distractors=others)
     reply = frame_meaning("household.reply.listed", items=lambda speaker: join_clauses(speaker, items))
-    draft = make_question_draft(frame_meaning("household.listed"), answer, ((lists[0].did, "needs_action"),), reply)
-    return None if draft is None else replace(draft, subcategory="on_list", before=before)
+    meaning, reads = frame_meaning("household.listed"), ((did, "needs_action"),)
+    return make_question_draft(meaning, answer, reads, reply, "on_list", before)
 
 
-SUBCATEGORIES: dict[str, Propose] = {name: _about(name) for name in ERRANDS} | {
+SUBCATEGORIES: dict[str, Propose] = {name: _propose_errand(name) for name in ERRANDS} | {
     "time_left": propose_time_left,
     "on_list": propose_list_contents,
 }

@@ -9,7 +9,7 @@ Invariant: an utterance never names both the device and the value that it asks f
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,12 +35,13 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     act_text,
     actions_on_same_part,
     device_text,
+    draft_undo_and_act,
     frame_meaning,
     frame_text,
     past_actions,
     past_request,
     plan_undo,
-    repeat_action,
+    repeat_on_others,
 )
 
 # Occasions, and the kinds of devices about which people have preferences then.
@@ -62,35 +63,36 @@ CUES: dict[str, tuple[str, ...]] = {
 PLACES = {"cook": ("kitchen", "dining_room"), "bath": ("bathroom",)}  # the only types of rooms whose devices suit the cue
 MOST_SETTINGS = 2  # most settings of one preference
 FACTS = (3, 6)
+NOTED = frame_meaning("memory.noted")
 
 # short term
 
 
-def _stated_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_value(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set it to what I told you": a value named for later, with something else in between."""
     for action in past_actions(home, rng, ask):
-        between = _other(home, action, rng, ask)
+        between = _draw_other_action(home, action, rng, ask)
         if action.value is None or isinstance(action.value, bool) or between is None:
             continue
         target = device_text(action.device, action.part_name)
         told = frame_meaning("memory.later", text=act_text(action.act()))
         meaning = frame_meaning("memory.as_told", target=target)
-        return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+        return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
-def _chosen_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Turn on the one I spoke of": a device named for later, with another in between."""
     for action in past_actions(home, rng, ask):
-        between = _other(home, action, rng, ask)
+        between = _draw_other_action(home, action, rng, ask)
         if between is not None:
             told = frame_meaning("memory.choice", target=device_text(action.device, action.part_name))
             meaning = PhrasedRequest(action.act(), frame_text("memory.chosen"), "multi_turn.now")
-            return _recalled(action, meaning, between.plan, (_noted(told), past_request(between)))
+            return _draft_recall(action, meaning, between.plan, (PastTurn(told, NOTED), past_request(between)))
     return None
 
 
-def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _repeat_first_setting(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set B as I had A at first", after A has been changed."""
     for first in past_actions(home, rng, ask):
         now = home_after_calls(home, first.plan)
@@ -98,41 +100,31 @@ def _as_at_first(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         if second is None or second.value == first.value:
             continue
         later = home_after_calls(now, second.plan)
-        for action in _likewise(later, first, rng, ask):
-            slots = {
-                "target": device_text(action.device, action.part_name),
-                "other": device_text(first.device, first.part_name),
-            }
+        for action in repeat_on_others(later, first, rng, ask):
+            target, other = (device_text(one.device, one.part_name) for one in (action, first))
             past = (past_request(first), past_request(second))
-            return _recalled(action, frame_meaning("memory.as_first", **slots), (*first.plan, *second.plan), past)
+            meaning = frame_meaning("memory.as_first", target=target, other=other)
+            return _draft_recall(action, meaning, (*first.plan, *second.plan), past)
     return None
 
 
-def _undone(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _undo_earlier(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Leave A as it was after all, B instead", with something else in between."""
     for first in past_actions(home, rng, ask):
-        between = _other(home, first, rng, ask)
-        now = home_after_calls(home, (*first.plan, *between.plan)) if between else home
-        undo = plan_undo(home, now, first.device) if between else None
-        action = _other(now, first, rng, ask, besides=(between.device.did,)) if between and undo else None
-        if between is None or undo is None or action is None:
+        if (between := _draw_other_action(home, first, rng, ask)) is None:
+            continue
+        now = home_after_calls(home, (*first.plan, *between.plan))
+        undo = plan_undo(home, now, first.device)
+        action = _draw_other_action(now, first, rng, ask, besides=(between.device.did,)) if undo else None
+        if undo is None or action is None:
             continue
         slots = {"wrong": device_text(first.device, first.part_name), "text": act_text(action.act())}
-        return Draft(
-            "short_term",
-            frame_meaning("multi_turn.instead", **slots),
-            SEVERAL,
-            conditions=(undo.condition, action.condition),
-            devices=(first.device.did, action.device.did),
-            plan=(*undo.calls, *action.plan),
-            plainly=SpokenCommand((*undo.undo_acts, action.act())),
-            before=(*first.plan, *between.plan),
-            past=(past_request(first, undo.told), past_request(between)),
-        )
+        draft = draft_undo_and_act(undo, first, action, frame_meaning("multi_turn.instead", **slots), (between,))
+        return replace(draft, subcategory="short_term")
     return None
 
 
-def _other(
+def _draw_other_action(
     home: Home, action: DeviceAction, rng: random.Random, ask: Ask, besides: Sequence[str] = ()
 ) -> DeviceAction | None:
     """An action on another device, of the same kind if there is one."""
@@ -145,23 +137,7 @@ def _other(
     return None
 
 
-def _likewise(home: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Iterator[DeviceAction]:
-    """The same action on other devices of the same kind."""
-    taken = {past.device.did, *ask.taken}
-    devices = [device for device in home.plan.devices if device.did not in taken]
-    for device in rng.sample(devices, len(devices)):
-        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
-                action := repeat_action(home, past, device, part)
-            ):
-                yield action
-
-
-def _noted(told: Any) -> PastTurn:
-    return PastTurn(told, frame_meaning("memory.noted"))
-
-
-def _recalled(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
+def _draft_recall(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
     draft = control("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
@@ -214,36 +190,38 @@ class PreferenceFact:
         return text[0].upper() + text[1:]
 
 
-def _on_cue(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_occasion(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Time to sleep": what the user wants then, of one device or of two."""
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = [device for device in _devices_for(home, rng, cue) if device.did not in ask.taken]
-        preferences = [preference for device in devices[:4] if (preference := _preference(home, device, rng))]
+        devices = [device for device in _devices_for_occasion(home, rng, cue) if device.did not in ask.taken]
+        preferences = [preference for device in devices[:4] if (preference := _draw_preference(home, device, rng))]
         meant = tuple(PreferenceFact(cue, preference) for preference in preferences[: 1 + (rng.random() < 0.3)])
         if not meant:
             continue
-        others = _distractors(home, rng, meant)
-        usual = {"doing": frame_text(f"memory.cue.{cue}.doing")}
-        meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else frame_meaning("memory.usual", **usual)
+        others = _draw_distractors(home, rng, meant)
+        usual = frame_meaning("memory.usual", doing=frame_text(f"memory.cue.{cue}.doing"))
+        meaning = frame_meaning(f"memory.cue.{cue}.say") if rng.random() < 0.6 else usual
         if others:
-            return _wanted(home, meant, others, meaning, rng)
+            return _draft_preferences(home, meant, others, meaning, rng)
     return None
 
 
-def _on_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
+def _recall_for_device(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
     """ "Set the lamp how I like it"."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
-        preference = _preference(home, device, rng) if device.did not in ask.taken else None
+        preference = _draw_preference(home, device, rng) if device.did not in ask.taken else None
         if preference is None or all(action.value is None for action in preference.actions):
             continue
         meant = (PreferenceFact(None, preference),)
-        others = [fact for fact in _distractors(home, rng, meant) if fact.preference.device != device]
+        others = [fact for fact in _draw_distractors(home, rng, meant) if fact.preference.device != device]
         if len(others) >= FACTS[0] - 1:
-            return _wanted(home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng)
+            return _draft_preferences(
+                home, meant, others, frame_meaning("memory.how_i_like", target=device_text(device)), rng
+            )
     return None
 
 
-def _wanted(
+def _draft_preferences(
     home: Home, meant: Sequence[PreferenceFact], others: Sequence[PreferenceFact], meaning: Any, rng: random.Random
 ) -> Draft | None:
     """The draft of the facts `meant` among distractors; None if there are too few distractors."""
@@ -265,37 +243,32 @@ def _wanted(
     )
 
 
-def _distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]) -> list[PreferenceFact]:
+def _draw_distractors(home: Home, rng: random.Random, meant: Sequence[PreferenceFact]) -> list[PreferenceFact]:
     """Facts with other cues, those on the same devices (with other settings) first."""
     same = [fact.preference.device for fact in meant]
     facts: list[PreferenceFact] = []
     for cue in rng.sample(list(CUES), len(CUES)):
-        devices = _devices_for(home, rng, cue)
+        devices = _devices_for_occasion(home, rng, cue)
         devices.sort(key=lambda device: device not in same)
         if cue in {fact.cue for fact in meant}:
             continue
         for device in devices[: 1 if rng.random() < 0.5 else 3]:
-            preference = _preference(home, device, rng)
-            if preference and not any(
-                preference.path_values & fact.preference.path_values and preference.device == fact.preference.device
-                for fact in meant
-            ):
+            preference = _draw_preference(home, device, rng)
+            wanted = [fact.preference for fact in meant if fact.preference.device == device]
+            if preference and not any(preference.path_values & other.path_values for other in wanted):
                 facts.append(PreferenceFact(cue, preference))
                 break
     return sorted(facts, key=lambda fact: fact.preference.device not in same)
 
 
-def _devices_for(home: Home, rng: random.Random, cue: str) -> list[Device]:
+def _devices_for_occasion(home: Home, rng: random.Random, cue: str) -> list[Device]:
     """Devices that suit an occasion, in random order."""
-    fitting = [
-        device
-        for device in home.plan.devices
-        if device.spec.category in CUES[cue] and device.room.type in PLACES.get(cue, (device.room.type,))
-    ]
+    fitting = [device for device in home.plan.devices if device.spec.category in CUES[cue]]
+    fitting = [device for device in fitting if device.room.type in PLACES.get(cue, (device.room.type,))]
     return rng.sample(fitting, len(fitting))
 
 
-def _preference(home: Home, device: Device, rng: random.Random) -> DevicePreference | None:
+def _draw_preference(home: Home, device: Device, rng: random.Random) -> DevicePreference | None:
     """A preference of one or two settings, with a value if the device has any."""
     options = list(actions(home, rng, (device,)))
     valued = [action for action in options if action.value is not None]
@@ -309,17 +282,14 @@ def _preference(home: Home, device: Device, rng: random.Random) -> DevicePrefere
             settings.append(fitting)
     preference = DevicePreference(device, tuple(settings))
     end = home_after_calls(home, preference.preference_calls)
-    kept = all(end.read_value(device.did, path) == action.value for action in settings if (path := _set_by(action)))
-    return preference if kept else None
+    for action in settings:
+        path = action.path.replace("set_", "")  # the attribute that it sets, if the service is named after it
+        if path in device.spec.attribute_index and action.value not in (None, end.read_value(device.did, path)):
+            return None  # a later setting has changed what this one set
+    return preference
 
 
-def _set_by(action: DeviceAction) -> str | None:
-    """The attribute that a setting sets, if the service is named after it."""
-    path = action.path.replace("set_", "")
-    return path if path in action.device.spec.attribute_index and action.value is not None else None
-
-
-def _one_of(*ways: Propose) -> Propose:
+def _one_of_ways(*ways: Propose) -> Propose:
     """The proposals in random order; an earlier dialogue and a memory belong to the first intent of a blueprint."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
@@ -330,6 +300,6 @@ def _one_of(*ways: Propose) -> Propose:
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "short_term": _one_of(_stated_value, _chosen_device, _as_at_first, _undone),
-    "long_term": _one_of(_on_cue, _on_device),
+    "short_term": _one_of_ways(_recall_value, _recall_device, _repeat_first_setting, _undo_earlier),
+    "long_term": _one_of_ways(_recall_for_occasion, _recall_for_device),
 }

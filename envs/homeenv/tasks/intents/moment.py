@@ -6,13 +6,11 @@ Invariant: they are asked only of agents that are told the time when the episode
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, datetime
 
-from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, literal_text
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft
 from homerl.play.words.answer_rules import Answer
 
@@ -20,7 +18,7 @@ FORMS = {"time": "%H:%M", "date": "%Y-%m-%d"}
 ANSWERED_WITHIN = 2  # minutes: a time may be rounded a little
 
 
-def _about(subcategory: str) -> Propose:
+def _propose_moment(subcategory: str) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """The question, with the answer of the home's clock."""
         if not ask.timed:
@@ -33,19 +31,10 @@ def _about(subcategory: str) -> Propose:
             text = now.strftime(FORMS[subcategory])
             tolerance = ANSWERED_WITHIN if subcategory == "time" else 0
             answer = Answer(type=subcategory, value=text, tolerance=tolerance)
-            reply = frame_meaning(f"moment.reply.{subcategory}", value=_literally(text))
-        draft = make_question_draft(frame_meaning(f"moment.{subcategory}"), answer, (), reply)
-        assert draft is not None
-        return Draft(subcategory, draft.meaning, draft.factors, answer=answer, reply=draft.reply)
+            reply = frame_meaning(f"moment.reply.{subcategory}", value=literal_text(text))
+        return make_question_draft(frame_meaning(f"moment.{subcategory}"), answer, (), reply, subcategory)
 
     return propose
 
 
-def _literally(text: str) -> Callable[[Speaker], str]:
-    def said(speaker: Speaker) -> str:
-        return text
-
-    return said
-
-
-SUBCATEGORIES = {name: _about(name) for name in ("time", "date", "weekday")}
+SUBCATEGORIES = {name: _propose_moment(name) for name in ("time", "date", "weekday")}

@@ -8,11 +8,10 @@ state, the earlier dialogue tells that state.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
-from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
@@ -29,12 +28,15 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     actions_on_same_part,
     device_text,
     draft_follow_up,
+    draft_undo_and_act,
     frame_meaning,
     frame_text,
+    name_text,
     past_actions,
     past_request,
     plan_undo,
     repeat_action,
+    repeat_on_others,
     room_text,
     that_text,
     there_text,
@@ -54,39 +56,37 @@ STEPS = {  # services whose value people ask to be more or less, with their fram
 EXACT = ("warm",)  # the step can be said in the unit itself ("two degrees warmer")
 
 
-def _after_a_past(subcategory: str, *ways: Callable[..., Follow]) -> Propose:
+def _after_a_past(subcategory: str, *ways: Callable[..., Follow], first_only: bool = False) -> Propose:
     """A proposal that follows a past action.
 
-    For one past action after the other, the functions `ways` are tried in random order.
+    For one past action after the other, the functions `ways` are tried in random order. With `first_only`, it is made only
+    for the first intent of a blueprint, which alone may have an earlier dialogue.
     """
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Follow:
-        for action in past_actions(home, rng, ask):
+        for action in past_actions(home, rng, ask) if ask.first or not first_only else ():
             now = home_after_calls(home, action.plan)
             for way in rng.sample(ways, len(ways)):
                 if (draft := way(home, now, action, rng, ask)) is not None:
-                    return replace(draft, subcategory=subcategory, then=tuple(_named(draft.then, subcategory)))
+                    then = tuple(replace(later, subcategory=subcategory) for later in draft.then)
+                    return replace(draft, subcategory=subcategory, then=then)
         return None
 
     return propose
 
 
-def _named(drafts: tuple[Draft, ...], subcategory: str) -> Iterator[Draft]:
-    return (replace(draft, subcategory=subcategory) for draft in drafts)
-
-
-def _request(action: DeviceAction, meaning: Meaning) -> Draft:
+def _draft_request(action: DeviceAction, meaning: Meaning) -> Draft:
     """A draft in words that need the past; when asked, the user names everything."""
     return replace(control("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
 
 
-def _free(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
+def _free_devices(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:
     """Devices other than the past one that may change, in random order."""
     taken = {past.device.did, *ask.taken}
     return rng.sample(devices := [d for d in home.plan.devices if d.did not in taken], len(devices))
 
 
-def _alike(past: DeviceAction, device: Device, part: str) -> bool:
+def _are_same_kind(past: DeviceAction, device: Device, part: str) -> bool:
     """Whether a device has exactly the kind of the past one, so that "the same" can mean it without a name."""
     kinds = dict(device.spec.part_kinds), dict(past.device.spec.part_kinds)
     return kinds[0].get(f"{part}." if part else "") == kinds[1].get(f"{past.part_name}." if past.part_name else "")
@@ -95,53 +95,47 @@ def _alike(past: DeviceAction, device: Device, part: str) -> bool:
 # continuation
 
 
-def _same_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _repeat_in_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Also do that in the study": for the only device of the same kind there."""
     kind = device_kind(past.device, past.part_name)
     for room in rng.sample(now.plan.rooms, len(now.plan.rooms)):
         there = members_of_kind(now, kind, room)
         if room == past.device.room or len(there) != 1 or there[0][0].did in ask.taken:
             continue
-        if _alike(past, *there[0]) and (action := repeat_action(now, past, *there[0])):
+        if _are_same_kind(past, *there[0]) and (action := repeat_action(now, past, *there[0])):
             meaning = frame_meaning("multi_turn.same_room", room=room_text(room))
-            return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
+            return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
 
-def _same_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _repeat_on_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The same for the study lamp"."""
-    for device in _free(now, past, ask, rng):
-        for part in {path.rpartition(".")[0]: None for path in device.spec.service_index}:
-            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
-                action := repeat_action(now, past, device, part)
-            ):
-                meaning = frame_meaning("multi_turn.same_device", target=device_text(device, part))
-                return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
+    for action in repeat_on_others(now, past, rng, ask):
+        meaning = frame_meaning("multi_turn.same_device", target=device_text(action.device, action.part_name))
+        return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
 
-def _further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _set_further(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "And the speed at 3": another setting of the same device, which leaves what was asked before as it is."""
     done = compile_condition(past.condition, now.plan)
     for action in actions_on_same_part(now, past, rng, valued=True):
-        joins = not _written(action) & _written(past) and done.holds_in(home_after_calls(now, action.plan))
-        if action.service.startswith("set_") and joins:
-            slots = {"name": _name_said(action), "value": action_value_text(action)}
+        if not action.service.startswith("set_") or _written_attributes(action) & _written_attributes(past):
+            continue
+        if done.holds_in(home_after_calls(now, action.plan)):
             frame = "multi_turn.further_switch" if isinstance(action.value, bool) else "multi_turn.further"
-            return draft_follow_up(ask, rng, home, (past,), _request(action, frame_meaning(frame, **slots)))
+            name, value = name_text(action.service.removeprefix("set_")), action_value_text(action)
+            meaning = frame_meaning(frame, name=name, value=value)
+            return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
 
-def _written(action: DeviceAction) -> set[str]:
+def _written_attributes(action: DeviceAction) -> set[str]:
     """The attributes that its last call writes."""
     return {attribute.name for _, attribute, _ in action.device.spec.service_index[action.plan[-1].service].writes}
 
 
-def _name_said(action: DeviceAction) -> Callable[[Speaker], str]:
-    return lambda speaker: speaker.name(action.service.removeprefix("set_"))
-
-
-def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _more_or_less(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "A bit brighter": more or less of what was set."""
     name, kinds = STEPS.get(past.service, (None, None))
     bounds = past.value_type.range if past.value_type else None
@@ -152,8 +146,8 @@ def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
     up, (low, high) = rng.random() < 0.5, bounds
     step = rng.choice((1, 2, 3)) if name in EXACT else max(1, round((high - low) / 5))
     value = past.value + (step if up else -step)
-    room = value + (step if up else -step)
-    if not (low <= value <= high and low <= room <= high):
+    most = value + (step if up else -step)
+    if not (low <= value <= high and low <= most <= high):
         return None
     action = make_action(now, past.device, past.path, type(past.value)(value))
     if action is None:
@@ -161,107 +155,101 @@ def _more(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: As
     frame = f"multi_turn.more.{name}.{'up' if up else 'down'}"
     if name in EXACT and rng.random() < 0.5:
         meaning = frame_meaning(frame.replace("more", "by"), value=lambda speaker: speaker.value(step, past.value_type))
-        return _past_only(past, _request(action, meaning))
-    return _past_only(past, _loosened(_request(action, frame_meaning(frame)), action, past.value, room))
+        return _with_past(past, _draft_request(action, meaning))
+    # Any value beyond the earlier one counts, up to twice the step of the plan.
+    slot = f'device("{action.device.did}").{action.path.replace("set_", "")}'
+    loose = f"{past.value!r} < {slot} <= {most!r}" if up else f"{most!r} <= {slot} < {past.value!r}"
+    condition = action.condition.replace(f"{slot} == {action.value!r}", loose)
+    return _with_past(past, replace(_draft_request(action, frame_meaning(frame)), conditions=(condition,)))
 
 
-def _loosened(draft: Draft, action: DeviceAction, start: float, end: float) -> Draft:
-    """A draft that accepts any value beyond the earlier one, up to twice the step of the plan."""
-    path = action.path.replace("set_", "")
-    exact = f'device("{action.device.did}").{path} == {action.value!r}'
-    slot = f'device("{action.device.did}").{path}'
-    loose = f"{start!r} < {slot} <= {end!r}" if end > start else f"{end!r} <= {slot} < {start!r}"
-    return replace(draft, conditions=(draft.conditions[0].replace(exact, loose),))
-
-
-def _past_only(past: DeviceAction, now: Draft) -> Draft:
+def _with_past(past: DeviceAction, now: Draft) -> Draft:
     return replace(now, before=past.plan, past=(past_request(past),))
 
 
 # topic shift
 
 
-def _elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _shift_elsewhere(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """An unrelated request: another kind of device, named in full, and no words that refer to the past."""
-    for action in actions(now, rng, _free(now, past, ask, rng)):
+    for action in actions(now, rng, _free_devices(now, past, ask, rng)):
         other = (action.service, action.value) != (past.service, past.value)
         if other and device_kind(action.device, action.part_name) != device_kind(past.device, past.part_name):
             meaning = frame_meaning("multi_turn.shift", text=act_text(action.act()))
-            return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
+            return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
 
-def _tempting(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _shift_nearby(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """An unrelated request that a careless agent could confuse with the past.
 
     It asks for the same setting with another value, or for a device in the same room.
     """
-    others = [action for action in actions(now, rng, _free(now, past, ask, rng)) if action.value != past.value]
+    others = [action for action in actions(now, rng, _free_devices(now, past, ask, rng)) if action.value != past.value]
     same = [action for action in others if action.service == past.service]
     near = same or [action for action in others if action.device.room == past.device.room]
     if not near:
         return None
-    action = near[0]
-    return draft_follow_up(
-        ask, rng, home, (past,), _request(action, frame_meaning("multi_turn.shift", text=act_text(action.act())))
-    )
+    meaning = frame_meaning("multi_turn.shift", text=act_text(near[0].act()))
+    return draft_follow_up(ask, rng, home, (past,), _draft_request(near[0], meaning))
 
 
 # coreference
 
 
-def _it(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _refer_by_pronoun(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Turn it off again", "set that one to 40"."""
     for action in actions_on_same_part(now, past, rng):
         back = action.value is None and past.value is None
         words, frame = rng.choice((IT, that_text(past.device))), "multi_turn.again" if back else "multi_turn.now"
-        return draft_follow_up(ask, rng, home, (past,), _request(action, PhrasedRequest(action.act(), words, frame)))
+        return draft_follow_up(ask, rng, home, (past,), _draft_request(action, PhrasedRequest(action.act(), words, frame)))
     return None
 
 
-def _other_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _refer_to_other(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The other one": in a room with two of the kind."""
     kind = device_kind(past.device, past.part_name)
     others = [pair for pair in members_of_kind(now, kind, past.device.room) if pair[0] != past.device]
     if len(others) != 1 or len(members_of_kind(now, kind, past.device.room)) != 2 or others[0][0].did in ask.taken:
         return None
     device, part = others[0]
-    again = [same for same in (repeat_action(now, past, device, part),) if same]
-    options = [*again, *(action for action in actions(now, rng, (device,)) if action.part_name == part)]
+    again = repeat_action(now, past, device, part)
+    options = [action for action in actions(now, rng, (device,)) if action.part_name == part]
+    options = [again, *options] if again else options
     if not options:
         return None
     action = rng.choice(options[:2])
-    frame = "multi_turn.too" if action in again else "multi_turn.now"
+    frame = "multi_turn.too" if action == again else "multi_turn.now"
     meaning = PhrasedRequest(action.act(), frame_text("multi_turn.other"), frame)
-    return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
+    return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
 
 
-def _there(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _refer_to_place(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The fan there"."""
-    here = [device for device in _free(now, past, ask, rng) if device.room == past.device.room]
+    here = [device for device in _free_devices(now, past, ask, rng) if device.room == past.device.room]
     for action in actions(now, rng, here):
         if len({path.rpartition(".")[0] for path in action.device.spec.service_index}) > 1:
             continue
         meaning = PhrasedRequest(action.act(), there_text(action.device), "multi_turn.now")
-        return draft_follow_up(ask, rng, home, (past,), _request(action, meaning))
+        return draft_follow_up(ask, rng, home, (past,), _draft_request(action, meaning))
     return None
 
 
-def _first_one(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _refer_by_order(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "The first one", of two devices that were mentioned."""
-    for second in actions(now, rng, _free(now, past, ask, rng)):
+    for second in actions(now, rng, _free_devices(now, past, ask, rng)):
         later = home_after_calls(now, second.plan)
         word, meant = rng.choice((("multi_turn.first", past), ("multi_turn.last", second)))
         for action in actions_on_same_part(later, meant, rng):
             meaning = PhrasedRequest(action.act(), frame_text(word), "multi_turn.now")
-            return draft_follow_up(ask, rng, home, (past, second), _request(action, meaning))
+            return draft_follow_up(ask, rng, home, (past, second), _draft_request(action, meaning))
     return None
 
 
 # correction
 
 
-def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _correct_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, make it 26"."""
     if past.value is None or isinstance(past.value, bool):
         return None
@@ -269,79 +257,61 @@ def _other_value(home: Home, now: Home, past: DeviceAction, rng: random.Random, 
         action = propose_action(now, past.device, past.path, rng)
         if action is not None and action.value != past.value:
             slots = {"value": action_value_text(action), "wrong": action_value_text(past)}
-            return _past_only(past, _request(action, frame_meaning("multi_turn.make_it", **slots)))
+            return _with_past(past, _draft_request(action, frame_meaning("multi_turn.make_it", **slots)))
     return None
 
 
-def _other_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _correct_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, turn it off": another action without a value on the same device."""
-    for action in actions_on_same_part(now, past, rng, valued=False):
-        if past.value is None:
-            return _past_only(past, _request(action, PhrasedRequest(action.act(), IT, "multi_turn.no")))
-    return None
+    action = next(actions_on_same_part(now, past, rng, valued=False), None)
+    if action is None or past.value is not None:
+        return None
+    return _with_past(past, _draft_request(action, PhrasedRequest(action.act(), IT, "multi_turn.no")))
 
 
-def _other_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _correct_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Not the bedroom, the study"."""
     kind = device_kind(past.device, past.part_name)
     for device, part in members_of_kind(now, kind):
         alone = len(members_of_kind(now, kind, device.room)) == 1 and device.room != past.device.room
-        free = alone and device.did not in ask.taken and _alike(past, device, part)
+        free = alone and device.did not in ask.taken and _are_same_kind(past, device, part)
         if free and (action := repeat_action(now, past, device, part)):
             slots = {"right": room_text(device.room), "wrong": room_text(past.device.room)}
-            return _instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
+            return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_room", **slots))
     return None
 
 
-def _other_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _correct_device(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, I meant the study lamp"."""
-    for device in _free(now, past, ask, rng):
-        for path in device.spec.service_index:
-            part = path.rpartition(".")[0]
-            if device_kind(device, part) == device_kind(past.device, past.part_name) and (
-                action := repeat_action(now, past, device, part)
-            ):
-                slots = {"right": device_text(device, part), "wrong": device_text(past.device, past.part_name)}
-                return _instead(home, now, past, action, frame_meaning("multi_turn.not_device", **slots))
+    for action in repeat_on_others(now, past, rng, ask):
+        right, wrong = (device_text(one.device, one.part_name) for one in (action, past))
+        return _do_instead(home, now, past, action, frame_meaning("multi_turn.not_device", right=right, wrong=wrong))
     return None
 
 
-def _other_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _correct_thing(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Leave the fan as it was, turn on the lamp instead"."""
-    for action in actions(now, rng, _free(now, past, ask, rng)):
+    for action in actions(now, rng, _free_devices(now, past, ask, rng)):
         slots = {"wrong": device_text(past.device, past.part_name), "text": act_text(action.act())}
-        return _instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
+        return _do_instead(home, now, past, action, frame_meaning("multi_turn.instead", **slots))
     return None
 
 
-def _instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
+def _do_instead(home: Home, now: Home, past: DeviceAction, action: DeviceAction, meaning: Meaning) -> Follow:
     """A draft that undoes the past action and does another."""
     undo = plan_undo(home, now, past.device)
-    if undo is None:
-        return None
-    return Draft(
-        "",
-        meaning,
-        SEVERAL,
-        conditions=(undo.condition, action.condition),
-        devices=(past.device.did, action.device.did),
-        plan=(*undo.calls, *action.plan),
-        plainly=SpokenCommand((*undo.undo_acts, action.act())),
-        before=past.plan,
-        past=(past_request(past, undo.told),),
-    )
+    return draft_undo_and_act(undo, past, action, meaning) if undo else None
 
 
 # backtracking
 
 
-def _undo(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
+def _undo_past(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "Put it back as it was", where the assistant has told the earlier state."""
     if (undo := plan_undo(home, now, past.device)) is None:
         return None
-    meaning = rng.choice(
-        (frame_meaning("multi_turn.back"), frame_meaning("multi_turn.back_named", target=device_text(past.device)))
-    )
+    named = frame_meaning("multi_turn.back_named", target=device_text(past.device))
+    meaning = rng.choice((frame_meaning("multi_turn.back"), named))
     draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, SpokenCommand(undo.undo_acts))
     return replace(draft, before=past.plan, past=(past_request(past, undo.told),))
 
@@ -357,29 +327,25 @@ def _undo_last(home: Home, now: Home, past: DeviceAction, rng: random.Random, as
         undo = plan_undo(now, home_after_calls(now, second.plan), past.device)
         if undo is None or len(undo.calls) != 1 or undo.calls[0].args != (past.value,):
             return None
-        draft = Draft(
-            "", frame_meaning("multi_turn.back_last"), DEPENDENT, (undo.condition,), (past.device.did,), undo.calls
-        )
-        draft = replace(draft, plainly=SpokenCommand(undo.undo_acts), past=(past_request(past), past_request(second)))
-        return replace(draft, before=(*past.plan, *second.plan))
+        meaning, plainly = frame_meaning("multi_turn.back_last"), SpokenCommand(undo.undo_acts)
+        draft = Draft("", meaning, DEPENDENT, (undo.condition,), (past.device.did,), undo.calls, plainly)
+        told = (past_request(past), past_request(second))
+        return replace(draft, before=(*past.plan, *second.plan), past=told)
     return None
 
 
 def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """Two things were done; one of them is undone, or both are."""
-    for second in actions(now, rng, _free(now, past, ask, rng)):
+    for second in actions(now, rng, _free_devices(now, past, ask, rng)):
         later = home_after_calls(now, second.plan)
         undos = [undo for action in (past, second) if (undo := plan_undo(home, later, action.device))]
         if len(undos) < 2:
             continue
         meant = rng.choice((undos[:1], undos[1:], undos))
-        named = device_text(meant[0].device)
-        meaning = (
-            frame_meaning("multi_turn.back_both") if len(meant) > 1 else frame_meaning("multi_turn.back_named", target=named)
-        )
+        named = frame_meaning("multi_turn.back_named", target=device_text(meant[0].device))
         return Draft(
             "",
-            meaning,
+            named if len(meant) == 1 else frame_meaning("multi_turn.back_both"),
             DEPENDENT if len(meant) == 1 else SEVERAL,
             conditions=tuple(undo.condition for undo in meant),
             devices=tuple(undo.device.did for undo in meant),
@@ -391,17 +357,12 @@ def _undo_one_of_two(home: Home, now: Home, past: DeviceAction, rng: random.Rand
     return None
 
 
-def _first_only(propose: Propose) -> Propose:
-    """The proposal, restricted to the first intent of a blueprint, which alone may have an earlier dialogue."""
-    return lambda home, rng, ask: propose(home, rng, ask) if ask.first else None
-
-
 SUBCATEGORIES: dict[str, Propose] = {
-    "continuation": _after_a_past("continuation", _same_in_room, _same_on_device, _further, _more),
-    "topic_shift": _after_a_past("topic_shift", _elsewhere, _tempting),
-    "coreference": _after_a_past("coreference", _it, _other_one, _there, _first_one),
-    "correction": _first_only(
-        _after_a_past("correction", _other_value, _other_act, _other_room, _other_device, _other_thing)
+    "continuation": _after_a_past("continuation", _repeat_in_room, _repeat_on_device, _set_further, _more_or_less),
+    "topic_shift": _after_a_past("topic_shift", _shift_elsewhere, _shift_nearby),
+    "coreference": _after_a_past("coreference", _refer_by_pronoun, _refer_to_other, _refer_to_place, _refer_by_order),
+    "correction": _after_a_past(
+        "correction", _correct_value, _correct_act, _correct_room, _correct_device, _correct_thing, first_only=True
     ),
-    "backtracking": _first_only(_after_a_past("backtracking", _undo, _undo_last, _undo_one_of_two)),
+    "backtracking": _after_a_past("backtracking", _undo_past, _undo_last, _undo_one_of_two, first_only=True),
 }

@@ -24,7 +24,14 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType
-from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do, code_literal, is_asked_for, try_service
+from homerl.envs.homeenv.tasks.actions import (
+    DeviceAction,
+    can_device_do,
+    code_literal,
+    home_after_calls,
+    is_asked_for,
+    try_service,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Operation:
 def carry_out_on_kind(
     home: Home, device: Device, kind: str, wanted: Sequence[Operation]
 ) -> list[tuple[DeviceAction, bool] | None]:
-    """The result of `carry_part` for each part of the kind that has all the services.
+    """The result of `carry_out_on_part` for each part of the kind that has all the services.
 
     An item is None if the home refuses a call, or if people would not ask the part for the change. The list is [None] if
     no part has all the services.
@@ -60,13 +67,12 @@ def carry_out_on_part(
 
     The action has the plans and conditions of all operations. None if the home refuses a call.
     """
-    after, done = home.fork(), []
+    after, done = home, []
     for one in wanted:
         action, changes = try_service(after, device, prefix + one.service, one.value)
         if action is None:
             return None
-        for call in action.plan:
-            after.call(call.did, call.service, call.args)
+        after = home_after_calls(after, action.plan)
         done.append((action, changes))
     last, plan = done[-1][0], tuple(dict.fromkeys(call for action, _ in done for call in action.plan))
     condition = " and ".join(dict.fromkeys(text for action, _ in done for text in action.condition.split(" and ")))
@@ -98,7 +104,10 @@ def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Conditio
     In `text`, {attribute} stands for its current value, and {room} for the temperature of the room.
     """
     try:
-        text = _spelled(text.format_map(_Now(home, device, prefix)), device, prefix)
+        text = text.format_map(_ValuesNow(home, device, prefix))
+        if prefix + STATE in device.spec.attribute_index:  # states as the part spells them
+            kind = device.spec.attribute_index[prefix + STATE][1]
+            text = STATED.sub(lambda found: code_literal(kind.value_of_word(found[1])), text)
         condition = compile_condition(SELF.sub(f'device("{device.did}").{prefix}', text), home.plan)
         for slot, value in condition.comparisons:
             home.plan.slots[slot].type.check_value(value)
@@ -107,42 +116,30 @@ def bind_to_part(text: str, home: Home, device: Device, prefix: str) -> Conditio
     return condition
 
 
-def _spelled(text: str, device: Device, prefix: str) -> str:
-    """The text with states as the part spells them."""
-    if prefix + STATE not in device.spec.attribute_index:
-        return text
-    kind = device.spec.attribute_index[prefix + STATE][1]
-    return STATED.sub(lambda found: code_literal(kind.value_of_word(found[1])), text)
-
-
 def bind_to_room(text: str, home: Home, room: Room) -> Condition:
     """The condition for a room."""
     return compile_condition(ROOM.sub(f'room("{room.id}").', text), home.plan)
 
 
-class _Now(dict[str, Any]):
-    """The current values of a part, read when they are looked up. What is null raises `KeyError`."""
+class _ValuesNow(dict[str, Any]):
+    """The current values of a part, read when they are looked up. What is null or missing raises `KeyError`.
+
+    `room` is the temperature of the room, within the range of the target temperature.
+    """
 
     def __init__(self, home: Home, device: Device, prefix: str) -> None:
         self.home, self.device, self.prefix = home, device, prefix
 
     def __missing__(self, name: str) -> Any:
         if name == "room":
-            return _in_range(self, int(self.home.read_value(self.device.room.id, "temperature")))
+            value = int(self.home.read_value(self.device.room.id, "temperature"))
+            kind = self.device.spec.attribute_index[self.prefix + "target_temperature"][1]
+            low, high = kind.range or (value, value)
+            return int(min(max(value, low), high))
         path = self.prefix + name
-        if path not in self.device.spec.attribute_index:
+        if path not in self.device.spec.attribute_index or (now := self.home.read_value(self.device.did, path)) is None:
             raise KeyError(path)
-        if (value := self.home.read_value(self.device.did, path)) is None:
-            raise KeyError(path)
-        return value
-
-
-def _in_range(now: _Now, value: int) -> int:
-    path = now.prefix + "target_temperature"
-    if path not in now.device.spec.attribute_index:
-        raise KeyError(path)
-    low, high = now.device.spec.attribute_index[path][1].range or (value, value)
-    return int(min(max(value, low), high))
+        return now
 
 
 def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefix: str) -> tuple[Operation, ...] | None:
@@ -157,14 +154,14 @@ def bind_steps(steps: tuple[ServiceStep, ...], home: Home, device: Device, prefi
             return None
         type = next(iter(service.service.arguments), None)
         try:
-            value = _value(step, _Now(home, device, prefix), type)
+            value = _value_of_step(step, _ValuesNow(home, device, prefix), type)
         except (KeyError, Refused):
             return None
         bound.append(Operation(step.service, value, type))
     return tuple(bound)
 
 
-def _value(step: ServiceStep, now: _Now, type: Any) -> Any:
+def _value_of_step(step: ServiceStep, now: _ValuesNow, type: Any) -> Any:
     if type is None or (step.now is None and step.room is None):
         return None if type is None else type.check_value(step.value)
     base = now["room"] + step.room if step.room is not None else now[step.service.removeprefix("set_")] + step.now

@@ -7,7 +7,7 @@ one must look up. Whether the brightness of a lamp that is off counts, which peo
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -25,18 +25,24 @@ from homerl.envs.homeenv.tasks.device_traits import (
     OPPOSITES,
     TRAITS,
     DeviceMatches,
+    Read,
     Trait,
     above_trait,
     match_devices,
     possible_members,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text, room_text
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
+    device_text,
+    frame_meaning,
+    frame_text,
+    literal_text,
+    name_text,
+    place_text,
+    room_text,
+)
 from homerl.envs.homeenv.tasks.intents.questions import (
     DeviceList,
-    RoomList,
-    StatementReply,
-    YesNoReply,
     is_part_off,
     make_question_draft,
     names_answer,
@@ -47,8 +53,10 @@ from homerl.envs.homeenv.tasks.intents.questions import (
     propose_most,
     propose_warmer_room,
     propose_warmest_room,
+    statement_reply,
     ways_of_option,
     ways_of_trait,
+    yes_no_reply,
 )
 from homerl.play.words.answer_rules import Answer
 
@@ -61,21 +69,21 @@ UNASKED = ("countdown", "fed_today", "no_move_duration", "lamp_hours", "open_zon
 # status
 
 
-def _is_on(home: Home, rng: random.Random) -> Draft | None:
+def _ask_trait(home: Home, rng: random.Random) -> Draft | None:
     """ "Is the study lamp on?" """
-    for device, part, trait in _single(home, rng):
+    for device, part, trait in _traits_of_devices(home, rng):
         path = trait.attribute_path(device, part) or ""
         holds = trait.is_met_by(home.read_value(device.did, path))
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
         meaning = frame_meaning("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
-        reply = YesNoReply(holds, AttributeStates((AttributeState.read_from_home(home, device, path),)))
+        reply = yes_no_reply(holds, _state_meaning(home, device, path))
         return make_question_draft(meaning, answer, ((device.did, path),), reply)
     return None
 
 
-def _single(home: Home, rng: random.Random) -> list[tuple[Device, str, Trait]]:
+def _traits_of_devices(home: Home, rng: random.Random) -> list[tuple[Device, str, Trait]]:
     """The (device, part, trait) triples of all devices with a trait that can be told now, in random order."""
     triples = [
         (device, prefix[:-1], trait)
@@ -87,9 +95,9 @@ def _single(home: Home, rng: random.Random) -> list[tuple[Device, str, Trait]]:
     return rng.sample(triples, len(triples))
 
 
-def _both(home: Home, rng: random.Random) -> Draft | None:
+def _ask_both(home: Home, rng: random.Random) -> Draft | None:
     """ "Are both the study lamp and the hall fan on?" """
-    triples = _single(home, rng)
+    triples = _traits_of_devices(home, rng)
     for device, part, trait in triples:
         others = [other for other in triples if other[2] == trait and other[0] != device]
         if not others:
@@ -99,51 +107,41 @@ def _both(home: Home, rng: random.Random) -> Draft | None:
         both = all(trait.is_met_by(home.read_value(*read)) for read in reads)
         slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
         meaning = frame_meaning("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
-        standings = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
-        return make_question_draft(
-            meaning, Answer(type="boolean", value=both), reads, YesNoReply(both, AttributeStates(standings))
-        )
+        states = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
+        reply = yes_no_reply(both, AttributeStates(states))
+        return make_question_draft(meaning, Answer(type="boolean", value=both), reads, reply)
     return None
 
 
-def _value(home: Home, rng: random.Random) -> Draft | None:
+def _ask_number(home: Home, rng: random.Random) -> Draft | None:
     """ "What is the brightness of the lamp?", "how much battery is left?" """
-    for device, path, kind in _attributes(home, rng, ("int", "float")):
+    for device, path, kind in _known_attributes(home, rng, ("int", "float")):
         if path.rpartition(".")[2] in WHOLE:  # people ask by the name of what is measured
             continue
         value = home.read_value(device.did, path)
         tolerance = 0.05 if isinstance(value, float) else abs(value) * 0.005 if abs(value) >= ROUNDED else 0.0
-        answer = number_answer(value, kind.unit, tolerance, (device,))
-        return make_question_draft(
-            _asked(device, path, "query.value"), answer, ((device.did, path),), _as_it_is(home, device, path)
-        )
+        return _draft_attribute("query.value", home, device, path, number_answer(value, kind.unit, tolerance, (device,)))
     return None
 
 
-def _mode(home: Home, rng: random.Random) -> Draft | None:
+def _ask_mode(home: Home, rng: random.Random) -> Draft | None:
     """ "Which mode is the air conditioner in?" """
-    for device, path, kind in _attributes(home, rng, ("enum",)):
-        value = home.read_value(device.did, path)
-        value = kind.word_of_value(value) if path.rpartition(".")[2] == STATE else value
+    for device, path, kind in _known_attributes(home, rng, ("enum",)):
+        value, options = home.read_value(device.did, path), [*(kind.options or ())]
+        if path.rpartition(".")[2] == STATE:
+            value, *options = map(kind.word_of_value, (value, *options))
         taken = f"{device.room.name} {device.name} {path}".replace("_", " ")
-        here, others = ways_of_option(str(value), path), _other_options(kind, value, path, taken)
+        here = ways_of_option(str(value), path)
+        ways = (way for option in options if option != value for way in ways_of_option(str(option), path))
+        others = phrases_not_in_text(tuple(dict.fromkeys(ways)), taken)
         if here != phrases_not_in_text(here, taken) or isinstance(value, (int, float)) or set(here) & set(others):
             continue
         answer = Answer(type="text", value=str(value), accepted=(here,), distractors=others)
-        return make_question_draft(
-            _asked(device, path, "query.mode"), answer, ((device.did, path),), _as_it_is(home, device, path)
-        )
+        return _draft_attribute("query.mode", home, device, path, answer)
     return None
 
 
-def _other_options(kind: ValueType, value: str, path: str, taken: str) -> tuple[str, ...]:
-    """The phrases for all options except this one."""
-    options = [kind.word_of_value(option) if path.rpartition(".")[2] == STATE else option for option in kind.options or ()]
-    ways = (way for option in options if option != value for way in ways_of_option(str(option), path))
-    return phrases_not_in_text(tuple(dict.fromkeys(ways)), taken)
-
-
-def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[tuple[Device, str, ValueType]]:
+def _known_attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[tuple[Device, str, ValueType]]:
     """The (device, path, type) of attributes of these types that have a value and mean something to people.
 
     They are in random order.
@@ -158,63 +156,60 @@ def _attributes(home: Home, rng: random.Random, types: tuple[str, ...]) -> list[
     return rng.sample(triples, len(triples))
 
 
-def _asked(device: Device, path: str, frame: str) -> Meaning:
+def _draft_attribute(frame: str, home: Home, device: Device, path: str, answer: Answer) -> Draft | None:
+    """The draft of a question for the value of an attribute."""
     part, _, attribute = path.rpartition(".")
     frame = f"{frame}.state" if attribute in WHOLE else frame
-    return frame_meaning(frame, name=lambda speaker: speaker.name(attribute), target=device_text(device, part))
+    meaning = frame_meaning(frame, name=name_text(attribute), target=device_text(device, part))
+    return make_question_draft(meaning, answer, ((device.did, path),), statement_reply(_state_meaning(home, device, path)))
 
 
-def _as_it_is(home: Home, device: Device, path: str) -> Meaning:
-    return StatementReply(AttributeStates((AttributeState.read_from_home(home, device, path),)))
+def _state_meaning(home: Home, device: Device, path: str) -> Meaning:
+    return AttributeStates((AttributeState.read_from_home(home, device, path),))
 
 
-def _where(home: Home, rng: random.Random) -> Draft | None:
+def _ask_where(home: Home, rng: random.Random) -> Draft | None:
     """ "Where is the robot vacuum?" """
+    rooms = [room.name for room in home.plan.rooms]
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
-        rooms = [room.name for room in home.plan.rooms]
         alone = sum(other.name == device.name for other in home.plan.devices) == 1
         shared = any(word in device.name.split() for room in rooms for word in room.split())
         if alone and not shared:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
             reply = frame_meaning("query.reply.where", room=room_text(device.room))
-            return make_question_draft(frame_meaning("query.where", device=_literally(device.name)), answer, (), reply)
+            return make_question_draft(frame_meaning("query.where", device=literal_text(device.name)), answer, (), reply)
     return None
 
 
-def _literally(text: str) -> Callable[[Speaker], str]:
-    return lambda speaker: text
-
-
-def _which(home: Home, rng: random.Random) -> Draft | None:
+def _ask_which(home: Home, rng: random.Random) -> Draft | None:
     """ "Which lights are on in the study?" """
     perhaps_none = rng.random() < RARELY
-    for matches in _matches(home, rng):
-        candidates = possible_members(home, matches.kind)
+    for matches in _draw_matches(home, rng):
         if len(matches.met) <= 5 and (matches.met or perhaps_none):
+            answer = names_answer(matches.met, possible_members(home, matches.kind))
             return make_question_draft(
-                _about(matches, "query.which"), names_answer(matches.met, candidates), matches.reads, DeviceList(matches.met)
+                _meaning_of_matches(matches, "query.which"), answer, matches.reads, DeviceList(matches.met)
             )
     return None
 
 
-def _senses(home: Home, rng: random.Random) -> Draft | None:
+def _ask_sensor(home: Home, rng: random.Random) -> Draft | None:
     """ "Is there anybody in the hallway?", according to a sensor there."""
     for device in rng.sample(home.plan.devices, len(home.plan.devices)):
         for name, value in SENSES.items():
             if name in device.spec.attribute_index and (now := home.read_value(device.did, name)) is not None:
                 holds = now == value
                 meaning = frame_meaning(f"query.sense.{name}", target=device_text(device))
-                return make_question_draft(
-                    meaning, Answer(type="boolean", value=holds), ((device.did, name),), YesNoReply(holds)
-                )
+                answer = Answer(type="boolean", value=holds)
+                return make_question_draft(meaning, answer, ((device.did, name),), yes_no_reply(holds))
     return None
 
 
 # quantity
 
 
-def _matches(home: Home, rng: random.Random, joined: bool = False) -> Iterator[DeviceMatches]:
+def _draw_matches(home: Home, rng: random.Random, joined: bool = False) -> Iterator[DeviceMatches]:
     """What may be counted in a room or the home, in random order.
 
     With `joined`, the devices must have two traits at once.
@@ -222,13 +217,16 @@ def _matches(home: Home, rng: random.Random, joined: bool = False) -> Iterator[D
     counts = {kind: len(possible_members(home, kind)) for kind in TRAITS}
     kinds = [kind for kind, count in counts.items() if count > 1 or (count and rng.random() < RARELY)]
     rooms: list[Room | None] = [None, None, *home.plan.rooms]
-    for _ in range(12):
-        if not kinds:
-            return
+    for _ in range(12 if kinds else 0):
         kind, room = rng.choice(kinds), rng.choice(rooms)
         if room is not None and not any(device.room == room for device in possible_members(home, kind)):
             continue
-        matches = match_devices(home, kind, _traits(kind, rng, joined), room)
+        traits: tuple[Trait, ...] = (rng.choice(TRAITS[kind]),)
+        if kind in LEVELS and traits[0].name not in ("off", "closed"):
+            attribute, bounds = LEVELS[kind]
+            level = above_trait(attribute, rng.choice(bounds))
+            traits = (*traits, level) if joined else rng.choice((traits, (level,)))
+        matches = match_devices(home, kind, traits, room)
         counted = matches is not None and matches.reads and (len(matches.reads) > 1 or room is None)
         if matches is not None and counted and not _decided_by_unlit(home, matches):
             yield matches
@@ -242,55 +240,38 @@ def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
     return any(did in met and is_part_off(home, did, path) for did, path in matches.reads)
 
 
-def _traits(kind: str, rng: random.Random, joined: bool) -> tuple[Trait, ...]:
-    first = rng.choice(TRAITS[kind])
-    if kind not in LEVELS or first.name in ("off", "closed"):
-        return (first,)
-    attribute, bounds = LEVELS[kind]
-    level = above_trait(attribute, rng.choice(bounds))
-    return (first, level) if joined else rng.choice(((first,), (level,)))
-
-
-def _about(matches: DeviceMatches, frame: str) -> Meaning:
+def _meaning_of_matches(matches: DeviceMatches, frame: str) -> Meaning:
     return frame_meaning(
         frame,
         many=frame_text(f"query.kind.{matches.kind}.many"),
-        traits=lambda speaker: _traits_said(speaker, matches),
-        place=_place(matches.room),
+        traits=partial(_say_traits, matches),
+        place=place_text(matches.room, "query.place.home"),
     )
 
 
-def _traits_said(speaker: Speaker, matches: DeviceMatches) -> str:
-    texts = []
+def _say_traits(matches: DeviceMatches, speaker: Speaker) -> str:
+    texts, devices = [], speaker.home.plan.devices_by_did
     for trait in matches.traits:
-        slots = {} if trait.value is None else {"value": speaker.value(trait.value, _type_of(speaker.home, matches, trait))}
+        slots = {}
+        if trait.value is not None:  # the type of the tested attribute has the unit
+            tested = ((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0]))
+            type = next((devices[did].spec.attribute_index[path][1] for did, path in tested), None)
+            slots["value"] = speaker.value(trait.value, type)
         texts.append(speaker.say(f"query.trait.{trait.name}", **slots))
     return join_clauses(speaker, texts)
 
 
-def _type_of(home: Home, matches: DeviceMatches, trait: Trait) -> ValueType | None:
-    """The type of the attribute that the trait tests, for its unit."""
-    found = next(((did, path) for did, path in matches.reads if path.endswith(trait.attributes[0])), None)
-    return home.plan.devices_by_did[found[0]].spec.attribute_index[found[1]][1] if found else None
+def _draft_count(home: Home, meaning: Meaning, reads: Sequence[Read], counted: Sequence[Device]) -> Draft | None:
+    answer = number_answer(len(counted), "count", names=home.plan.devices)
+    return make_question_draft(meaning, answer, reads, DeviceList(tuple(counted), counted=True))
 
 
-def _place(room: Room | None) -> Callable[[Speaker], str]:
-    if room is None:
-        return frame_text("query.place.home")
-    return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
-
-
-def _count(home: Home, rng: random.Random, joined: bool = False) -> Draft | None:
+def _count_matches(home: Home, rng: random.Random, joined: bool = False) -> Draft | None:
     """ "How many lights are on?", or `joined`, "on and above 50 percent?" """
     perhaps_none = rng.random() < RARELY
-    for matches in _matches(home, rng, joined):
-        if joined and len(matches.traits) < 2:
-            continue
-        if matches.met or perhaps_none:
-            answer = number_answer(len(matches.met), "count", names=home.plan.devices)
-            return make_question_draft(
-                _about(matches, "query.count"), answer, matches.reads, DeviceList(matches.met, counted=True)
-            )
+    for matches in _draw_matches(home, rng, joined):
+        if (len(matches.traits) > 1 or not joined) and (matches.met or perhaps_none):
+            return _draft_count(home, _meaning_of_matches(matches, "query.count"), matches.reads, matches.met)
     return None
 
 
@@ -299,22 +280,16 @@ def _count_parts(home: Home, rng: random.Random) -> Draft | None:
     fans = list(home.find_devices(category="ceiling_fan"))
     if not fans or any(home.find_devices(category="range_hood")):  # some people would count it as a fan with a light
         return None
-    states = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
-    reads = tuple((device.did, f"{part}.state") for device in fans for part in ("light", "fan"))
-    if any(home.read_value(*read) is None for read in reads):
+    wanted = rng.choice((("on", "on"), ("on", "off"), ("off", "on")))
+    states = {fan: [home.read_value(fan.did, f"{part}.state") for part in ("light", "fan")] for fan in fans}
+    if any(None in shown for shown in states.values()):
         return None
-    met = [
-        d
-        for d in fans
-        if all(value_means_word(home.read_value(d.did, f"{part}.state"), s) for part, s in zip(("light", "fan"), states))
-    ]
-    answer = number_answer(len(met), "count", names=home.plan.devices)
-    return make_question_draft(
-        frame_meaning(f"query.parts.{states[0]}_{states[1]}"), answer, reads, DeviceList(tuple(met), counted=True)
-    )
+    met = [fan for fan, shown in states.items() if all(map(value_means_word, shown, wanted))]
+    reads = [(fan.did, f"{part}.state") for fan in fans for part in ("light", "fan")]
+    return _draft_count(home, frame_meaning(f"query.parts.{'_'.join(wanted)}"), reads, met)
 
 
-def _count_all(home: Home, rng: random.Random) -> Draft | None:
+def _count_kind(home: Home, rng: random.Random) -> Draft | None:
     """ "How many lights are there in the study?" """
     scopes = [(kind, room) for kind in TRAITS for room in (None, *home.plan.rooms)]
     perhaps_none = rng.random() < RARELY
@@ -322,31 +297,33 @@ def _count_all(home: Home, rng: random.Random) -> Draft | None:
         devices = [device for device in possible_members(home, kind) if room in (None, device.room)]
         strict = match_devices(home, kind, (), room)
         if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
-            slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": _place(room)}
-            answer = number_answer(len(devices), "count", names=home.plan.devices)
-            return make_question_draft(
-                frame_meaning("query.count_all", **slots), answer, (), DeviceList(tuple(devices), counted=True)
-            )
+            slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": place_text(room, "query.place.home")}
+            return _draft_count(home, frame_meaning("query.count_all", **slots), (), devices)
     return None
 
 
-def _rooms_with(home: Home, rng: random.Random) -> Draft | None:
+def _count_rooms(home: Home, rng: random.Random) -> Draft | None:
     """ "How many rooms have a light on?" """
     perhaps_none = rng.random() < RARELY
-    for matches in _matches(home, rng):
+    for matches in _draw_matches(home, rng):
         if matches.room is None and len(matches.traits) == 1 and (matches.met or perhaps_none):
-            rooms = list(dict.fromkeys(device.room for device in matches.met))
-            slots: dict[str, Callable[[Speaker], str]] = {
-                "a": frame_text(f"query.kind.{matches.kind}.a"),
-                "traits": partial(_traits_said, matches=matches),
-            }
-            reply = RoomList(tuple(rooms))
+            rooms = tuple(dict.fromkeys(device.room for device in matches.met))
+            a, traits = frame_text(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
             answer = number_answer(len(rooms), "count", names=home.plan.devices)
-            return make_question_draft(frame_meaning("query.rooms", **slots), answer, matches.reads, reply)
+            reply = frame_meaning("query.reply.none")
+            if rooms:
+                reply = frame_meaning(
+                    "query.reply.count", count=literal_text(str(len(rooms))), names=partial(_say_rooms, rooms)
+                )
+            return make_question_draft(frame_meaning("query.rooms", a=a, traits=traits), answer, matches.reads, reply)
     return None
 
 
-def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:
+def _say_rooms(rooms: Sequence[Room], speaker: Speaker) -> str:
+    return join_clauses(speaker, [speaker.room(room) for room in rooms])
+
+
+def _one_of_ways(subcategory: str, *ways: Callable[[Home, random.Random], Draft | None]) -> Propose:
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """The first of the ways, in random order, that the home offers; only a first intent has calls before it."""
         for way in rng.sample(ways, len(ways)):
@@ -359,18 +336,12 @@ def _one_of(subcategory: str, *ways: Callable[[Home, random.Random], Draft | Non
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "status": _one_of("status", _is_on, _both, _value, _mode, _where, _which, _senses, propose_how_warm),
-    "quantity": _one_of(
+    "status": _one_of_ways(
+        "status", _ask_trait, _ask_both, _ask_number, _ask_mode, _ask_where, _ask_which, _ask_sensor, propose_how_warm
+    ),
+    "quantity": _one_of_ways(
         "quantity",
-        _count,
-        _count,
-        partial(_count, joined=True),
-        _count_parts,
-        _count_all,
-        _rooms_with,
-        propose_most,
-        propose_average,
-        propose_warmer_room,
-        propose_warmest_room,
+        *(_count_matches, _count_matches, partial(_count_matches, joined=True), _count_parts, _count_kind, _count_rooms),
+        *(propose_most, propose_average, propose_warmer_room, propose_warmest_room),
     ),
 }

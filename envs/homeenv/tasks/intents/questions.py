@@ -1,15 +1,13 @@
-"""The phrases that count as an answer, in all languages that have a grammar.
+"""What all questions share, and the questions that compare numbers.
 
-Invariants: a phrase that already occurs in the question does not count (`free_of`).
+All questions share the draft of a question, the typed answer, the sentence that answers it, and the phrases that count as
+an answer (in all languages that have a grammar). The questions here are about the air of rooms that have a sensor, and
+about a level of all devices of a kind: which has the most of it, and what is its average.
 
-What all questions share: the draft of a question, the typed answer, and the sentence that answers it.
-
-Questions about the air of rooms that have a sensor: how warm, which is warmest, by how much.
-
-Questions that compare a level of all devices of a kind: which has the most of it, and what is its average.
-
-Invariant: all lamps that are compared are lit, if need be by calls before the episode: whether the brightness of one that is
-off counts, people see in two ways.
+Invariants:
+- A phrase that already occurs in the question does not count (`phrases_not_in_text`).
+- All lamps that are compared are lit, if need be by calls before the episode. People disagree whether the brightness of a
+  lamp that is off counts.
 """
 
 from __future__ import annotations
@@ -17,8 +15,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Meaning
@@ -26,7 +25,6 @@ from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.times_and_states import join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
@@ -42,7 +40,7 @@ from homerl.envs.homeenv.tasks.device_traits import (
     room_thermometers,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, room_text
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, name_text, room_text
 from homerl.play.words.answer_rules import Answer
 from homerl.play.words.grammar import Grammar
 from homerl.play.words.numbers_and_times import find_numbers
@@ -55,28 +53,24 @@ def _grammars() -> tuple[Grammar, ...]:
     return tuple(map(home_grammar, list_home_languages()))
 
 
-def _frames(key: str) -> Iterator[str]:
-    for known in _grammars():
+def _frames_of(keys: Sequence[str]) -> Iterator[str]:
+    """The frames of these keys in all languages, without those that leave something open."""
+    for key, known in product(keys, _grammars()):
         if key in known:
             yield from (text for text in known.plain_texts(key) if not set(text) & set("[(|<"))
 
 
-def ways_of_device(device: Device) -> Ways:
-    """Phrases for a device: its room and name, and its name alone (which another device may share)."""
-    return _ways(device.room.name, device.name)
-
-
 @lru_cache(maxsize=4096)
-def _ways(room: str, name: str) -> Ways:
-    texts = [frame.replace("{room}", room).replace("{device}", name) for frame in _frames("query.way")]
+def _ways_of_device(room: str, name: str) -> Ways:
+    """Phrases for a device: its room and name, and its name alone (which another device may share)."""
+    texts = [frame.replace("{room}", room).replace("{device}", name) for frame in _frames_of(("query.way",))]
     return tuple(dict.fromkeys(texts))
 
 
 def ways_of_option(option: str, path: str) -> Ways:
     """Phrases for an option of an attribute: its name and its words."""
-    attribute = path.rpartition(".")[2]
-    keys = (f"option.{attribute}.{option}", f"option.{option}", f"query.option.{option}")
-    return tuple(dict.fromkeys([option.replace("_", " "), *(way for key in keys for way in _frames(key))]))
+    keys = (f"option.{path.rpartition('.')[2]}.{option}", f"option.{option}", f"query.option.{option}")
+    return tuple(dict.fromkeys([option.replace("_", " "), *_frames_of(keys)]))
 
 
 def phrases_not_in_text(ways: Ways, taken: str) -> Ways:
@@ -86,51 +80,39 @@ def phrases_not_in_text(ways: Ways, taken: str) -> Ways:
 
 def ways_of_trait(name: str) -> Ways:
     """Phrases that say that a trait holds."""
-    return tuple(dict.fromkeys(_frames(f"query.trait.{name}")))
-
-
-def names_with_numbers(devices: Sequence[Device]) -> Ways:
-    """Names of devices and rooms that contain numbers ("two-door oven"), which a reader of numbers must ignore."""
-    names = (name for device in devices for name in (device.name, device.room.name))
-    return tuple(dict.fromkeys(name for name in names if re.search(r"\d", name) or find_numbers(name)))
+    return tuple(dict.fromkeys(_frames_of((f"query.trait.{name}",))))
 
 
 MOST_READS = 25
-SEVERAL = Factors(scope="multi_device")
 
 
-def make_question_draft(meaning: Meaning, answer: Answer, reads: Sequence[Read], reply: Meaning) -> Draft | None:
+def make_question_draft(
+    meaning: Meaning,
+    answer: Answer,
+    reads: Sequence[Read],
+    reply: Meaning,
+    subcategory: str = "",
+    before: tuple[Call, ...] = (),
+) -> Draft | None:
     """The draft of a question, or None if its answer needs more than `MOST_READS` reads."""
     if len(reads) > MOST_READS:
         return None
-    factors = SEVERAL if len({did for did, _ in reads}) > 1 else Factors()
-    return Draft("", meaning, factors, answer=answer, reads=tuple(reads), reply=CapitalisedReply(reply))
+    factors = Factors(scope="multi_device") if len({did for did, _ in reads}) > 1 else Factors()
+    reply = CapitalisedReply(reply)
+    return Draft(subcategory, meaning, factors, answer=answer, reads=tuple(reads), reply=reply, before=before)
 
 
-@dataclass(frozen=True)
-class YesNoReply:
+def yes_no_reply(value: bool, rest: Meaning | None = None) -> Meaning:
     """Yes or no, and the state of things as a reason."""
-
-    value: bool
-    rest: Meaning | None = None
-
-    def words(self, speaker: Speaker) -> str:
-        """The answer as a sentence."""
-        if self.rest is None:
-            return speaker.say("query.reply.alone", text=speaker.say("query.some" if self.value else "query.none"))
-        word = speaker.say("query.yes" if self.value else "query.no")
-        return speaker.say("query.reply.yes_no", word=word, text=self.rest.words(speaker))
+    if rest is None:
+        return frame_meaning("query.reply.alone", text=frame_text("query.some" if value else "query.none"))
+    word = frame_text("query.yes" if value else "query.no")
+    return frame_meaning("query.reply.yes_no", word=word, text=rest.words)
 
 
-@dataclass(frozen=True)
-class StatementReply:
+def statement_reply(of: Meaning) -> Meaning:
     """A meaning as a sentence of its own."""
-
-    of: Meaning
-
-    def words(self, speaker: Speaker) -> str:
-        """The meaning in the frame of a reply."""
-        return speaker.say("query.reply.alone", text=self.of.words(speaker))
+    return frame_meaning("query.reply.alone", text=of.words)
 
 
 @dataclass(frozen=True)
@@ -159,12 +141,13 @@ class DeviceList:
         names = [speaker.say("query.device", room=device.room.name, device=device.name) for device in self.devices]
         if not names:
             return speaker.say("query.reply.none")
-        if not self.counted:
-            return speaker.say("query.reply.alone", text=join_clauses(speaker, names))
         count = str(len(names))
-        if len(names) > 4:
+        if self.counted and len(names) > 4:
             return speaker.say("query.reply.alone", text=count)
-        return speaker.say("query.reply.count", count=count, names=join_clauses(speaker, names))
+        joined = join_clauses(speaker, names)
+        if not self.counted:
+            return speaker.say("query.reply.alone", text=joined)
+        return speaker.say("query.reply.count", count=count, names=joined)
 
 
 def number_answer(value: float, unit: str | None, tolerance: float = 0.0, names: Sequence[Device] = ()) -> Answer:
@@ -173,7 +156,10 @@ def number_answer(value: float, unit: str | None, tolerance: float = 0.0, names:
     `tolerance` is in `unit`. Digits in the names of the devices `names` do not count as an answer.
     """
     whole = int(value) if float(value).is_integer() else round(value, 2)
-    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=names_with_numbers(names))
+    texts = dict.fromkeys(name for device in names for name in (device.name, device.room.name))
+    # A reader of numbers must ignore those in names ("two-door oven").
+    distractors = tuple(name for name in texts if re.search(r"\d", name) or find_numbers(name))
+    return Answer(type="number", value=whole, tolerance=tolerance, unit=unit, distractors=distractors)
 
 
 def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
@@ -182,23 +168,9 @@ def names_answer(met: Sequence[Device], candidates: Sequence[Device]) -> Answer:
     return Answer(
         type="names",
         value=tuple(f"{device.room.name} {device.name}" for device in met),
-        accepted=tuple(ways_of_device(device) for device in met),
-        distractors=tuple(dict.fromkeys(way for device in others for way in ways_of_device(device))),
+        accepted=tuple(_ways_of_device(device.room.name, device.name) for device in met),
+        distractors=tuple(dict.fromkeys(way for one in others for way in _ways_of_device(one.room.name, one.name))),
     )
-
-
-@dataclass(frozen=True)
-class RoomList:
-    """A list of rooms with their number, or that there are none."""
-
-    rooms: tuple[Room, ...]
-
-    def words(self, speaker: Speaker) -> str:
-        """The list as a sentence."""
-        if not self.rooms:
-            return speaker.say("query.reply.none")
-        names = join_clauses(speaker, [speaker.room(room) for room in self.rooms])
-        return speaker.say("query.reply.count", count=str(len(self.rooms)), names=names)
 
 
 APART = 0.3  # degrees Celsius: rooms with a smaller difference are not compared
@@ -233,7 +205,9 @@ def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
         case "is":
             answer = Answer(type="boolean", value=one > other)
             rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
-            return make_question_draft(frame_meaning("query.warmer", **slots), answer, reads, YesNoReply(one > other, rest))
+            return make_question_draft(
+                frame_meaning("query.warmer", **slots), answer, reads, yes_no_reply(one > other, rest)
+            )
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
             reply = frame_meaning("query.reply.room", room=room_text(warm))
@@ -252,18 +226,16 @@ def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
     known = room_thermometers(home)
     warm = rng.random() < 0.5
     rooms = sorted(home.plan.rooms, key=lambda room: home.read_value(room.id, "temperature"), reverse=warm)
-    if (
-        len(known) < 2
-        or rooms[0] not in known
-        or home.read_value(rooms[0].id, "temperature") == home.read_value(rooms[1].id, "temperature")
-    ):
+    first, *others = rooms
+    if len(known) < 2 or first not in known:
         return None
-    others = tuple(room.name for room in rooms[1:])
-    answer = Answer(type="text", value=rooms[0].name, accepted=((rooms[0].name,),), distractors=others)
-    reply = frame_meaning("query.reply.room", room=room_text(rooms[0]))
-    return make_question_draft(
-        frame_meaning("query.warmest" if warm else "query.coldest"), answer, tuple(known.values()), reply
-    )
+    if home.read_value(first.id, "temperature") == home.read_value(others[0].id, "temperature"):
+        return None
+    distractors = tuple(room.name for room in others)
+    answer = Answer(type="text", value=first.name, accepted=((first.name,),), distractors=distractors)
+    reply = frame_meaning("query.reply.room", room=room_text(first))
+    meaning = frame_meaning("query.warmest" if warm else "query.coldest")
+    return make_question_draft(meaning, answer, tuple(known.values()), reply)
 
 
 def typed_value_text(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
@@ -280,11 +252,11 @@ def propose_most(home: Home, rng: random.Random) -> Draft | None:
         if len(values) < 2 or values[0] == values[1]:
             continue
         device = next(device for device, _, value in levels if value == values[0])
-        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": _level_name(kind)}
+        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": name_text(LEVELS[kind][0])}
         meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", **slots)
         reads = tuple((device.did, path) for device, path, _ in levels)
         answer = names_answer((device,), possible_members(home, kind))
-        return _prepared(before, make_question_draft(meaning, answer, reads, DeviceList((device,))))
+        return make_question_draft(meaning, answer, reads, DeviceList((device,)), before=before)
     return None
 
 
@@ -297,18 +269,14 @@ def propose_average(home: Home, rng: random.Random) -> Draft | None:
         name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
         value = of([value for _, _, value in levels])
         type = levels[0][0].spec.attribute_index[levels[0][1]][1]
-        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": _level_name(kind)}
+        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": name_text(LEVELS[kind][0])}
         reads = tuple((device.did, path) for device, path, _ in levels)
         shown = round(value, 1)
         shown = int(shown) if float(shown).is_integer() else shown
         answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
         reply = frame_meaning("query.reply.level", value=typed_value_text(shown, type))
-        return _prepared(before, make_question_draft(frame_meaning(f"query.{name}", **slots), answer, reads, reply))
+        return make_question_draft(frame_meaning(f"query.{name}", **slots), answer, reads, reply, before=before)
     return None
-
-
-def _prepared(before: tuple[Call, ...], draft: Draft | None) -> Draft | None:
-    return None if draft is None else replace(draft, before=before)
 
 
 def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device, str, float]]]:
@@ -318,23 +286,17 @@ def _levels(home: Home, kind: str) -> tuple[tuple[Call, ...], list[tuple[Device,
     """
     everything = match_devices(home, kind, (above_trait(LEVELS[kind][0], -1000),))
     reads = everything.reads if everything is not None else ()
+    devices = home.plan.devices_by_did
     unlit = [read for read in reads if kind == "light" and is_part_off(home, *read)]
-    lighting = [
-        call_for_path(home.plan.devices_by_did[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit
-    ]
+    lighting = [call_for_path(devices[did], f"{path.rpartition('.')[0]}.turn_on".lstrip(".")) for did, path in unlit]
     if (before := tuple(call for call in lighting if call)) and len(before) < len(lighting):
         return (), []
     try:
         then = home_after_calls(home, before)
     except Refused:
         return (), []
-    if any(then.read_value(*read) is None for read in reads):
-        return (), []
-    return before, [(home.plan.devices_by_did[did], path, then.read_value(did, path)) for did, path in reads]
-
-
-def _level_name(kind: str) -> Callable[[Speaker], str]:
-    return lambda speaker: speaker.name(LEVELS[kind][0])
+    levels = [(devices[did], path, then.read_value(did, path)) for did, path in reads]
+    return (before, levels) if all(value is not None for _, _, value in levels) else ((), [])
 
 
 def is_part_off(home: Home, did: str, path: str) -> bool:

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
-from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.speaker import Speaker
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.device_traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text
-from homerl.envs.homeenv.tasks.intents.questions import YesNoReply, make_question_draft
+from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, place_text
+from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, yes_no_reply
 from homerl.play.words.answer_rules import Answer
 
 TRIED = 12  # kinds and places tried in a home
 OPENINGS = ("opener", "garage_door")  # categories that people may call windows or doors beside contact sensors
 
 
-def _matches(home: Home, rng: random.Random) -> DeviceMatches | None:
+def _draw_matches(home: Home, rng: random.Random) -> DeviceMatches | None:
     """At least two devices of a kind with the state that is asked about, in a room or the home."""
     kinds = [kind for kind in TRAITS if len(possible_members(home, kind)) > 1]
     for _ in range(TRIED if kinds else 0):
@@ -33,33 +29,12 @@ def _matches(home: Home, rng: random.Random) -> DeviceMatches | None:
         everything = match_devices(home, kind, (), room)
         if matches is None or everything is None or len(everything.met) < 2:
             continue
-        if {device.did for device in everything.met} == {did for did, _ in matches.reads}:
+        if {device.did for device in everything.met} == {did for did, _ in matches.reads}:  # each shows it
             return matches
     return None
 
 
-def _place(room: Room | None) -> Callable[[Speaker], str]:
-    if room is None:
-        return frame_text("survey.place")
-    return lambda speaker: speaker.say("query.place.room", room=speaker.room(room))
-
-
-def _asked(which: str, matches: DeviceMatches) -> Meaning:
-    (trait,) = matches.traits
-    if matches.kind == "lock" and matches.room is None:
-        return frame_meaning(f"survey.{which}.doors.{trait.name}")
-    many = frame_text(f"query.kind.{matches.kind}.many")
-    return frame_meaning(
-        f"survey.{which}", many=many, trait=frame_text(f"query.trait.{trait.name}"), place=_place(matches.room)
-    )
-
-
-def _answered(subcategory: str, meaning: Meaning, holds: bool, reads: tuple[Read, ...]) -> Draft | None:
-    draft = make_question_draft(meaning, Answer(type="boolean", value=holds), reads, YesNoReply(holds))
-    return None if draft is None else replace(draft, subcategory=subcategory)
-
-
-def _contacts(home: Home) -> tuple[Read, ...]:
+def _contact_reads(home: Home) -> tuple[Read, ...]:
     """The contacts of all doors and windows; none if one is null, or if openings have no contact sensor."""
     if any(device.spec.category in OPENINGS for device in home.plan.devices):
         return ()
@@ -67,29 +42,33 @@ def _contacts(home: Home) -> tuple[Read, ...]:
     return () if any(home.read_value(*read) is None for read in reads) else reads
 
 
-def _over(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
+def _ask_about_count(subcategory: str, holds: Callable[[int, int], bool]) -> Propose:
     """A question whose answer follows from how many devices have the state, and how many there are."""
 
     def propose(home: Home, rng: random.Random, ask: Ask) -> Draft | None:
         """Doors and windows by their contacts, or a kind of device."""
-        reads = _contacts(home)
+        reads = _contact_reads(home)
         if reads and rng.random() < 0.3:
-            states = [home.read_value(*read) for read in reads]
             state = rng.choice(("open", "closed"))
-            met = sum(value == state for value in states)
-            return _answered(
-                subcategory, frame_meaning(f"survey.{subcategory}.contacts.{state}"), holds(met, len(reads)), reads
-            )
-        matches = _matches(home, rng)
-        if matches is None:
+            value = holds(sum(home.read_value(*read) == state for read in reads), len(reads))
+            meaning = frame_meaning(f"survey.{subcategory}.contacts.{state}")
+        elif matches := _draw_matches(home, rng):
+            (trait,), reads = matches.traits, matches.reads
+            value = holds(len(matches.met), len({did for did, _ in reads}))
+            if matches.kind == "lock" and matches.room is None:
+                meaning = frame_meaning(f"survey.{subcategory}.doors.{trait.name}")
+            else:
+                many, said = frame_text(f"query.kind.{matches.kind}.many"), frame_text(f"query.trait.{trait.name}")
+                place = place_text(matches.room, "survey.place")
+                meaning = frame_meaning(f"survey.{subcategory}", many=many, trait=said, place=place)
+        else:
             return None
-        count = len({did for did, _ in matches.reads})
-        return _answered(subcategory, _asked(subcategory, matches), holds(len(matches.met), count), matches.reads)
+        return make_question_draft(meaning, Answer(type="boolean", value=value), reads, yes_no_reply(value), subcategory)
 
     return propose
 
 
 SUBCATEGORIES: dict[str, Propose] = {
-    "all": _over("all", lambda met, count: met == count),
-    "any": _over("any", lambda met, count: met > 0),
+    "all": _ask_about_count("all", lambda met, count: met == count),
+    "any": _ask_about_count("any", lambda met, count: met > 0),
 }
