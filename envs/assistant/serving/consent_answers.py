@@ -32,14 +32,13 @@ from typing import Literal
 from homerl.envs.assistant.device_names import normalize_text
 from homerl.envs.assistant.listing.areas_to_rooms import SPACELESS
 from homerl.envs.assistant.serving.consent_guard import strip_accents
+from homerl.envs.assistant.serving.exchange import Proposal
 from homerl.envs.assistant.serving.live_situation import CODE, TwinCall
-from homerl.envs.assistant.serving.missed_actions import MissedAction
 from homerl.envs.assistant.serving.reply_text import is_code_question
 from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 
 FILE = Path(__file__).parent / "consent.yaml"
 ASKED = ("?", "？", ";")  # how a question ends
@@ -138,20 +137,6 @@ def fill_in_code(home: Home, made: Iterable[TwinCall], code: str) -> list[TwinCa
 
 CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Calls that wait for consent, as the person was shown them in a home of this plan.
-
-    `guarded` are the guarded devices for which the person is asked, and `missed` is what else the agent tried in vain.
-    """
-
-    made: tuple[TwinCall, ...]
-    shown: str
-    guarded: dict[str, str]
-    missed: tuple[MissedAction, ...]
-    plan: FixedPlan
 
 
 @dataclass

@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -159,41 +160,39 @@ class RealHome(ReadableHome, Protocol):
 
 
 async def carry_out_exchange(real: RealHome, exchange: Exchange) -> None:
-    """Make the calls of an exchange, until one fails: the next may rest on it. Raises `GivenUp`."""
-    for call in exchange.calls:
-        await exchange.asker.require_waiting()
-        call.fate = "sent"
+    """Make the calls of an exchange, until one fails: the next may rest on it. Raises `AskerGone`."""
+    for call in exchange.turn.calls:
+        await exchange.sentence.asker.require_waiting()
+        exchange.fates.append("sent")
         try:
-            await real.carry_out_call(exchange.home, call.made)
+            await real.carry_out_call(exchange.seen.home, call)
         except Exception as error:  # whatever it was, the calls before it stand and are to be told
-            call.fate = "failed"
+            exchange.fates[-1] = "failed"
             exchange.errors.append(str(error) or type(error).__name__)
             return
-        call.fate = "done"
+        exchange.fates[-1] = "done"
 
 
 async def wait_until_settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
     """The home once it agrees with the twin, or has had the seconds to; the changes of the exchange are compared with it.
 
-    What wakes up first, such as a television, has longer. Raises `HomeAssistantError` if its states do not come for as long
-    as others may be kept waiting.
+    What wakes up first, such as a television, has longer. Only what was done is waited for. Raises `HomeAssistantError` if
+    its states do not come for as long as others may be kept waiting.
     """
-    settle *= LONGER if any(entity_domain(one.did) in SLOW for one in exchange.done_calls) else 1
+    done, everything = {call.did for call in exchange.done_calls}, exchange.call_outcome == "done"
+    settle *= LONGER if any(entity_domain(did) in SLOW for did in done) else 1
+    until = time.monotonic() + settle
     try:
         async with asyncio.timeout(settle + LOOK_SECONDS):
-            return await _settled(real, exchange, settle)
+            while True:
+                home = await real.refresh_twin(exchange.seen.home)
+                await read_todo_lists(real, (change.did for change in exchange.effects.changes), home)
+                # each look is noted at once: the next one may not come
+                changes = tuple(compare_change(change, home) for change in exchange.effects.changes)
+                exchange.effects = replace(exchange.effects, changes=changes)
+                late = any(change.differs for change in changes if everything or change.did in done)
+                if not late or time.monotonic() > until:
+                    return home
+                await asyncio.sleep(min(0.25, settle))
     except TimeoutError:
         raise HomeAssistantError("Home Assistant did not tell its states in time.") from None
-
-
-async def _settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
-    """Only what was done is waited for."""
-    done, until = {one.did for one in exchange.done_calls}, time.monotonic() + settle
-    while True:
-        home = await real.refresh_twin(exchange.home)
-        await read_todo_lists(real, (change.did for change in exchange.changes), home)
-        exchange.changes = tuple(compare_change(change, home) for change in exchange.changes)
-        late = any(change.differs for change in exchange.changes if exchange.outcome == "done" or change.did in done)
-        if not late or time.monotonic() > until:
-            return home
-        await asyncio.sleep(min(0.25, settle))

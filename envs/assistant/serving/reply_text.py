@@ -114,20 +114,22 @@ class ReplyWriter:
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        made = {one.did for one in exchange.made_calls}
-        changes = [one for one in exchange.changes if not (is_press_change(one) and one.did in made)]  # its call tells more
-        main = [change for change in changes if was_asked_for(change, exchange.made_calls)]
+        made = {one.did for one in exchange.turn.calls}
+        changes = [
+            one for one in exchange.effects.changes if not (is_press_change(one) and one.did in made)
+        ]  # its call tells more
+        main = [change for change in changes if was_asked_for(change, exchange.turn.calls)]
         touched = {one.did for one in main}
         told = [change for change in changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
-        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made_calls}
-        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made_calls]
+        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.turn.calls}
+        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.turn.calls]
         actions = [self._action(one, rest) for one, rest in rests if rest or one.did not in changed]
         return [*map(self._change, told), *dict.fromkeys(actions)]
 
     def _later(self, exchange: Exchange) -> Iterator[str]:
         """What automations do: of a device whose state changes, its state alone."""
-        later = exchange.later
+        later = exchange.effects.later
         stated = {change.did for change in later.changes if is_state_change(change)}
         told = [self._change(change) for change in later.changes if is_state_change(change) or change.did not in stated]
         actions = self._actions(exchange, later.actions)
@@ -144,16 +146,18 @@ class ReplyWriter:
 
     def audible_words(self, exchange: Exchange, said: Spoken) -> str:
         """The words of the agent's last message that the person may hear."""
-        if exchange.missed:
-            claims = not exchange.calls and says_done(said.claims)
+        if exchange.turn.missed:
+            claims = not exchange.turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not (exchange.calls or asks_about_state(exchange.said)) and claims_success(said.claims)
+        unfounded = not (exchange.turn.calls or asks_about_state(exchange.sentence.said)) and claims_success(said.claims)
         return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
 
     def describe_missed_actions(self, exchange: Exchange) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
-        own = [self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
-        named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
+        own = [
+            self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.turn.missed)
+        ]
+        named = [one for one in exchange.turn.missed if one.rule not in WITH_SENTENCE]
         what = self.words.join_list(dict.fromkeys(map(self._missed, named)))
         return join_sentences(self.words.fill_phrase("refused", what=exchange.mask_text(what)) if what else "", *own)
 
@@ -166,10 +170,10 @@ class ReplyWriter:
 
     def reply_without_calls(self, exchange: Exchange) -> str:
         """The reply where nothing was called. An agent that admits it needs no help of ours."""
-        admitted = exchange.reply if admits_failure(exchange.reply) else ""
+        admitted = exchange.turn.words if admits_failure(exchange.turn.words) else ""
         return (
             admitted
-            or join_sentences(self.describe_missed_actions(exchange), exchange.reply)
+            or join_sentences(self.describe_missed_actions(exchange), exchange.turn.words)
             or self.words.fill_phrase("unable")
         )
 
@@ -178,9 +182,15 @@ class ReplyWriter:
 
         Where the real home was compared with the twin, what is not as expected follows.
         """
-        parts = [self._result(exchange), self.describe_missed_actions(exchange), exchange.reply if exchange.missed else ""]
+        parts = [
+            self._result(exchange),
+            self.describe_missed_actions(exchange),
+            exchange.turn.words if exchange.turn.missed else "",
+        ]
         failed = {one.did for one in exchange.undone_calls}
-        main = [change for change in exchange.changes if change.compared and was_asked_for(change, exchange.made_calls)]
+        main = [
+            change for change in exchange.effects.changes if change.compared and was_asked_for(change, exchange.turn.calls)
+        ]
         if wrong := [change for change in main if change.differs and change.did not in failed]:
             parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._is, wrong))))
         if right := [change for change in main if not change.differs and change.did in failed]:
@@ -188,11 +198,11 @@ class ReplyWriter:
         return join_sentences(*parts)
 
     def _result(self, exchange: Exchange) -> str:
-        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.missed):
+        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.turn.missed):
             return self.words.fill_phrase("only", done=self.words.join_list(self._actions(exchange, exchange.done_calls)))
         if not exchange.undone_calls:
-            own = "" if exchange.missed else exchange.reply
-            bare = only_confirms(own) and not exchange.agent  # the matcher does what was said
+            own = "" if exchange.turn.missed else exchange.turn.words
+            bare = only_confirms(own) and not exchange.turn.agent  # the matcher does what was said
             return join_sentences(own, self._acted(exchange) if bare else "") or self.words.fill_phrase("done")
         why = exchange.mask_text(spoken_error(exchange.errors[0]))
         if exchange.call_outcome == "failed":
@@ -204,7 +214,7 @@ class ReplyWriter:
 
     def _acted(self, exchange: Exchange) -> str:
         """What was done, without what the person has said in just these words."""
-        said = words_of_name(exchange.said)
+        said = words_of_name(exchange.sentence.said)
         named = [
             (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_plain(one.service)}"))
             for one in exchange.done_calls
@@ -214,7 +224,7 @@ class ReplyWriter:
         return self.words.fill_phrase("acted", done=self.words.join_list([*actions[:MOST_TOLD], *more])) if actions else ""
 
     def _actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
-        return [self._action(one, told_of(one, exchange.fields)) for one in made]
+        return [self._action(one, told_of(one, exchange.seen.fields)) for one in made]
 
     def _action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
         device, service = spoken_device_name(self.plan, made.did), _plain(made.service)
@@ -257,7 +267,7 @@ def spoken_error(error: object) -> str:
 def _rest(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
     """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
     shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
-    given = {name: value for name, value in told_of(made, exchange.fields).items() if made.arguments[name] is not None}
+    given = {name: value for name, value in told_of(made, exchange.seen.fields).items() if made.arguments[name] is not None}
     return {name: value for name, value in given.items() if (name, value) not in shown}
 
 
