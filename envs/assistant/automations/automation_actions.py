@@ -21,8 +21,12 @@ from homerl.envs.assistant.automations.automation_conditions import (
     parse_duration,
     require_fully_read,
 )
-from homerl.envs.assistant.automations.automation_templates import TemplateValue, UnreadableAutomation, value_to_number
-from homerl.envs.assistant.automations.automation_templates import value_to_text as text_of
+from homerl.envs.assistant.automations.automation_templates import (
+    TemplateValue,
+    UnreadableAutomation,
+    value_to_number,
+    value_to_text,
+)
 from homerl.envs.assistant.automations.automation_text import BESIDE, HIDDEN, QUIET, TELLING, is_effectless_service
 from homerl.envs.assistant.automations.automation_triggers import read_triggers
 from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain, from_homeassistant
@@ -72,19 +76,7 @@ class ActionWriter:
             if several := next((key for key in (*FORMS, "domain") if key in text), None):
                 raise UnreadableAutomation(f"an action has '{several}' beside its service")
             return self._service(service, text)
-        form = next((key for key in FORMS if key in text), None)
-        if form is not None:
-            return self._of(form)(text)
-        if "device_id" in text and "domain" in text:
-            return self._action(devices.rewrite_device_action(text))
-        if isinstance(text.get("scene"), str):
-            return self._service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
-        if "event" in text:
-            return []
-        raise UnreadableAutomation("an action is no call of a service")
-
-    def _of(self, form: str) -> Callable[[Mapping[str, Any]], list[Step] | None]:
-        named: dict[str, Callable[[Mapping[str, Any]], list[Step] | None]] = {
+        readers: dict[str, Callable[[Mapping[str, Any]], list[Step]]] = {
             "choose": self._choose,
             "if": self._if,
             "repeat": self._repeat,
@@ -92,11 +84,22 @@ class ActionWriter:
             "wait_template": self._wait_template,
             "wait_for_trigger": self._wait_for_trigger,
             "parallel": self._parallel,
-            "sequence": self._sequence,
-            "stop": self._stop,
-            "variables": self._variables,
+            "sequence": lambda text: self._apart(self.write_steps(entries_under_key(text, "sequence"))),
+            "stop": lambda text: [{"stop": True}],
         }
-        return named[form]
+        form = next((key for key in FORMS if key in text), None)
+        if form == "variables":
+            define_variables(self.scope, text["variables"])
+            return []
+        if form is not None:
+            return readers[form](text)
+        if "device_id" in text and "domain" in text:
+            return self._action(devices.rewrite_device_action(text))
+        if isinstance(text.get("scene"), str):
+            return self._service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
+        if "event" in text:
+            return []
+        raise UnreadableAutomation("an action is no call of a service")
 
     def _branch(self, texts: Any) -> list[Step]:
         """The steps of a branch, after which the names are as before it."""
@@ -221,20 +224,10 @@ class ActionWriter:
             raise UnreadableAutomation("an action does several things at a time, and waits in them")
         return [step for branch in branches for step in self._apart(branch)]
 
-    def _sequence(self, text: Mapping[str, Any]) -> list[Step]:
-        return self._apart(self.write_steps(entries_under_key(text, "sequence")))
-
     @staticmethod
     def _apart(steps: list[Step]) -> list[Step]:
         """Steps as a list of their own, where a condition may end it."""
         return [{"repeat": 1, "do": steps}] if can_end_early(steps) else steps
-
-    def _stop(self, text: Mapping[str, Any]) -> list[Step]:
-        return [{"stop": True}]
-
-    def _variables(self, text: Mapping[str, Any]) -> list[Step]:
-        define_variables(self.scope, text["variables"])
-        return []
 
     def _pass(self) -> None:
         """Forget what templates would tell of the states before: time passes, or something was changed."""
@@ -305,12 +298,13 @@ class ActionWriter:
             if len(named) < len(told) or any(known[key].type not in ("int", "float", "str", "enum") for key in named):
                 raise UnreadableAutomation(f"an action gives {service} an argument that a template tells")
             step["arguments"] = {key: value for key, value in arguments.items() if key not in named}
-            step["told"] = {key: self._worked_out(known[key], value) for key, value in named.items()}
+            step["told"] = {key: self._expression(known[key], value) for key, value in named.items()}
         return step
 
-    def _worked_out(self, argument: Any, value: TemplateValue) -> str:
+    def _expression(self, argument: Any, value: TemplateValue) -> str:
+        """What an argument is worth then, within the range that it may have."""
         if argument.type in ("str", "enum"):
-            return text_of(value, self.scope.facts)
+            return value_to_text(value, self.scope.facts)
         worth = value_to_number(value, self.scope.facts)
         worth = f"round({worth})" if argument.type == "int" else worth
         low, high = argument.range or (None, None)
@@ -324,20 +318,15 @@ class ActionWriter:
                 return told
             if isinstance(told, TemplateValue):
                 raise UnreadableAutomation("an action gives an argument that a template tells")
-            return parse_literal(told)
+            if not isinstance(told, str):
+                return told
+            try:  # as Home Assistant reads it: a number or a truth where it looks like one
+                return int(told) if told.lstrip("-").isdecimal() else float(told)
+            except ValueError:
+                return {"True": True, "False": False}.get(told, told)
         if isinstance(value, list):
             return [self._argument(one) for one in value]
         return value
-
-
-def parse_literal(value: Any) -> Any:
-    """What a template writes, as Home Assistant reads it: a number or a truth where it looks like one."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return int(value) if value.lstrip("-").isdecimal() else float(value)
-    except ValueError:
-        return {"True": True, "False": False}.get(value, value)
 
 
 def define_variables(scope: AutomationScope, variables: Any) -> None:

@@ -76,9 +76,13 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
             rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
         except Exception as error:  # people write the texts: none ends the import of the others
             notes.append(ImportNote(entity, "automation", _why(error)))
-            unfollowed += _unfollowed(home, entity, kept)
+            parts: Mapping[str, Any] = kept if isinstance(kept, Mapping) else {}
+            acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _acts(one))
+            if acts and (reads := _reads(home, parts)):  # a device here makes it act, though nobody knows when
+                unfollowed.append(Unfollowed(id=entity, reads=reads, acts=tuple(acts)))
             continue
-        unfollowed += _beyond(home, entity, kept, taken)
+        if taken.outside and (reads := _reads(home, kept)):
+            unfollowed.append(Unfollowed(id=entity, reads=reads, acts=taken.outside))
         if entity in states:
             home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
         else:
@@ -97,14 +101,6 @@ def _why(error: Exception) -> str:
     if isinstance(error, Refused):
         return error.message
     return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
-
-
-def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
-    """What is known of an automation that was not taken, if a device here makes it act."""
-    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _acts(one))
-    if acts and (reads := _reads(home, parts)):
-        yield Unfollowed(id=id, reads=reads, acts=tuple(acts))
 
 
 def _reads(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
@@ -138,22 +134,12 @@ def _acts(action: Any) -> Iterator[str]:
         return
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service is not None:
-        yield from _entities(action) or ([service] if service != HIDDEN else [])
+        places = (place for key in ("target", "data") if isinstance(place := action.get(key), Mapping))
+        named = [one for place in (action, *places) for one in entries_under_key(place, "entity_id")]
+        entities = [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+        yield from entities or ([service] if service != HIDDEN else [])
     yield from (one for one in entries_under_key(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
     yield from (found for key in NESTING for found in _acts(action.get(key)))
-
-
-def _entities(part: Mapping[str, Any]) -> list[str]:
-    """The entities that an action names."""
-    places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
-    named = [one for place in (part, *places) for one in entries_under_key(place, "entity_id")]
-    return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
-
-
-def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: ReadAutomation) -> Iterator[Unfollowed]:
-    """What an automation that was taken reaches beyond the home, if a device here makes it act."""
-    if taken.outside and (reads := _reads(home, text)):
-        yield Unfollowed(id=id, reads=reads, acts=taken.outside)
 
 
 def _script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
@@ -246,19 +232,15 @@ UNTOLD = ("wait_template", "wait_for_trigger", "repeat")  # what takes as long a
 def script_duration(text: Any) -> int | None:
     """The seconds for which a script runs; None if that is not told, or depends on the home."""
     sequence = text.get("sequence") if isinstance(text, Mapping) else None
-    try:
-        return _seconds(sequence if isinstance(sequence, list) else [sequence])
-    except UnreadableAutomation:
-        return None
-
-
-def _seconds(actions: list[Any]) -> int:
     total = 0
-    for action in actions:
+    for action in sequence if isinstance(sequence, list) else [sequence]:
         if not isinstance(action, Mapping) or any(key in action for key in UNTOLD):
-            raise UnreadableAutomation("it is not told how long it takes")
+            return None
         if "delay" in action:
-            total += parse_duration(action["delay"])
+            try:
+                total += parse_duration(action["delay"])
+            except UnreadableAutomation:
+                return None
         elif "delay" in str({key: action[key] for key in NESTING if key in action}) or "wait_" in str(action):
-            raise UnreadableAutomation("how long it takes depends on the home")
+            return None
     return total
