@@ -62,18 +62,20 @@ class ReadableHome(Protocol):
 async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Answers:
     """What the calls of a message read in the real home. Calls that mean no device of the home are left to the twin."""
     found: Answers = {}
-    for tool, arguments in _calls(reply):
+    for call in reply.message.get("tool_calls") or ():
+        tool, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
+        if tool not in (*READS, TIMERS) or arguments is None:
+            continue
+        key = tool_call_key(tool, arguments)
         if tool == TIMERS:  # nothing outside of Home Assistant tells of them
-            found[tool_call_key(tool, arguments)] = refused_result(
-                "unknown_tool", f"{FAILED}timers are Home Assistant's own"
-            )
+            found[key] = refused_result("unknown_tool", f"{FAILED}timers are Home Assistant's own")
             continue
         try:
-            did, service, data = _question(home, tool, arguments)
+            did, service, data = _make_question(home, tool, arguments)
             told = (await real.ask_service(did, service, data) or {}).get(did) or {}
-            found[tool_call_key(tool, arguments)] = RunResult(json.dumps(_told(tool, told), ensure_ascii=False))
+            found[key] = RunResult(json.dumps(_answer_of_assist(tool, told), ensure_ascii=False))
         except HomeAssistantError as error:
-            found[tool_call_key(tool, arguments)] = refused_result("unavailable", f"{FAILED}{error.said or error}")
+            found[key] = refused_result("unavailable", f"{FAILED}{error.said or error}")
         except (IntentFailed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
             continue  # the twin says what is wrong with the call
     return found
@@ -88,9 +90,8 @@ def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
     for call in calls:
         if name := (parse_call_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
             with suppress(NoMatch):
-                yield from (
-                    one.id for one in match_entities(home, EntityConstraints(str(name), domains=frozenset({LIST}))).entities
-                )
+                named = EntityConstraints(str(name), domains=frozenset({LIST}))
+                yield from (one.id for one in match_entities(home, named).entities)
 
 
 async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home) -> None:
@@ -110,19 +111,11 @@ async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home)
                 home.write_slot(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
 
 
-def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for call in reply.message.get("tool_calls") or ():
-        arguments = parse_call_arguments(call["function"]["arguments"])
-        if call["function"]["name"] in (*READS, TIMERS) and arguments is not None:
-            yield call["function"]["name"], arguments
-
-
-def _question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def _make_question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """The device, the service and its data by which a tool reads."""
     if tool == EVENTS:
-        calendar = match_entities(
-            home, EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
-        ).entities[0]
+        named = EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
+        calendar = match_entities(home, named).entities[0]
         now = datetime.now(home.plan.origin.time_zone if home.plan.origin else UTC)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=DAYS[arguments["range"]])
         return calendar.id, "get_events", {"start_date_time": now.isoformat(), "end_date_time": day.isoformat()}
@@ -131,7 +124,7 @@ def _question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str,
     return find_media_player(home, arguments).id, "search_media", data
 
 
-def _told(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _answer_of_assist(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as Assist tells it."""
     if tool == EVENTS:
         return {"events": [one if "T" in one["start"] else {**one, "all_day": True} for one in answer.get("events", ())]}
