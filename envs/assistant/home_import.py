@@ -42,14 +42,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 
 from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
 from homerl.envs.assistant.listing import listing_files as fixtures
 from homerl.envs.assistant.listing.areas_to_rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
-from homerl.envs.assistant.listing.entity_products import Product, bare_product, generic_product, product_of_entity
+from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
 from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.generic_products import ImportNote
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, ListedEntity, Listing
@@ -111,14 +111,15 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     if any(entity.area_id not in by_area for entity in entities):
         rooms = (*rooms, elsewhere)
     for entity in entities:
-        place = DevicePlace(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        name, room = names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere)
         if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
             entity = entity.model_copy(update={"lasts": script_duration(text)})
-        made = _make_device(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
-        devices.append(made.device)
-        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
-        links[entity.entity_id], state[entity.entity_id] = whole, made.values
-        notes += made.notes
+        measures = entity.entity_id in measuring
+        device, link, values, more = _make_device(entity, name, room, listing.sources[FORMS], measures)
+        devices.append(device)
+        whole = link if device.name == entity.name else link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, values
+        notes += more
     for room in rooms:
         told = {quantity: _measured_air(one, quantity) for quantity, one in air.get(room.id, {}).items()}
         state[room.id] = MILD | told
@@ -144,45 +145,29 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     return ImportedHome(home, listing, tuple(notes))
 
 
-class DevicePlace(NamedTuple):
-    """What a device is called, and where it is."""
+def _make_device(
+    entity: ListedEntity, name: str, room: Room, forms: Forms, measures: bool
+) -> tuple[Device, Link, dict[str, Any], list[ImportNote]]:
+    """The device of an entity, with its names there, its values, and what was not understood.
 
-    name: str
-    room: Room
-
-
-class ImportedDevice(NamedTuple):
-    """The device of an entity, with its names there, its values, and what was not understood."""
-
-    device: Device
-    link: Link
-    values: dict[str, Any]
-    notes: list[ImportNote]
-
-
-def _make_device(entity: ListedEntity, place: DevicePlace, forms: Forms, measures: bool) -> ImportedDevice:
-    """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
+    It is of the first product that works: that of its domain, a generic one, or its bare state.
+    """
     failed: list[ImportNote] = []
-    for make in (product_of_entity, generic_product):
+    for make in (product_of_entity, generic_product, lambda entity, forms, measures: bare_product(entity)):
         try:
-            made = _try_product(entity, place, make(entity, forms, measures))
+            spec, link, notes = make(entity, forms, measures)
+            device = Device(entity.entity_id, name, room, spec)
+            values = _values_to_begin_with(device, entity, link, notes)
+            # it is tried for a while in a home of its own
+            state = {OUTDOORS: MILD, room.id: MILD, device.did: values}
+            Home.build_home((room,), (device,), state, ELSEWHERE).advance(TRIED)
+            return device, link, values, [*failed, *notes]
         except Exception as error:  # whatever one entity says, the others are imported
+            if len(failed) == 2:
+                raise
             why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
             failed.append(ImportNote(entity.entity_id, "product", why))
-        else:
-            return made._replace(notes=[*failed, *made.notes])
-    made = _try_product(entity, place, bare_product(entity))
-    return made._replace(notes=[*failed, *made.notes])
-
-
-def _try_product(entity: ListedEntity, place: DevicePlace, product: Product) -> ImportedDevice:
-    """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
-    spec, link, notes = product
-    device = Device(entity.entity_id, place.name, place.room, spec)
-    values = _values_to_begin_with(device, entity, link, notes)
-    alone = Home.build_home((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
-    alone.advance(TRIED)
-    return ImportedDevice(device, link, values, notes)
+    raise AssertionError("the last product is made or raises")
 
 
 def _values_to_begin_with(device: Device, entity: ListedEntity, link: Link, notes: list[ImportNote]) -> dict[str, Any]:

@@ -227,7 +227,10 @@ class AutomationScope:
     names: dict[str, Any] = field(default_factory=dict)
 
     def read_condition(self, text: Any) -> str | bool:
-        """A condition, a list of which all must hold, or the text of a template. Raises `Unread` or `Refused`."""
+        """A condition, a list of which all must hold, or the text of a template.
+
+        Raises `UnreadableAutomation` or `Refused`.
+        """
         if isinstance(text, list):
             return join_with_and([self.read_condition(one) for one in text])
         if isinstance(text, str):
@@ -253,7 +256,7 @@ class AutomationScope:
 
 
 def require_fully_read(part: Mapping[str, Any], what: str) -> None:
-    """Raise `Unread` if something of a part is not read."""
+    """Raise `UnreadableAutomation` if something of a part is not read."""
     if (key := find_hidden_key(part)) is not None:
         raise UnreadableAutomation(f"{what} has '{key}', which is not known here")
 

@@ -1,10 +1,11 @@
 """What a template tells, as conditions and expressions over a home.
 
-Invariant: what is told is a constant, or `Told`; connectives leave no constant in a condition.
+Invariant: what is told is a constant, or `TemplateValue`; connectives leave no constant in a condition.
 
 Templates of the common kind, as expressions over a home: states and attributes of named entities, numbers, the clock.
 
-What a template tells is a constant, or `Told`. Whatever is not of the closed set below raises `Unread`.
+What a template tells is a constant, or a `TemplateValue`. Whatever is not of the closed set below raises
+`UnreadableAutomation`.
 
 Invariants: nothing is rendered or run; a template is read the same whatever the states are.
 """
@@ -31,7 +32,10 @@ class UnreadableAutomation(Exception):
 
 
 class TemplateFacts(Protocol):
-    """What a template asks of a home, as conditions and expressions. Each raises `Unread` or `Refused` if it cannot tell."""
+    """What a template asks of a home, as conditions and expressions.
+
+    Each method raises `UnreadableAutomation` or `Refused` if the home cannot tell.
+    """
 
     def is_state(self, entity: str, states: Sequence[Any]) -> str:
         """That an entity is in one of these states."""
@@ -145,7 +149,7 @@ def value_to_text(value: Any, facts: TemplateFacts) -> str:
 
 
 def parse_template_number(text: str) -> int | float:
-    """The number that a text is. Raises `Unread` if it is none."""
+    """The number that a text is. Raises `UnreadableAutomation` if it is none."""
     try:
         return int(text) if re.fullmatch(r"\s*-?\d+\s*", text) else float(text)
     except ValueError:
@@ -219,7 +223,7 @@ Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
 def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -> Any:
-    """What a template tells. Raises `Unread`."""
+    """What a template tells. Raises `UnreadableAutomation`."""
     try:
         tree = ENVIRONMENT.parse(text)
     except (TemplateError, RecursionError) as error:

@@ -43,7 +43,7 @@ ANY = "*"  # any state, where a trigger names it
 
 @dataclass(frozen=True)
 class RuleTrigger:
-    """What triggers a rule: `conditions` and `hold` as `make_rule` takes them, and what must hold then.
+    """What triggers a rule: `conditions` and `hold` as rules take them, and what must hold then.
 
     `ids` are the names by which conditions call it, and `names` what templates may read of it.
     """
@@ -56,7 +56,7 @@ class RuleTrigger:
 
 
 def read_triggers(scope: AutomationScope, texts: list[Any]) -> list[RuleTrigger]:
-    """All triggers of an automation that something in the home sets off. Raises `Unread` or `Refused`."""
+    """All triggers of an automation that something in the home sets off. Raises `UnreadableAutomation` or `Refused`."""
     found = list(_flat(texts))
     if not found:
         raise UnreadableAutomation("it has no trigger that is enabled")

@@ -98,7 +98,12 @@ def choose_prompt_settings(
     for key, possible in (("toolset", TOOLSETS), ("prompt", get_args(PromptName))):
         if key in given:
             check_option_value(f"--{key}", given[key], possible)
-    ways = [_prompt_settings(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
+    ways = []  # how models of recipes, or of one blueprint, were asked
+    for recipe in recipes:
+        if recipe.get("world") in (None, WORLD):
+            spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
+            own = {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief"}
+            ways.append(own | {"language": spoken})
     if not ways:
         return UNKNOWN | given
     for way in ways:
@@ -108,12 +113,6 @@ def choose_prompt_settings(
     raise InputError(
         f"{model} was trained otherwise: {known}", ", ".join(f"--{key} {given[key]}" for key in given), "leave it out"
     )
-
-
-def _prompt_settings(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """How a model of a recipe of blueprints, or of one blueprint, was asked."""
-    spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
-    return {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief", "language": spoken}
 
 
 async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
@@ -175,22 +174,17 @@ def _find_homes(file: Path | None, url: str | None, token_env: str, mode: str) -
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
     if twin:
-        if known:
-            _refuse_another(twin, known, file, url)
+        there = sum(device.did in known for device in twin.plan.devices)
+        if known and 2 * there < len(twin.plan.devices):  # it is not the home of this Home Assistant
+            count = count_with_noun(len(twin.plan.devices), "device")
+            what = f"{there} of its {count} are known to the Home Assistant at {url}"
+            raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
         return twin, real
     listing = fetch_listing(url, token_env)
     imported, real.known = import_home(listing), listing
     if left := sum(note.part == "automation" for note in imported.notes):
         console.print(f"{count_with_noun(left, 'automation')} cannot be followed; homerl import-ha lists them")
     return imported.home, real
-
-
-def _refuse_another(twin: Home, known: frozenset[str], file: Path | None, url: str) -> None:
-    """Raise `InputError` if a home is not the one of this Home Assistant: most of its devices are unknown there."""
-    there = sum(device.did in known for device in twin.plan.devices)
-    if 2 * there < len(twin.plan.devices):
-        what = f"{there} of its {count_with_noun(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
-        raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
 
 
 def _load_home(file: Path) -> Home:

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from homerl.envs.assistant.listing import product_narrowing as narrowing
 from homerl.envs.assistant.listing.capabilities import STATES, Typed, apply_entity_limits, moment_format, switched_on_state
 from homerl.envs.assistant.listing.generic_products import (
     SWITCHED,
@@ -28,18 +29,7 @@ from homerl.envs.assistant.listing.generic_products import (
 )
 from homerl.envs.assistant.listing.home_listing import WHITE, ListedEntity, light_colour_modes, limit_light_modes
 from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
-from homerl.envs.assistant.listing.product_narrowing import (
-    Spec,
-    limit_start_value,
-    narrow_product,
-    remove_docking_time,
-    remove_travel_time,
-    replace_bounds,
-    replace_disallowed_values,
-    require_alarm_code,
-    set_fan_speeds,
-    set_script_duration,
-)
+from homerl.envs.assistant.listing.product_narrowing import Spec
 from homerl.envs.assistant.listing.service_forms import (
     Forms,
     all_service_fields,
@@ -176,13 +166,13 @@ def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, m
     if entity.domain in SENSORS and not measures:
         spec["attributes"] = [_without_key(one, "measures") for one in spec.get("attributes", ())]
     if base is not None and entity.domain == "script":
-        spec = set_script_duration(spec, entity.lasts)
+        spec = narrowing.set_script_duration(spec, entity.lasts)
     elif base is not None and entity.domain == "fan":
-        spec = set_fan_speeds(spec, entity.attributes.get("percentage_step"))
+        spec = narrowing.set_fan_speeds(spec, entity.attributes.get("percentage_step"))
     elif base is not None and entity.domain == "light":
         spec = limit_light_modes(spec, entity.attributes)
     if is_moved_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
-        spec = remove_docking_time(spec) if entity.domain in ROAMING else remove_travel_time(spec)
+        spec = narrowing.remove_docking_time(spec) if entity.domain in ROAMING else narrowing.remove_travel_time(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:
@@ -250,17 +240,17 @@ def _narrow_to_entity(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> S
         for one in spec.get("services", ())
         if one["name"] in offered
     }
-    spec = require_alarm_code(narrow_product(spec, shown, services), entity)
+    spec = narrowing.require_alarm_code(narrowing.narrow_product(spec, shown, services), entity)
     before = {one["name"]: one for one in spec["attributes"]}
     spec["attributes"] = _limit_attributes(spec["attributes"], entity)
     pairs = [(before[one["name"]].get("range"), one) for one in spec["attributes"]]
     ranges = {one["name"]: (was, one["range"]) for was, one in pairs if was and one.get("range") not in (None, was)}
     for one in spec["services"]:
-        one["code"] = replace_bounds(one["code"], ranges)
+        one["code"] = narrowing.replace_bounds(one["code"], ranges)
         for attribute in spec["attributes"]:
             if attribute["name"] == "state" and entity.domain in STATES and "options" in attribute:
                 own = ("off",) if entity.domain == "climate" else attribute["options"]
-                one["code"] = replace_disallowed_values(
+                one["code"] = narrowing.replace_disallowed_values(
                     one["code"], "state", own, switched_on_state(entity, attribute["options"])
                 )
         if "arguments" in one:
@@ -296,7 +286,7 @@ def _limit_start(was: Typed, now: Typed) -> Typed:
     if "format" in now:
         return now if canonical_moment(now["format"], ast.literal_eval(now["starts"])) else _without_key(now, "starts")
     if now.get("internal"):
-        return now | {"starts": limit_start_value(now["starts"], was, now)}
+        return now | {"starts": narrowing.limit_start_value(now["starts"], was, now)}
     return now if "self." in now["starts"] else _without_key(now, "starts")  # then it begins as it is shown
 
 
@@ -313,7 +303,7 @@ def _fitting_arguments(declared: Mapping[str, Any], form: Mapping[str, Any], ent
     every = {name for name, _ in all_service_fields(form)}
     fitting = {name for name, _ in applicable_fields(form, entity.attributes)}
     if entity.domain == "input_datetime" and (moment := moment_format(entity)):
-        return {moment}  # in which the others are told, see `translation.py`
+        return {moment}  # in which the others are told, see `homeassistant_mapping.py`
     return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
 
 

@@ -7,7 +7,7 @@ Between a home and the Home Assistant that it was imported from: calls, states, 
 Invariants:
 - Nothing here reads or changes anything but its arguments: a home is never changed, a new one is given.
 - `from_homeassistant` of what `to_homeassistant` gives is the same call.
-- What a state shows of a device, `values_of`, are canonical values of the device's attributes.
+- What a state shows of a device, `values_from_state`, are canonical values of the device's attributes.
 """
 
 from __future__ import annotations

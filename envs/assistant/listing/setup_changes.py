@@ -1,7 +1,7 @@
 """What of a Home Assistant makes its home what it is, and how one learns that it has changed.
 
 Invariants:
-- States that come and go, now and before, are no change of a home: listings that differ in these alone have one `essence`.
+- States that come and go, now and before, are no change of a home: listings that differ in these alone have one hash.
 - What is out of reach for a while, such as after a restart, keeps the form in which it was last seen.
 """
 

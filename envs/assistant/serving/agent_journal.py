@@ -17,7 +17,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
@@ -97,11 +97,6 @@ class JournalEntry(Model):
     kept: float | None = None
 
 
-def last_entry_of_each(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
-    return list({(entry.time, entry.said): entry for entry in entries}.values())
-
-
 @dataclass(frozen=True)
 class DamagedLine:
     """A line of a log that is no exchange: its number from 1, what is wrong with it, and its beginning."""
@@ -171,8 +166,9 @@ def read_journal(path: Path) -> JournalContents:
     read = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if isinstance(unfinished := _read_line(len(lines) + 1, last), JournalEntry):
         read.append(unfinished)
-    entries = last_entry_of_each(one for one in read if isinstance(one, JournalEntry))
-    return JournalContents(tuple(entries), tuple(one for one in read if isinstance(one, DamagedLine)))
+    # the last entry of each exchange: it is `acting` if the program was stopped before it could tell the end
+    entries = {(one.time, one.said): one for one in read if isinstance(one, JournalEntry)}
+    return JournalContents(tuple(entries.values()), tuple(one for one in read if isinstance(one, DamagedLine)))
 
 
 def _read_line(number: int, line: bytes) -> JournalEntry | DamagedLine:

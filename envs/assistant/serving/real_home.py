@@ -24,19 +24,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
 from homerl.envs.assistant.serving.call_effects import compare_change
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
-from homerl.envs.homeenv.sim.assist.assist_tools import (
-    DONE,
-    EVENTS,
-    FAILED,
-    LISTS,
-    OPEN,
-    PLAY,
-    READS,
-    SEARCH,
-    TIMERS,
-    find_media_player,
-    refused_result,
-)
+from homerl.envs.homeenv.sim.assist import assist_tools as assist
 from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
 from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
 from homerl.envs.homeenv.sim.home import Home
@@ -64,18 +52,18 @@ async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Ans
     found: Answers = {}
     for call in reply.message.get("tool_calls") or ():
         tool, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
-        if tool not in (*READS, TIMERS) or arguments is None:
+        if tool not in (*assist.READS, assist.TIMERS) or arguments is None:
             continue
         key = tool_call_key(tool, arguments)
-        if tool == TIMERS:  # nothing outside of Home Assistant tells of them
-            found[key] = refused_result("unknown_tool", f"{FAILED}timers are Home Assistant's own")
+        if tool == assist.TIMERS:  # nothing outside of Home Assistant tells of them
+            found[key] = assist.refused_result("unknown_tool", f"{assist.FAILED}timers are Home Assistant's own")
             continue
         try:
             did, service, data = _make_question(home, tool, arguments)
             told = (await real.ask_service(did, service, data) or {}).get(did) or {}
             found[key] = RunResult(json.dumps(_answer_of_assist(tool, told), ensure_ascii=False))
         except HomeAssistantError as error:
-            found[key] = refused_result("unavailable", f"{FAILED}{error.said or error}")
+            found[key] = assist.refused_result("unavailable", f"{assist.FAILED}{error.said or error}")
         except (IntentFailed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
             continue  # the twin says what is wrong with the call
     return found
@@ -88,7 +76,7 @@ def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
         yield from home.plan.devices_by_did if calls or TOOLSETS[toolset].one_answer else ()
         return
     for call in calls:
-        if name := (parse_call_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
+        if name := (parse_call_arguments(call["arguments"]) or {}).get(assist.LISTS.get(call["name"], "")):
             with suppress(NoMatch):
                 named = EntityConstraints(str(name), domains=frozenset({LIST}))
                 yield from (one.id for one in match_entities(home, named).entities)
@@ -97,15 +85,16 @@ def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
 async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home) -> None:
     """Put the items of those devices that are lists into homes. Raises `HomeAssistantError` if the real home is gone."""
     for did in dict.fromkeys(dids):
-        if entity_domain(did) != LIST or did not in homes[0].plan.devices_by_did or homes[0].read_value(did, OPEN) is None:
+        known = entity_domain(did) == LIST and did in homes[0].plan.devices_by_did
+        if not known or homes[0].read_value(did, assist.OPEN) is None:
             continue
         try:
-            items = (await real.ask_service(did, "get_items", {"status": [OPEN, DONE]}))[did]["items"]
+            items = (await real.ask_service(did, "get_items", {"status": [assist.OPEN, assist.DONE]}))[did]["items"]
         except (HomeAssistantError, LookupError, TypeError) as error:
             if isinstance(error, HomeAssistantError) and error.code is None:
                 raise
             continue
-        for kind in {OPEN, DONE} & homes[0].plan.devices_by_did[did].spec.attribute_index.keys():
+        for kind in {assist.OPEN, assist.DONE} & homes[0].plan.devices_by_did[did].spec.attribute_index.keys():
             told = [str(one["summary"])[:LONGEST] for one in items if one.get("status") == kind and one.get("summary")]
             for home in homes:
                 home.write_slot(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
@@ -113,7 +102,7 @@ async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home)
 
 def _make_question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """The device, the service and its data by which a tool reads."""
-    if tool == EVENTS:
+    if tool == assist.EVENTS:
         named = EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
         calendar = match_entities(home, named).entities[0]
         now = datetime.now(home.plan.origin.time_zone if home.plan.origin else UTC)
@@ -121,16 +110,16 @@ def _make_question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple
         return calendar.id, "get_events", {"start_date_time": now.isoformat(), "end_date_time": day.isoformat()}
     within = {f"media_content_{part}": arguments.get(f"within_media_content_{part}") for part in ("id", "type")}
     data = {"search_query": str(arguments["search_query"])} | {key: value for key, value in within.items() if value}
-    return find_media_player(home, arguments).id, "search_media", data
+    return assist.find_media_player(home, arguments).id, "search_media", data
 
 
 def _answer_of_assist(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as Assist tells it."""
-    if tool == EVENTS:
+    if tool == assist.EVENTS:
         return {"events": [one if "T" in one["start"] else {**one, "all_day": True} for one in answer.get("events", ())]}
     results = [{key: one.get(key) for key in RESULT} for one in (answer.get("result") or ())[:MOST_RESULTS]]
-    hint = {"instruction": f"{PLAY} plays a result that can_play, and {SEARCH} looks inside of one that can_search."}
-    return {"results": results} | (hint if results else {})
+    hint = f"{assist.PLAY} plays a result that can_play, and {assist.SEARCH} looks inside of one that can_search."
+    return {"results": results} | ({"instruction": hint} if results else {})
 
 
 SLOW, LONGER = ("media_player", "vacuum", "lawn_mower"), 4  # domains that take their time, and how many times as long
