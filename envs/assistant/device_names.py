@@ -28,9 +28,16 @@ def is_device_named(said: str, home: Home, device: Device) -> bool:
     door light is no front door, and neither is the front door battery.
     """
     others = [one for one in home.plan.devices if one.did != device.did]
-    shared = _phrases(home, [one for one in others if one.spec.service_index])
-    known, heard = _phrases(home, others), normalize_text(said)
-    return any(_speaks_of(heard, phrase, shared, known) for phrase in _telling(home, device) - shared)
+    shared = _names_as_phrases(home, [one for one in others if one.spec.service_index])
+    known, heard = _names_as_phrases(home, others), normalize_text(said)
+    aliases = {normalize_text(alias) for alias in device_link(home, device.did).aliases}
+    for phrase in _names_as_phrases(home, [device]) - shared:
+        one_word = " " not in phrase and (len(phrase) < LEAST or not SPACELESS.search(phrase))
+        if not re.sub(FILLING, "", phrase) or (one_word and phrase not in aliases):
+            continue  # it does not tell which device is meant
+        if _is_heard(heard, phrase, shared, known):
+            return True
+    return False
 
 
 def full_device_names(home: Home, device: Device) -> list[str]:
@@ -49,39 +56,25 @@ def room_names(home: Home, device: Device) -> list[str]:
 def normalize_text(text: str) -> str:
     """A text in small letters, with one space in place of signs. However a letter with an accent is written, it is one."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join("".join(sign if _is_of_a_word(sign) else " " for sign in folded).split())
+    # a mark (M) is part of a letter, such as a vowel of Hindi or Thai
+    words = (sign if sign.isalnum() or unicodedata.category(sign).startswith("M") else " " for sign in folded)
+    return " ".join("".join(words).split())
 
 
-def _is_of_a_word(sign: str) -> bool:
-    """Whether a sign is a letter, a digit, or a mark of a letter, such as a vowel of Hindi or Thai."""
-    return sign.isalnum() or unicodedata.category(sign).startswith("M")
-
-
-def _phrases(home: Home, devices: Iterable[Device]) -> set[str]:
+def _names_as_phrases(home: Home, devices: Iterable[Device]) -> set[str]:
     return {normalize_text(name) for device in devices for name in full_device_names(home, device)}
 
 
-def _telling(home: Home, device: Device) -> set[str]:
-    """The phrases that tell which device is meant."""
-    aliases = {normalize_text(alias) for alias in device_link(home, device.did).aliases}
-    phrases = {phrase for phrase in _phrases(home, [device]) if re.sub(FILLING, "", phrase)}
-    return {phrase for phrase in phrases if phrase in aliases or not _is_one_word(phrase)}
-
-
-def _is_one_word(phrase: str) -> bool:
-    return " " not in phrase and (len(phrase) < LEAST or not SPACELESS.search(phrase))
-
-
-def _speaks_of(heard: str, phrase: str, shared: set[str], known: set[str]) -> bool:
+def _is_heard(heard: str, phrase: str, shared: set[str], known: set[str]) -> bool:
     """Whether a phrase is heard outside of the longer ones that are known. The same one hides it only if it is shared."""
-    own = _pattern(phrase)
+    own = _phrase_pattern(phrase)
     longer = (one for one in known if own.search(one) and (one in shared or not own.fullmatch(one)))
     for one in sorted(longer, key=len, reverse=True):
-        heard = _pattern(one).sub(GAP, heard)
+        heard = _phrase_pattern(one).sub(GAP, heard)
     return bool(own.search(heard))
 
 
-def _pattern(phrase: str) -> re.Pattern[str]:
+def _phrase_pattern(phrase: str) -> re.Pattern[str]:
     """Finds a phrase in whole words, if its script has words."""
     if SPACELESS.search(phrase):
         return re.compile(f"{FILLING}*".join(map(re.escape, re.sub(FILLING, "", phrase))))

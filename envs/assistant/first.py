@@ -84,14 +84,14 @@ def make_matcher_first(
     return lambda: MatcherFirst(agents(), language, tally)
 
 
-def _before(agents: Callable[[], Agent], tally: FirstAgentTally) -> Callable[[], MatcherFirst]:
+def _put_matcher_first(agents: Callable[[], Agent], tally: FirstAgentTally) -> Callable[[], MatcherFirst]:
     from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
 
     HassilAgent()  # which may lack its package
     return make_matcher_first(agents, tally=tally)
 
 
-FIRST = FirstAgent("hassil", "homeenv", _before)
+FIRST = FirstAgent("hassil", "homeenv", _put_matcher_first)
 
 
 def calls_for_matcher(episode: Episode, language: str) -> list[Call]:
@@ -107,7 +107,15 @@ def match_certain_calls(home: Home, said: str, language: str, placed: bool = Tru
     from homerl.envs.homeenv.agents.hassil_agent import calls_of_sentence  # its package comes with an extra
 
     calls = calls_of_sentence(home, said, language, placed)
-    return calls if calls and not _may_mean_another(home, calls, said) and _allowed(home, calls) else []
+    if not calls or _may_mean_another(home, calls, said):
+        return []
+    twin = home.fork()
+    try:
+        for call in calls:
+            twin.call(call.did, call.service, call.args)
+    except Refused:
+        return []
+    return calls
 
 
 def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:
@@ -121,14 +129,3 @@ def _may_mean_another(home: Home, calls: Sequence[Call], said: str) -> bool:
     others = [one for one in home.plan.devices if one.did != device.did and one.spec.category == device.spec.category]
     names = [normalize_text(name) for one in others for name in full_device_names(home, one)]
     return bool(own) and all(any(name.endswith(f" {one}") for name in names) for one in own)
-
-
-def _allowed(home: Home, calls: Sequence[Call]) -> bool:
-    """Whether the home takes all of these calls."""
-    twin = home.fork()
-    try:
-        for call in calls:
-            twin.call(call.did, call.service, call.args)
-    except Refused:
-        return False
-    return True

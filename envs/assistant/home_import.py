@@ -38,18 +38,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.table import Table
 
 from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
 from homerl.envs.assistant.listing import listing_files as fixtures
 from homerl.envs.assistant.listing.areas_to_rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
-from homerl.envs.assistant.listing.entity_products import Product, bare_product, generic_product, product_of_entity
+from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
 from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.generic_products import ImportNote
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, FORMS, SCRIPTS, STATES, ListedEntity, Listing
@@ -66,7 +66,7 @@ from homerl.envs.assistant.listing.service_forms import Forms
 from homerl.envs.assistant.listing.unit_conversion import temperature_unit, with_temperature_unit
 from homerl.envs.assistant.privacy import strip_private_listing
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
+from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import MILD, REPORT, save_home
@@ -101,7 +101,8 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     entities = select_entities(measuring_in, everything=True)
     rooms = rooms_from_areas(listing)
     names = name_devices(entities, {area.area_id: area for area in listing.areas})
-    measuring = {one.entity_id: one for area in listing.sources[AREAS] for one in _measuring(area, entities).values()}
+    air = {room_id_of_area(area["area_id"]): _measuring_entities(area, entities) for area in listing.sources[AREAS]}
+    measuring = {one.entity_id for found in air.values() for one in found.values()}
     devices: list[Device] = []
     links: dict[str, Link] = {}
     state: dict[str, Mapping[str, Any]] = {OUTDOORS: MILD}
@@ -110,75 +111,66 @@ def import_home(listing: Listing, everything: bool = False) -> ImportedHome:
     if any(entity.area_id not in by_area for entity in entities):
         rooms = (*rooms, elsewhere)
     for entity in entities:
-        place = DevicePlace(names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere))
+        name, room = names[entity.entity_id], by_area.get(entity.area_id or "", elsewhere)
         if (text := listing.sources.get(SCRIPTS, {}).get(entity.entity_id)) is not None:
             entity = entity.model_copy(update={"lasts": script_duration(text)})
-        made = _made(entity, place, listing.sources[FORMS], entity.entity_id in measuring)
-        devices.append(made.device)
-        whole = made.link if made.device.name == entity.name else made.link.model_copy(update={"name": entity.name})
-        links[entity.entity_id], state[entity.entity_id] = whole, made.values
-        notes += made.notes
-    state |= {room.id: _air(room, listing, entities) for room in rooms}
+        measures = entity.entity_id in measuring
+        device, link, values, more = _make_device(entity, name, room, listing.sources[FORMS], measures)
+        devices.append(device)
+        whole = link if device.name == entity.name else link.model_copy(update={"name": entity.name})
+        links[entity.entity_id], state[entity.entity_id] = whole, values
+        notes += more
+    for room in rooms:
+        told = {quantity: _measured_air(one, quantity) for quantity, one in air.get(room.id, {}).items()}
+        state[room.id] = MILD | told
+    zone = listing.sources[CONFIG].get("time_zone")
+    known = zone is None or getattr(Origin(system=SYSTEM, version="", zone=zone).time_zone, "key", None) == zone
+    if not known:
+        why = f"this machine does not know the time zone '{zone}', so the clock shows UTC"
+        notes.append(ImportNote("", "time_zone", why))
     aliases = {by_area[area.area_id].id: area.aliases for area in listing.areas if area.aliases}
     origin = Origin(
         system=SYSTEM,
         version=listing.version,
-        zone=_zone(listing, notes),
-        devices=_telling(links),
+        zone=zone if known else None,
+        devices={did: link for did, link in links.items() if link != Link()},
         rooms=aliases,
         storeys=storeys_from_floors(listing),
     )
-    home = Home.build_home(rooms, devices, state, _clock(listing, origin.time_zone), origin=origin)
+    times = [row["last_updated"] for row in listing.sources[STATES] if row.get("last_updated")]
+    newest = max(map(datetime.fromisoformat, times), default=None)
+    clock = local_clock(newest, origin.time_zone) if newest else ELSEWHERE
+    home = Home.build_home(rooms, devices, state, clock, origin=origin)
     notes += add_automations(home, listing)
     return ImportedHome(home, listing, tuple(notes))
 
 
-class DevicePlace(NamedTuple):
-    """What a device is called, and where it is."""
+def _make_device(
+    entity: ListedEntity, name: str, room: Room, forms: Forms, measures: bool
+) -> tuple[Device, Link, dict[str, Any], list[ImportNote]]:
+    """The device of an entity, with its names there, its values, and what was not understood.
 
-    name: str
-    room: Room
-
-
-class ImportedDevice(NamedTuple):
-    """The device of an entity, with its names there, its values, and what was not understood."""
-
-    device: Device
-    link: Link
-    values: dict[str, Any]
-    notes: list[ImportNote]
-
-
-def _made(entity: ListedEntity, place: DevicePlace, forms: Forms, measures: bool) -> ImportedDevice:
-    """The device of an entity, of the first product that works: that of its domain, a generic one, or its bare state."""
+    It is of the first product that works: that of its domain, a generic one, or its bare state.
+    """
     failed: list[ImportNote] = []
-    for make in (product_of_entity, generic_product):
+    for make in (product_of_entity, generic_product, lambda entity, forms, measures: bare_product(entity)):
         try:
-            made = _working(entity, place, make(entity, forms, measures))
+            spec, link, notes = make(entity, forms, measures)
+            device = Device(entity.entity_id, name, room, spec)
+            values = _values_to_begin_with(device, entity, link, notes)
+            # it is tried for a while in a home of its own
+            state = {OUTDOORS: MILD, room.id: MILD, device.did: values}
+            Home.build_home((room,), (device,), state, ELSEWHERE).advance(TRIED)
+            return device, link, values, [*failed, *notes]
         except Exception as error:  # whatever one entity says, the others are imported
+            if len(failed) == 2:
+                raise
             why = f"it cannot be made of what the entity says, so a plainer one stands for it ({error})"
             failed.append(ImportNote(entity.entity_id, "product", why))
-        else:
-            return made._replace(notes=[*failed, *made.notes])
-    made = _working(entity, place, bare_product(entity))
-    return made._replace(notes=[*failed, *made.notes])
+    raise AssertionError("the last product is made or raises")
 
 
-def _working(entity: ListedEntity, place: DevicePlace, product: Product) -> ImportedDevice:
-    """The device of an entity, tried for a while in a home of its own. Raises an error if it does not work."""
-    spec, link, notes = product
-    device = Device(entity.entity_id, place.name, place.room, spec)
-    values = _first_values(device, entity, link, notes)
-    alone = Home.build_home((place.room,), (device,), {OUTDOORS: MILD, place.room.id: MILD, device.did: values}, ELSEWHERE)
-    alone.advance(TRIED)
-    return ImportedDevice(device, link, values, notes)
-
-
-def _telling(links: Mapping[str, Link]) -> dict[str, Link]:
-    return {did: link for did, link in links.items() if link != Link()}
-
-
-def _first_values(device: Device, entity: ListedEntity, link: Link, notes: list[ImportNote]) -> dict[str, Any]:
+def _values_to_begin_with(device: Device, entity: ListedEntity, link: Link, notes: list[ImportNote]) -> dict[str, Any]:
     """The values of a device: what its state shows, how the rest starts, and the least possible where neither is told."""
     readings = readings_from_state(device, entity.state, entity.attributes, link)
     values = device.spec.complete_values(
@@ -188,47 +180,38 @@ def _first_values(device: Device, entity: ListedEntity, link: Link, notes: list[
         if not reading.exact:
             why = f"its value {reading.shown!r} does not fit; here it begins as {reading.value!r}"
             notes.append(ImportNote(entity.entity_id, f"attribute {link.attributes.get(path, path)}", why, minor=True))
-    for path, default in _missing(device.spec, values):
-        values[path] = default
-        if not device.spec.attribute_index[path][1].internal:
+    for path, (_, attribute) in device.spec.attribute_index.items():
+        if path in values:
+            continue
+        low = attribute.range[0] if attribute.range else 0
+        plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
+        first = attribute.options[0] if attribute.options else plain.get(attribute.type)
+        values[path] = default = None if attribute.nullable else first
+        if not attribute.internal:
             theirs = link.attributes.get(path, path)
             now = entity.state if path == "state" else entity.attributes.get(theirs)
             why = f"its value {now!r} does not fit" if now is not None else "it has no value now"
-            notes.append(
-                ImportNote(entity.entity_id, f"attribute {theirs}", f"{why}; here it begins as {default!r}", minor=True)
-            )
+            why = f"{why}; here it begins as {default!r}"
+            notes.append(ImportNote(entity.entity_id, f"attribute {theirs}", why, minor=True))
     return values
 
 
-def _missing(spec: DeviceSpec, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The attributes without a value, with the least one."""
-    for path, (_, attribute) in spec.attribute_index.items():
-        if path not in values:
-            low = attribute.range[0] if attribute.range else 0
-            plain = {"bool": False, "int": int(low), "float": low, "str": "x" * int(low), "hex": "#000000", "list": ()}
-            yield (
-                path,
-                None if attribute.nullable else attribute.options[0] if attribute.options else plain.get(attribute.type),
-            )
-
-
-def _measuring(area: Mapping[str, Any], entities: tuple[ListedEntity, ...]) -> dict[str, ListedEntity]:
+def _measuring_entities(area: Mapping[str, Any], entities: tuple[ListedEntity, ...]) -> dict[str, ListedEntity]:
     """By quantity, the entity that tells the air of an area: its owner's choice, else the first sensor, else a device."""
     inside = [entity for entity in entities if entity.area_id == area["area_id"]]
     found: dict[str, ListedEntity] = {}
     for quantity, key in AIR.items():
         chosen = [entity for entity in entities if entity.entity_id == area.get(key)]
-        sensors = [
-            entity for entity in inside if entity.attributes.get("device_class") == quantity and entity.domain == "sensor"
-        ]
+        alike = [entity for entity in inside if entity.attributes.get("device_class") == quantity]
+        sensors = [entity for entity in alike if entity.domain == "sensor"]
         others = [entity for entity in inside if f"current_{quantity}" in entity.attributes]
-        candidates = (one for one in (*chosen, *sensors, *others) if _measured(one, quantity) is not None)
+        candidates = (one for one in (*chosen, *sensors, *others) if _measured_air(one, quantity) is not None)
         if (entity := next(candidates, None)) is not None:
             found[quantity] = entity
     return found
 
 
-def _measured(entity: ListedEntity, quantity: str) -> float | None:
+def _measured_air(entity: ListedEntity, quantity: str) -> float | None:
     """What an entity says of the air, in the units of rooms; None if that is no air of a room."""
     told = entity.attributes.get(f"current_{quantity}", entity.state)
     unit = entity.attributes.get("unit_of_measurement") or temperature_unit(entity)
@@ -239,30 +222,6 @@ def _measured(entity: ListedEntity, quantity: str) -> float | None:
     except (TypeError, ValueError, OverflowError, Refused):
         return None
     return checked
-
-
-def _air(room: Room, listing: Listing, entities: tuple[ListedEntity, ...]) -> dict[str, Any]:
-    """The air of a room: as it is measured there, else mild."""
-    area = next((area for area in listing.sources[AREAS] if room_id_of_area(area["area_id"]) == room.id), None)
-    told = _measuring(area, entities) if area else {}
-    return MILD | {quantity: _measured(entity, quantity) for quantity, entity in told.items()}
-
-
-def _zone(listing: Listing, notes: list[ImportNote]) -> str | None:
-    """The home's time zone, if it tells one that this machine knows."""
-    name = listing.sources[CONFIG].get("time_zone")
-    known = name is None or getattr(Origin(system=SYSTEM, version="", zone=name).time_zone, "key", None) == name
-    if not known:
-        notes.append(
-            ImportNote("", "time_zone", f"this machine does not know the time zone '{name}', so the clock shows UTC")
-        )
-    return name if known else None
-
-
-def _clock(listing: Listing, zone: tzinfo) -> int:
-    """The local time at which the newest state was written, in seconds since 1970."""
-    times = [state["last_updated"] for state in listing.sources[STATES] if state.get("last_updated")]
-    return local_clock(max(map(datetime.fromisoformat, times)), zone) if times else ELSEWHERE
 
 
 MOST = 20  # rows of the table
@@ -290,16 +249,16 @@ def build_import_report(imported: ImportedHome) -> dict[str, Any]:
         "devices": dict(sorted(domains.items())),
         "automations": len(imported.home.rules),
         "automations_for_the_guard_alone": len(plan.origin.hidden) if plan.origin else 0,
-        "not_understood": [_written(note) for note in sorted(imported.notes, key=_weight) if not note.minor],
-        "minor": [_written(note) for note in imported.notes if note.minor],
+        "not_understood": [_note_as_json(note) for note in sorted(imported.notes, key=_note_weight) if not note.minor],
+        "minor": [_note_as_json(note) for note in imported.notes if note.minor],
     }
 
 
-def _written(note: ImportNote) -> dict[str, str]:
+def _note_as_json(note: ImportNote) -> dict[str, str]:
     return {"entity": note.entity, "part": note.part, "why": note.why}
 
 
-def _weight(note: ImportNote) -> int:
+def _note_weight(note: ImportNote) -> int:
     """How late a note is told: what matters most to a person is told first."""
     return WEIGHT.get(note.part.partition(" ")[0], 0)
 
@@ -311,20 +270,20 @@ def import_notes_table(imported: ImportedHome) -> Table:
         if not note.minor:
             alike[note.part, note.why].append(note)
     made = Table("what", "why", "entities", title="not understood")
-    rows = sorted(alike.items(), key=lambda item: (_weight(item[1][0]), -len(item[1])))
+    rows = sorted(alike.items(), key=lambda item: (_note_weight(item[1][0]), -len(item[1])))
     for (part, why), notes in rows[:MOST]:
-        made.add_row(part, why, _some([note.entity for note in notes]))
+        made.add_row(part, why, _list_some([note.entity for note in notes]))
     if len(rows) > MOST:
         made.add_row("...", f"{len(rows) - MOST} more rows are in the file", "")
     minor = [note for note in imported.notes if note.minor]
     if minor:
         parts = [f"{part.partition(' ')[2]} {count}" for part, count in Counter(note.part for note in minor).most_common()]
         what = f"{len(minor)} details, such as values that are not told now"
-        made.add_row("minor", what, _some(parts))
+        made.add_row("minor", what, _list_some(parts))
     return made
 
 
-def _some(names: list[str]) -> str:
+def _list_some(names: list[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 
 
@@ -336,12 +295,12 @@ def fetch_listing(source: str, variable: str) -> Listing:
     if not source.startswith(ADDRESS):
         return fixtures.load_listing(Path(source))
     try:
-        return asyncio.run(_asked(source, variable))
+        return asyncio.run(_ask_home(source, variable))
     except HomeAssistantError as error:
         raise InputError(str(error), where=source) from None
 
 
-async def _asked(url: str, variable: str) -> Listing:
+async def _ask_home(url: str, variable: str) -> Listing:
     async with connect_client(url, read_token(variable)) as client:
         return await with_state_history(client, await with_automation_texts(client, await client.read_listing()))
 

@@ -10,21 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_text import collect_references, keep_readable_parts
-from homerl.envs.assistant.listing.home_listing import (
-    ASSIST,
-    AUTOMATIONS,
-    CONFIG,
-    DEVICES,
-    ENTRIES,
-    EXPOSED,
-    FORMS,
-    HISTORY,
-    REGISTERED,
-    SCRIPTS,
-    SERVICES,
-    STATES,
-    Listing,
-)
+from homerl.envs.assistant.listing import home_listing as ha
+from homerl.envs.assistant.listing.home_listing import Listing
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
 KEPT_OF_CONFIG = ("version", "language", "time_zone", "unit_system")
@@ -43,7 +30,7 @@ SECRET_OF = {"calendar": ("start_time", "end_time", "all_day")}  # attributes of
 KEPT_OF_PLACES = ("friendly_name", "icon", "device_class")
 CODES = frozenset("code password pin".split())
 PASSWORD = "password"  # the mode of a text that nobody is to read
-KEPT_OF_OPTIONS = {ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
+KEPT_OF_OPTIONS = {ha.ASSIST: ("should_expose",)}  # by part of an entry's options: those of locks and alarms hold codes
 PEOPLE = ("person", "device_tracker")
 TEXTS = ("text", "input_text")  # domains of which a mode tells whether the state is a password
 
@@ -51,39 +38,46 @@ TEXTS = ("text", "input_text")  # domains of which a mode tells whether the stat
 def strip_private_listing(listing: Listing, entities: Collection[str]) -> Listing:
     """The listing with these entities alone, and of them only what a home needs. The texts of all automations stay."""
     old, kept = listing.sources, frozenset(entities)
-    entries = {name: _entry(entry) for name, entry in old[ENTRIES].items() if name in kept and entry}
-    needed = _needed([entry.get("device_id") for entry in entries.values()], old[DEVICES])
-    exposed = old[EXPOSED]["exposed_entities"]
+
+    def of_kept(told: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: one for name, one in told.items() if name in kept}
+
+    entries = {name: _strip_entry(entry) for name, entry in of_kept(old[ha.ENTRIES]).items() if entry}
+    needed = _with_parents([entry.get("device_id") for entry in entries.values()], old[ha.DEVICES])
     domains = {name.partition(".")[0] for name in kept}
-    forms = {domain: form for domain, form in old[FORMS].items() if domain in domains}
-    sealed = {_domain(row) for row in old[STATES] if is_password(row["entity_id"], row["attributes"])}
+    forms = {domain: form for domain, form in old[ha.FORMS].items() if domain in domains}
+    states, sealed = [], set()
+    for row in old[ha.STATES]:
+        entity = row["entity_id"]
+        if is_password(entity, row["attributes"]):
+            sealed.add(str(entity).partition(".")[0])
+        if entity in kept:
+            state, attributes = hide_secret_values(entity, row["state"], row["attributes"])
+            states.append(_pick(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes})
     refers = collect_references(listing)
-    texts = {
-        name: text and keep_readable_parts(text, forms, CODES, sealed, refers) for name, text in _automations(old).items()
+
+    def readable(texts: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: text and keep_readable_parts(text, forms, CODES, sealed, refers) for name, text in texts.items()}
+
+    # the texts of all automations: what is done with an entity may set off one that nobody exposes
+    named = (row["entity_id"] for row in old[ha.STATES] if row["entity_id"].startswith("automation."))
+    automations = {**dict.fromkeys(sorted({*named})), **old.get(ha.AUTOMATIONS, {})}
+    sources = {
+        ha.CONFIG: _pick(old[ha.CONFIG], KEPT_OF_CONFIG),
+        ha.DEVICES: [_pick(device, KEPT_OF_DEVICES) for device in old[ha.DEVICES] if device["id"] in needed],
+        ha.REGISTERED: [{"entity_id": name} for name in entries],
+        ha.ENTRIES: entries,
+        ha.EXPOSED: {"exposed_entities": of_kept(old[ha.EXPOSED]["exposed_entities"])},
+        ha.STATES: states,
+        ha.FORMS: forms,
+        ha.AUTOMATIONS: readable(automations),
+        ha.SERVICES: of_kept(old[ha.SERVICES]),
     }
-    scripts = {
-        name: text and keep_readable_parts(text, forms, CODES, sealed, refers)
-        for name, text in old.get(SCRIPTS, {}).items()
-        if name in kept
-    }
-    return listing.model_copy(
-        update={
-            "sources": old
-            | {
-                CONFIG: _part(old[CONFIG], KEPT_OF_CONFIG),
-                DEVICES: [_part(device, KEPT_OF_DEVICES) for device in old[DEVICES] if device["id"] in needed],
-                REGISTERED: [{"entity_id": name} for name in entries],
-                ENTRIES: entries,
-                EXPOSED: {"exposed_entities": {name: to for name, to in exposed.items() if name in kept}},
-                STATES: [_state(state) for state in old[STATES] if state["entity_id"] in kept],
-                FORMS: forms,
-                AUTOMATIONS: texts,
-                **({SCRIPTS: scripts} if SCRIPTS in old else {}),
-                **({HISTORY: {name: seen for name, seen in old[HISTORY].items() if name in kept}} if HISTORY in old else {}),
-                SERVICES: {name: offered for name, offered in old[SERVICES].items() if name in kept},
-            }
-        }
-    )
+    if ha.SCRIPTS in old:
+        sources[ha.SCRIPTS] = readable(of_kept(old[ha.SCRIPTS]))
+    if ha.HISTORY in old:
+        sources[ha.HISTORY] = of_kept(old[ha.HISTORY])
+    return listing.model_copy(update={"sources": old | sources})
 
 
 def hide_secret_values(entity: str, state: str, attributes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -93,16 +87,14 @@ def hide_secret_values(entity: str, state: str, attributes: Mapping[str, Any]) -
         state = "not_home"  # a zone's name says where the person is
     if attributes.get("mode") == PASSWORD and state not in DEAD:
         state = ""
-    if domain == "sensor" and _tells_an_address(entity, state, attributes):
-        state = state if state in DEAD else "unknown"
-        return state, {name: value for name, value in attributes.items() if name in KEPT_OF_PLACES}
+    if domain == "sensor":
+        # phones tell in words where somebody is; a number beside a place is a reading
+        number = state.replace(".", "", 1).removeprefix("-").isdecimal()
+        if "geocoded" in entity or (any(_attribute_key(name) in PLACES for name in attributes) and not number):
+            state = state if state in DEAD else "unknown"
+            return state, {name: value for name, value in attributes.items() if name in KEPT_OF_PLACES}
     own = SECRET_OF.get(domain, ())
     return state, {name: value for name, value in attributes.items() if not is_secret_attribute(name) and name not in own}
-
-
-def _tells_an_address(entity: str, state: str, attributes: Mapping[str, Any]) -> bool:
-    """Whether a sensor's state says in words where somebody is, as phones tell it. A number beside a place is a reading."""
-    return "geocoded" in entity or (any(_plain(name) in PLACES for name in attributes) and not _is_number(state))
 
 
 def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
@@ -113,40 +105,21 @@ def is_password(entity: str, attributes: Mapping[str, Any]) -> bool:
 
 def is_secret_attribute(attribute: str) -> bool:
     """Whether nobody is to know an attribute of this name, however it is written: `Postal Code` is `postal_code`."""
-    return _plain(attribute) in SECRET
+    return _attribute_key(attribute) in SECRET
 
 
-def _plain(attribute: str) -> str:
+def _attribute_key(attribute: str) -> str:
     return attribute.casefold().replace(" ", "_")
 
 
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).removeprefix("-").isdecimal()
-
-
-def _domain(row: Mapping[str, Any]) -> str:
-    return str(row["entity_id"]).partition(".")[0]
-
-
-def _state(row: Mapping[str, Any]) -> dict[str, Any]:
-    state, attributes = hide_secret_values(row["entity_id"], row["state"], row["attributes"])
-    return _part(row, KEPT_OF_STATES) | {"state": state, "attributes": attributes}
-
-
-def _entry(row: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_entry(row: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of the registry, and of its options only what a home reads."""
     options = row.get("options") or {}
-    kept = {key: _part(options[key], names) for key, names in KEPT_OF_OPTIONS.items() if options.get(key)}
-    return _part(row, KEPT_OF_ENTRIES) | ({"options": kept} if "options" in row else {})
+    kept = {key: _pick(options[key], names) for key, names in KEPT_OF_OPTIONS.items() if options.get(key)}
+    return _pick(row, KEPT_OF_ENTRIES) | ({"options": kept} if "options" in row else {})
 
 
-def _automations(sources: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of all automations: what is done with an entity may set off one that nobody exposes."""
-    told = {row["entity_id"] for row in sources[STATES] if row["entity_id"].startswith("automation.")}
-    return {**dict.fromkeys(sorted(told)), **sources.get(AUTOMATIONS, {})}
-
-
-def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:
+def _with_parents(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:
     """The devices with those that they are parts of."""
     above = {row["id"]: row.get("parent_device_id") for row in rows}
     needed: set[str] = set()
@@ -157,5 +130,5 @@ def _needed(devices: list[str | None], rows: list[dict[str, Any]]) -> set[str]:
     return needed
 
 
-def _part(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _pick(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: row[name] for name in names if name in row}

@@ -21,8 +21,12 @@ from homerl.envs.assistant.automations.automation_conditions import (
     parse_duration,
     require_fully_read,
 )
-from homerl.envs.assistant.automations.automation_templates import TemplateValue, UnreadableAutomation, value_to_number
-from homerl.envs.assistant.automations.automation_templates import value_to_text as text_of
+from homerl.envs.assistant.automations.automation_templates import (
+    TemplateValue,
+    UnreadableAutomation,
+    value_to_number,
+    value_to_text,
+)
 from homerl.envs.assistant.automations.automation_text import BESIDE, HIDDEN, QUIET, TELLING, is_effectless_service
 from homerl.envs.assistant.automations.automation_triggers import read_triggers
 from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain, from_homeassistant
@@ -51,16 +55,16 @@ class ActionWriter:
         return self.scope.facts.home
 
     def write_steps(self, texts: Any) -> list[Step]:
-        """The steps of a list of actions. Raises `Unread` or `Refused`."""
+        """The steps of a list of actions. Raises `UnreadableAutomation` or `Refused`."""
         found: list[Step] = []
         for text in texts if isinstance(texts, list) else [texts]:
-            made = self._action(text)
+            made = self._read_action(text)
             if made is None:
                 break  # nothing after it is ever reached
             found += made
         return found
 
-    def _action(self, text: Any) -> list[Step] | None:
+    def _read_action(self, text: Any) -> list[Step] | None:
         """The steps of one action; None if the list ends there."""
         if isinstance(text, str) or (isinstance(text, Mapping) and text.keys() & {"condition", "and", "or", "not"}):
             test = self.scope.read_condition(text)
@@ -71,34 +75,33 @@ class ActionWriter:
         if isinstance(service := text.get("action") or text.get("service"), str):
             if several := next((key for key in (*FORMS, "domain") if key in text), None):
                 raise UnreadableAutomation(f"an action has '{several}' beside its service")
-            return self._service(service, text)
+            return self._write_service(service, text)
+        readers: dict[str, Callable[[Mapping[str, Any]], list[Step]]] = {
+            "choose": self._write_choose,
+            "if": self._write_if,
+            "repeat": self._write_repeat,
+            "delay": self._write_delay,
+            "wait_template": self._wait_template,
+            "wait_for_trigger": self._wait_for_trigger,
+            "parallel": self._write_parallel,
+            "sequence": lambda text: self._own_list(self.write_steps(entries_under_key(text, "sequence"))),
+            "stop": lambda text: [{"stop": True}],
+        }
         form = next((key for key in FORMS if key in text), None)
+        if form == "variables":
+            define_variables(self.scope, text["variables"])
+            return []
         if form is not None:
-            return self._of(form)(text)
+            return readers[form](text)
         if "device_id" in text and "domain" in text:
-            return self._action(devices.rewrite_device_action(text))
+            return self._read_action(devices.rewrite_device_action(text))
         if isinstance(text.get("scene"), str):
-            return self._service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
+            return self._write_service("scene.turn_on", {"target": {"entity_id": text["scene"]}})
         if "event" in text:
             return []
         raise UnreadableAutomation("an action is no call of a service")
 
-    def _of(self, form: str) -> Callable[[Mapping[str, Any]], list[Step] | None]:
-        named: dict[str, Callable[[Mapping[str, Any]], list[Step] | None]] = {
-            "choose": self._choose,
-            "if": self._if,
-            "repeat": self._repeat,
-            "delay": self._delay,
-            "wait_template": self._wait_template,
-            "wait_for_trigger": self._wait_for_trigger,
-            "parallel": self._parallel,
-            "sequence": self._sequence,
-            "stop": self._stop,
-            "variables": self._variables,
-        }
-        return named[form]
-
-    def _branch(self, texts: Any) -> list[Step]:
+    def _write_branch(self, texts: Any) -> list[Step]:
         """The steps of a branch, after which the names are as before it."""
         names = self.scope.names
         self.scope.names = dict(names)
@@ -108,49 +111,48 @@ class ActionWriter:
             self.changed |= {name for name, value in names.items() if self.scope.names.get(name) is not value}
             self.scope.names = names
 
-    def _join(self, *branches: list[Step]) -> None:
+    def _forget_branches(self, *branches: list[Step]) -> None:
         """Forget what a branch may have changed, now that they are behind."""
         if any(branches):
-            self._pass()
-        self.scope.names |= dict.fromkeys(self.changed - {"trigger"}, _gone)
+            self._forget_states()
+        self.scope.names |= dict.fromkeys(self.changed - {"trigger"}, _raise_gone)
         self.changed = set()
 
-    def _choose(self, text: Mapping[str, Any]) -> list[Step]:
+    def _write_choose(self, text: Mapping[str, Any]) -> list[Step]:
         options: list[tuple[str | bool, list[Step]]] = []
         for option in entries_under_key(text, "choose"):
             if not isinstance(option, Mapping):
                 raise UnreadableAutomation("an action chooses among what are no options")
             test = self.scope.read_condition(entries_under_key(option, "conditions"))
             if test is not NEVER:
-                options.append((test, self._branch(entries_under_key(option, "sequence"))))
+                options.append((test, self._write_branch(entries_under_key(option, "sequence"))))
             if test is ALWAYS:
                 break
-        otherwise = [] if options and options[-1][0] is ALWAYS else self._branch(entries_under_key(text, "default"))
-        self._join(otherwise, *(steps for _, steps in options))
+        otherwise = [] if options and options[-1][0] is ALWAYS else self._write_branch(entries_under_key(text, "default"))
+        self._forget_branches(otherwise, *(steps for _, steps in options))
         for test, steps in reversed(options):
-            otherwise = self._either(test, steps, otherwise)
+            otherwise = self._write_either(test, steps, otherwise)
         return otherwise
 
-    def _if(self, text: Mapping[str, Any]) -> list[Step]:
+    def _write_if(self, text: Mapping[str, Any]) -> list[Step]:
         test = self.scope.read_condition(entries_under_key(text, "if"))
-        yes = self._branch(entries_under_key(text, "then")) if test is not NEVER else []
-        no = self._branch(entries_under_key(text, "else")) if test is not ALWAYS else []
-        self._join(yes, no)
-        return self._either(test, yes, no)
+        yes = self._write_branch(entries_under_key(text, "then")) if test is not NEVER else []
+        no = self._write_branch(entries_under_key(text, "else")) if test is not ALWAYS else []
+        self._forget_branches(yes, no)
+        return self._write_either(test, yes, no)
 
-    @staticmethod
-    def _either(test: str | bool, yes: list[Step], no: list[Step]) -> list[Step]:
+    def _write_either(self, test: str | bool, yes: list[Step], no: list[Step]) -> list[Step]:
         if isinstance(test, bool):
-            return [{"repeat": 1, "do": chosen}] if can_end_early(chosen := yes if test else no) else chosen
+            return self._own_list(yes if test else no)
         return [{"if": test, "then": yes, **({"else": no} if no else {})}] if yes or no else []
 
-    def _repeat(self, text: Mapping[str, Any]) -> list[Step]:
+    def _write_repeat(self, text: Mapping[str, Any]) -> list[Step]:
         told = text["repeat"]
         if not isinstance(told, Mapping) or "for_each" in told:
             raise UnreadableAutomation("an action repeats something for each of a list")
-        self._pass()  # what comes again finds things changed
-        do = self._branch(entries_under_key(told, "sequence"))
-        self._join(do)
+        self._forget_states()  # what comes again finds things changed
+        do = self._write_branch(entries_under_key(told, "sequence"))
+        self._forget_branches(do)
         if (count := told.get("count")) is not None:
             if isinstance(count, str) and count.isdecimal():
                 count = int(count)
@@ -165,36 +167,36 @@ class ActionWriter:
             raise UnreadableAutomation("an action repeats something without a wait in between")
         return [{key: test, "do": do}]
 
-    def _delay(self, text: Mapping[str, Any]) -> list[Step]:
+    def _write_delay(self, text: Mapping[str, Any]) -> list[Step]:
         told = text["delay"]
         if isinstance(told, str) and "{" in told:
-            seconds: Any = self._seconds(self.scope.read_template_value(told))
+            seconds: Any = self._delay_seconds(self.scope.read_template_value(told))
         elif isinstance(told, Mapping) and any(isinstance(one, str) and "{" in one for one in told.values()):
             parts = [
-                self._seconds(self.scope.read_template_value(one) if isinstance(one, str) else one, key)
+                self._delay_seconds(self.scope.read_template_value(one) if isinstance(one, str) else one, key)
                 for key, one in told.items()
                 if key in UNITS
             ]
             seconds = " + ".join(f"({part})" for part in parts) if any(isinstance(one, str) for one in parts) else sum(parts)
         else:
             seconds = parse_duration(told)
-        self._pass()
+        self._forget_states()
         return [{"delay": seconds}]
 
-    def _seconds(self, value: Any, unit: str = "") -> int | str:
+    def _delay_seconds(self, value: Any, unit: str = "") -> int | str:
         """What a delay, or its part of a unit, comes to: seconds, or the expression of them."""
         if not isinstance(value, TemplateValue):
             return parse_duration({unit: value} if unit else value)
         return f"{value_to_number(value, self.scope.facts)} * {UNITS[unit or 'seconds']}"
 
-    def _timeout(self, text: Mapping[str, Any]) -> Step:
+    def _read_timeout(self, text: Mapping[str, Any]) -> Step:
         """How long something is waited for, and whether all ends then."""
         stop = {"stop": True} if text.get("continue_on_timeout") is False else {}
         return {"timeout": parse_duration(text["timeout"]), **stop} if text.get("timeout") is not None else {}
 
     def _wait_template(self, text: Mapping[str, Any]) -> list[Step]:
-        test, late = self.scope.read_template_condition(str(text["wait_template"])), self._timeout(text)
-        self._pass()
+        test, late = self.scope.read_template_condition(str(text["wait_template"])), self._read_timeout(text)
+        self._forget_states()
         if test is ALWAYS:
             return []
         if isinstance(test, bool) or "clock." in test:
@@ -207,40 +209,30 @@ class ActionWriter:
         )
         if any(one.given or any(line.startswith("time_cron") for line in one.conditions) for one in found):
             raise UnreadableAutomation("an action waits for a time")
-        late = self._timeout(text)
+        late = self._read_timeout(text)
         if not found and not late:
             raise UnreadableAutomation("an action waits for what comes from outside")
-        self._pass()
+        self._forget_states()
         forms = [{"conditions": list(one.conditions), **({"hold": one.hold} if one.hold else {})} for one in found]
         return [{"wait": forms, **late}]
 
-    def _parallel(self, text: Mapping[str, Any]) -> list[Step]:
-        branches = [self._branch(part) for part in entries_under_key(text, "parallel")]
-        self._join(*branches)
+    def _write_parallel(self, text: Mapping[str, Any]) -> list[Step]:
+        branches = [self._write_branch(part) for part in entries_under_key(text, "parallel")]
+        self._forget_branches(*branches)
         if sum(can_wait(branch) for branch in branches) > 0 and len(branches) > 1:
             raise UnreadableAutomation("an action does several things at a time, and waits in them")
-        return [step for branch in branches for step in self._apart(branch)]
-
-    def _sequence(self, text: Mapping[str, Any]) -> list[Step]:
-        return self._apart(self.write_steps(entries_under_key(text, "sequence")))
+        return [step for branch in branches for step in self._own_list(branch)]
 
     @staticmethod
-    def _apart(steps: list[Step]) -> list[Step]:
+    def _own_list(steps: list[Step]) -> list[Step]:
         """Steps as a list of their own, where a condition may end it."""
-        return [{"repeat": 1, "do": steps}] if can_end_early(steps) else steps
+        return [{"repeat": 1, "do": steps}] if any("only_if" in step for step in steps) else steps
 
-    def _stop(self, text: Mapping[str, Any]) -> list[Step]:
-        return [{"stop": True}]
-
-    def _variables(self, text: Mapping[str, Any]) -> list[Step]:
-        define_variables(self.scope, text["variables"])
-        return []
-
-    def _pass(self) -> None:
+    def _forget_states(self) -> None:
         """Forget what templates would tell of the states before: time passes, or something was changed."""
         self.scope.names = {name: lasting_value(value) for name, value in self.scope.names.items()}
 
-    def _service(self, service: str, text: Mapping[str, Any]) -> list[Step]:
+    def _write_service(self, service: str, text: Mapping[str, Any]) -> list[Step]:
         service = service.lower()
         if is_effectless_service(service):
             if service.partition(".")[0] not in TELLING and service not in QUIET:
@@ -255,31 +247,31 @@ class ActionWriter:
         if entity_domain(service) == "script" and service not in BESIDE:
             named, service, data = [[service]], "script.turn_on", {}
         if entity_domain(service) == "automation":
-            return self._switch(service, named)
+            return self._write_switch(service, named)
         if len(named) != 1:
             raise UnreadableAutomation(
                 f"an action calls {service} for {'entities in several places' if named else 'no named entity'}"
             )
-        entities = [one for told in named[0] for one in self._entities(str(told), service)]
+        entities = [one for told in named[0] for one in self._read_entities(str(told), service)]
         switched = [one for one in entities if entity_domain(one) == "automation"]
-        made = [self._call(entity, service, data) for entity in dict.fromkeys(entities) if entity not in switched]
-        self._pass()
-        return [*made, *(self._switch(service, [switched]) if switched else [])]
+        made = [self._write_call(entity, service, data) for entity in dict.fromkeys(entities) if entity not in switched]
+        self._forget_states()
+        return [*made, *(self._write_switch(service, [switched]) if switched else [])]
 
-    def _switch(self, service: str, named: list[list[Any]]) -> list[Step]:
+    def _write_switch(self, service: str, named: list[list[Any]]) -> list[Step]:
         """Turn automations on or off, of which those that are devices show it."""
         name = service.partition(".")[2]
         if name not in ("turn_on", "turn_off", "toggle") or len(named) != 1:
             raise UnreadableAutomation(f"an action calls {service}, which is not known here")
-        ids = [id for told in named[0] for id in self._entities(str(told), service)]
+        ids = [id for told in named[0] for id in self._read_entities(str(told), service)]
         if self.own in ids and name != "turn_on":
             raise UnreadableAutomation("it switches itself off, which may end what it does")
         shown = [{"did": id, "locator": name, "arguments": {}} for id in ids if id in self.home.plan.devices_by_did]
         self.outside += [id for id in ids if id not in self.home.plan.devices_by_did]  # guards know what it may do
-        self._pass()
+        self._forget_states()
         return [*shown, {"switch": ids, "to": {"turn_on": True, "turn_off": False}.get(name)}]
 
-    def _entities(self, told: str, service: str) -> list[str]:
+    def _read_entities(self, told: str, service: str) -> list[str]:
         """The entities that a call names: by a template, or as members of a group whose own services it does not call."""
         name = self.scope.read_template_value(told) if "{" in told else told.strip().lower()
         if not isinstance(name, str):
@@ -290,9 +282,9 @@ class ActionWriter:
         members = self.scope.facts.group_members(name)
         return [one for one in members if domain in ("homeassistant", entity_domain(one))]
 
-    def _call(self, entity: str, service: str, data: Mapping[str, Any]) -> Step:
+    def _write_call(self, entity: str, service: str, data: Mapping[str, Any]) -> Step:
         """The call of a service, with the arguments that are worked out then."""
-        values = {key: self._argument(value) for key, value in data.items()}
+        values = {key: self._read_argument(value) for key, value in data.items()}
         told = {key: value for key, value in values.items() if isinstance(value, TemplateValue)}
         plain = {key: value for key, value in values.items() if key not in told}
         name, arguments = from_homeassistant(self.home, entity, service, plain)
@@ -305,18 +297,19 @@ class ActionWriter:
             if len(named) < len(told) or any(known[key].type not in ("int", "float", "str", "enum") for key in named):
                 raise UnreadableAutomation(f"an action gives {service} an argument that a template tells")
             step["arguments"] = {key: value for key, value in arguments.items() if key not in named}
-            step["told"] = {key: self._worked_out(known[key], value) for key, value in named.items()}
+            step["told"] = {key: self._argument_expression(known[key], value) for key, value in named.items()}
         return step
 
-    def _worked_out(self, argument: Any, value: TemplateValue) -> str:
+    def _argument_expression(self, argument: Any, value: TemplateValue) -> str:
+        """What an argument is worth then, within the range that it may have."""
         if argument.type in ("str", "enum"):
-            return text_of(value, self.scope.facts)
+            return value_to_text(value, self.scope.facts)
         worth = value_to_number(value, self.scope.facts)
         worth = f"round({worth})" if argument.type == "int" else worth
         low, high = argument.range or (None, None)
         return f"max({low!r}, min({high!r}, {worth}))" if low is not None else worth
 
-    def _argument(self, value: Any) -> Any:
+    def _read_argument(self, value: Any) -> Any:
         """A value of a call: what a template tells, if it is one."""
         if isinstance(value, str) and "{" in value:
             told = self.scope.read_template_value(value)
@@ -324,20 +317,15 @@ class ActionWriter:
                 return told
             if isinstance(told, TemplateValue):
                 raise UnreadableAutomation("an action gives an argument that a template tells")
-            return parse_literal(told)
+            if not isinstance(told, str):
+                return told
+            try:  # as Home Assistant reads it: a number or a truth where it looks like one
+                return int(told) if told.lstrip("-").isdecimal() else float(told)
+            except ValueError:
+                return {"True": True, "False": False}.get(told, told)
         if isinstance(value, list):
-            return [self._argument(one) for one in value]
+            return [self._read_argument(one) for one in value]
         return value
-
-
-def parse_literal(value: Any) -> Any:
-    """What a template writes, as Home Assistant reads it: a number or a truth where it looks like one."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return int(value) if value.lstrip("-").isdecimal() else float(value)
-    except ValueError:
-        return {"True": True, "False": False}.get(value, value)
 
 
 def define_variables(scope: AutomationScope, variables: Any) -> None:
@@ -361,11 +349,11 @@ def lasting_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: lasting_value(one) for key, one in value.items()}
     if isinstance(value, TemplateValue) or callable(value):
-        return _gone
+        return _raise_gone
     return value
 
 
-def _gone() -> Any:
+def _raise_gone() -> Any:
     raise UnreadableAutomation("a template reads what was before something was changed")
 
 
@@ -373,8 +361,3 @@ def can_wait(steps: list[Step]) -> bool:
     """Whether steps may wait."""
     inner = [step.get(key, []) for step in steps for key in ("then", "else", "do")]
     return any(key in step for step in steps for key in WAITING) or any(map(can_wait, inner))
-
-
-def can_end_early(steps: list[Step]) -> bool:
-    """Whether a condition among the steps may end their list."""
-    return any("only_if" in step for step in steps)

@@ -65,7 +65,10 @@ class HomeFacts:
                 return f"({' or '.join(dead)})"  # a number is never any other word
             raise UnreadableAutomation(f"the state of {entity} is compared as a text, and here it is a number")
         self._be_known(entity, states)
-        parts = [*dead, f"device({json.dumps(entity)}).state in {_tuple(states)}"]
+        for one in states:
+            if not isinstance(one, str) or STATED.fullmatch(one):
+                raise UnreadableAutomation(f"a state is '{one}', which is no text of one")
+        parts = [*dead, f"device({json.dumps(entity)}).state in ({', '.join(map(_constant, states))},)"]
         return f"({' or '.join(parts)})" if dead else parts[0]
 
     def entity_text(self, entity: str) -> str:
@@ -143,25 +146,14 @@ class HomeFacts:
             raise UnreadableAutomation(f"the members of {entity} are not known here")
         return list(dict.fromkeys(one for name in listed if name != entity for one in self.group_members(name)))
 
-    def sun_condition(self, after: Any, before: Any, after_offset: float, before_offset: float) -> str:
-        """That the sun has risen, or has set, and not yet the other one, as a condition of the clock says it."""
-        from_ = self._sun(after, after_offset) if after else None
-        to = self._sun(before, before_offset) if before else None
-        if after == "sunset" and before == "sunrise":
-            return f"(clock.time >= {from_} or clock.time < {to})"
-        parts = [f"clock.time >= {from_}"] if from_ is not None else []
-        parts += [f"clock.time <= {to}"] if to is not None else []
-        if not parts:
-            raise UnreadableAutomation("a condition by the sun says nothing of it")
-        return " and ".join(parts)
-
-    def _sun(self, event: Any, offset: float) -> int:
+    def sun_time(self, event: Any, offset: float = 0) -> int:
+        """The seconds since midnight at which the sun rises or sets."""
         if event not in self.sun:
             raise UnreadableAutomation("when the sun rises and sets is not known here")
         return int(self.sun[event] + offset)
 
     def _is_sun(self, states: Sequence[Any]) -> str:
-        rises, sets = self._sun("sunrise", 0), self._sun("sunset", 0)
+        rises, sets = self.sun_time("sunrise"), self.sun_time("sunset")
         above = f"({rises} <= clock.time and clock.time < {sets})"
         told = {"above_horizon": above, "below_horizon": f"not {above}"}
         if not rises < sets or not all(one in told for one in states):
@@ -219,13 +211,6 @@ def _constant(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def _tuple(listed: Sequence[Any]) -> str:
-    for value in listed:
-        if not isinstance(value, str) or STATED.fullmatch(value):
-            raise UnreadableAutomation(f"a state is '{value}', which is no text of one")
-    return f"({', '.join(map(_constant, listed))},)"
-
-
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")
 HELPER = re.compile(r"input_datetime\..+")
 
@@ -242,7 +227,10 @@ class AutomationScope:
     names: dict[str, Any] = field(default_factory=dict)
 
     def read_condition(self, text: Any) -> str | bool:
-        """A condition, a list of which all must hold, or the text of a template. Raises `Unread` or `Refused`."""
+        """A condition, a list of which all must hold, or the text of a template.
+
+        Raises `UnreadableAutomation` or `Refused`.
+        """
         if isinstance(text, list):
             return join_with_and([self.read_condition(one) for one in text])
         if isinstance(text, str):
@@ -266,17 +254,9 @@ class AutomationScope:
         """What a template tells."""
         return read_template(text, self.facts, self.names)
 
-    def read_number(self, text: Any) -> float | str:
-        """A number, or the expression of one that a template tells."""
-        value = self.read_template_value(text) if isinstance(text, str) and "{" in text else text
-        try:
-            return float(value) if not isinstance(value, bool) else 1 / 0
-        except (TypeError, ValueError, ZeroDivisionError):
-            return value_to_number(value, self.facts)
-
 
 def require_fully_read(part: Mapping[str, Any], what: str) -> None:
-    """Raise `Unread` if something of a part is not read."""
+    """Raise `UnreadableAutomation` if something of a part is not read."""
     if (key := find_hidden_key(part)) is not None:
         raise UnreadableAutomation(f"{what} has '{key}', which is not known here")
 
@@ -305,19 +285,13 @@ def parse_time_of_day(text: Any) -> int:
     return 3600 * hour + 60 * minute + second
 
 
-def _joining(kind: str) -> Callable[[AutomationScope, Mapping[str, Any]], str | bool]:
-    def joined(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
-        if not (parts := [scope.read_condition(part) for part in entries_under_key(text, "conditions", kind)]):
-            raise UnreadableAutomation(f"a condition of the kind '{kind}' has no part that is enabled")
-        return (
-            join_with_and(parts)
-            if kind == "and"
-            else negate_condition(join_with_or(parts))
-            if kind == "not"
-            else join_with_or(parts)
-        )
-
-    return joined
+def _joined(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
+    kind = str(text.get("condition") or next(iter(text)))
+    if not (parts := [scope.read_condition(part) for part in entries_under_key(text, "conditions", kind)]):
+        raise UnreadableAutomation(f"a condition of the kind '{kind}' has no part that is enabled")
+    if kind == "and":
+        return join_with_and(parts)
+    return negate_condition(join_with_or(parts)) if kind == "not" else join_with_or(parts)
 
 
 def _state(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
@@ -339,19 +313,11 @@ def _state(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
 def _number(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
     above, below, template = text.get("above"), text.get("below"), text.get("value_template")
     if template is not None:
-        return scope.facts.number_within(_told(scope, text, template), above, below)
+        names = scope.names | {"state": TemplateValue("entity", entity=entities_under_key(text)[0])}
+        number = value_to_number(read_template(template, scope.facts, names), scope.facts)
+        return scope.facts.number_within(number, above, below)
     return join_with_and(
         [scope.facts.entity_number_within(one, text.get("attribute"), above, below) for one in entities_under_key(text)]
-    )
-
-
-def _told(scope: AutomationScope, text: Mapping[str, Any], template: str) -> str:
-    """The number that a template tells of an entity, which it calls `state`."""
-    return value_to_number(
-        read_template(
-            template, scope.facts, scope.names | {"state": TemplateValue("entity", entity=entities_under_key(text)[0])}
-        ),
-        scope.facts,
     )
 
 
@@ -393,8 +359,18 @@ def _text(scope: AutomationScope, value: Any) -> str:
 
 
 def _sun(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
-    offsets = (parse_offset(text.get(f"{key}_offset")) for key in ("after", "before"))
-    return scope.facts.sun_condition(text.get("after"), text.get("before"), *offsets)
+    """That the sun has risen, or has set, and not yet the other one, as a condition of the clock says it."""
+    offsets = [parse_offset(text.get(f"{key}_offset")) for key in ("after", "before")]
+    after, before = text.get("after"), text.get("before")
+    from_ = scope.facts.sun_time(after, offsets[0]) if after else None
+    to = scope.facts.sun_time(before, offsets[1]) if before else None
+    if after == "sunset" and before == "sunrise":
+        return f"(clock.time >= {from_} or clock.time < {to})"
+    parts = [f"clock.time >= {from_}"] if from_ is not None else []
+    parts += [f"clock.time <= {to}"] if to is not None else []
+    if not parts:
+        raise UnreadableAutomation("a condition by the sun says nothing of it")
+    return " and ".join(parts)
 
 
 def parse_offset(text: Any) -> int:
@@ -410,28 +386,20 @@ def _template(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
     return scope.read_template_condition(told)
 
 
-def _triggered(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
-    return bool(scope.ids & {str(one) for one in entries_under_key(text, "id")})
-
-
 def _zone(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
     if entries_under_key(text, "zone") != ["zone.home"]:
         raise UnreadableAutomation("a condition is on a place, which is not known here")
     return join_with_and([scope.facts.is_state(one, [HOME]) for one in entities_under_key(text)])
 
 
-def _device(scope: AutomationScope, text: Mapping[str, Any]) -> str | bool:
-    return scope.read_condition(devices.rewrite_device_condition(text))
-
-
 KINDS: dict[str, Callable[[AutomationScope, Mapping[str, Any]], str | bool]] = {
-    **{kind: _joining(kind) for kind in ("and", "or", "not")},
+    **dict.fromkeys(("and", "or", "not"), _joined),
     "state": _state,
     "numeric_state": _number,
     "time": _time,
     "sun": _sun,
     "template": _template,
-    "trigger": _triggered,
+    "trigger": lambda scope, text: bool(scope.ids & {str(one) for one in entries_under_key(text, "id")}),
     "zone": _zone,
-    "device": _device,
+    "device": lambda scope, text: scope.read_condition(devices.rewrite_device_condition(text)),
 }

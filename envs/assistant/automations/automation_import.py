@@ -1,6 +1,7 @@
 """Automations of a Home Assistant as automations of the home; scripts and scenes are devices that the home can call.
 
-Their keys are those of `text.py`. Each trigger becomes a rule of its own, with what the automation does when it is that one.
+Their keys are those of `automation_text.py`. Each trigger becomes a rule of its own: what the automation does when that
+trigger sets it off.
 
 An automation that is not exposed itself is kept in the home's origin, for those who guard the real home. So is, of one that
 is not taken, or that reaches beyond the home, whose change makes it act and on what.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from homerl.envs.assistant.automations.automation_actions import ActionWriter, Step, can_wait, define_variables
@@ -72,91 +73,77 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
             continue
         kept = keep_readable_parts(text, listing.sources[FORMS], CODES)
         try:
-            taken = read_automation(home, entity, kept)
-            rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in taken.rules)
+            hidden_rules, outside = _read_automation(home, entity, kept)
+            rules = tuple(make_recorded_rule(home, one, str(kept.get("alias") or "")) for one in hidden_rules)
         except Exception as error:  # people write the texts: none ends the import of the others
-            notes.append(ImportNote(entity, "automation", _why(error)))
-            unfollowed += _unfollowed(home, entity, kept)
+            notes.append(ImportNote(entity, "automation", _explain_error(error)))
+            parts: Mapping[str, Any] = kept if isinstance(kept, Mapping) else {}
+            acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _list_targets(one))
+            if acts and (reads := _devices_read(home, parts)):  # a device here makes it act, though nobody knows when
+                unfollowed.append(Unfollowed(id=entity, reads=reads, acts=tuple(acts)))
             continue
-        unfollowed += _beyond(home, entity, kept, taken)
+        if outside and (reads := _devices_read(home, kept)):
+            unfollowed.append(Unfollowed(id=entity, reads=reads, acts=outside))
         if entity in states:
             home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
         else:
-            hidden += taken.rules
+            hidden += hidden_rules
     for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):
         if entity in home.plan.devices_by_did and text is not None:
-            hidden += _script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
+            hidden += _read_script(home, entity, keep_readable_parts(text, listing.sources[FORMS], CODES), notes)
     if home.plan.origin is not None:
         origin = home.plan.origin.model_copy(update={"hidden": tuple(hidden), "unfollowed": tuple(unfollowed)})
         home.plan = replace(home.plan, origin=origin)
     return notes
 
 
-def _why(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     """Why something is not taken. Of what nobody foresaw the kind alone is told: the rest may repeat what is private."""
     if isinstance(error, Refused):
         return error.message
     return str(error) if isinstance(error, UnreadableAutomation) else f"its text cannot be read ({type(error).__name__})"
 
 
-def _unfollowed(home: Home, id: str, text: Any) -> Iterator[Unfollowed]:
-    """What is known of an automation that was not taken, if a device here makes it act."""
-    parts: Mapping[str, Any] = text if isinstance(text, Mapping) else {}
-    acts = dict.fromkeys(did for one in entries_under_key(parts, "actions", "action") for did in _acts(one))
-    if acts and (reads := _reads(home, parts)):
-        yield Unfollowed(id=id, reads=reads, acts=tuple(acts))
-
-
-def _reads(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
+def _devices_read(home: Home, text: Mapping[str, Any]) -> tuple[str, ...]:
     """The devices that the triggers of an automation name."""
-    triggers = _triggers(entries_under_key(text, "triggers", "trigger"))
-    named = (found.lower() for one in triggers for text in _texts(one) for found in NAMED.findall(text))
+    triggers = _list_triggers(entries_under_key(text, "triggers", "trigger"))
+    named = (found.lower() for one in triggers for text in _list_texts(one) for found in NAMED.findall(text))
     return tuple(dict.fromkeys(did for did in named if did in home.plan.devices_by_did))
 
 
-def _triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
+def _list_triggers(texts: list[Any]) -> Iterator[Mapping[str, Any]]:
     """The triggers of a list, and those that they hold."""
     for one in texts:
         if isinstance(one, Mapping):
             yield one
-            yield from _triggers(entries_under_key(one, NESTED))
+            yield from _list_triggers(entries_under_key(one, NESTED))
 
 
-def _texts(part: Any) -> Iterator[str]:
+def _list_texts(part: Any) -> Iterator[str]:
     """All texts of a part. A trigger names entities in several places: a time or a bound may be the state of a helper."""
     if isinstance(part, str):
         yield part
     held = part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ()
-    yield from (text for one in held for text in _texts(one))
+    yield from (text for one in held for text in _list_texts(one))
 
 
-def _acts(action: Any) -> Iterator[str]:
+def _list_targets(action: Any) -> Iterator[str]:
     """What an action, or one within it, acts on: entities, or, where it names none, its service, or their kind."""
     if isinstance(action, list):
-        yield from (found for one in action for found in _acts(one))
+        yield from (found for one in action for found in _list_targets(one))
     if not isinstance(action, Mapping):
         return
     service = next((one for key in ("action", "service", "domain") if isinstance(one := action.get(key), str)), None)
     if service is not None:
-        yield from _entities(action) or ([service] if service != HIDDEN else [])
+        places = (place for key in ("target", "data") if isinstance(place := action.get(key), Mapping))
+        named = [one for place in (action, *places) for one in entries_under_key(place, "entity_id")]
+        entities = [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
+        yield from entities or ([service] if service != HIDDEN else [])
     yield from (one for one in entries_under_key(action, "scene") if isinstance(one, str) and ENTITY.fullmatch(one))
-    yield from (found for key in NESTING for found in _acts(action.get(key)))
+    yield from (found for key in NESTING for found in _list_targets(action.get(key)))
 
 
-def _entities(part: Mapping[str, Any]) -> list[str]:
-    """The entities that an action names."""
-    places = (place for key in ("target", "data") if isinstance(place := part.get(key), Mapping))
-    named = [one for place in (part, *places) for one in entries_under_key(place, "entity_id")]
-    return [one for one in named if isinstance(one, str) and ENTITY.fullmatch(one)]
-
-
-def _beyond(home: Home, id: str, text: Mapping[str, Any], taken: ReadAutomation) -> Iterator[Unfollowed]:
-    """What an automation that was taken reaches beyond the home, if a device here makes it act."""
-    if taken.outside and (reads := _reads(home, text)):
-        yield Unfollowed(id=id, reads=reads, acts=taken.outside)
-
-
-def _script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
+def _read_script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator[Hidden]:
     """What a script does when it is run, if it can be read: its device counts the runs."""
     writer = ActionWriter(AutomationScope(HomeFacts(home, {})))
     try:
@@ -165,26 +152,21 @@ def _script(home: Home, id: str, text: Any, notes: list[ImportNote]) -> Iterator
             id=id,
             conditions=(f'changed = device("{id}").{RUNS}',),
             actions=tuple(steps),
-            runs=_runs(id, text, can_wait(steps)),
+            runs=_read_runs(id, text, can_wait(steps)),
         )
         make_recorded_rule(home, one)
     except Exception as error:  # its device is guarded all the same, since nobody knows what it does
-        notes.append(ImportNote(id, "script", _why(error), minor=True))
+        notes.append(ImportNote(id, "script", _explain_error(error), minor=True))
         return
     if steps:
         yield one
 
 
-@dataclass(frozen=True)
-class ReadAutomation:
-    """An automation that was read: its rules, and the services that it calls beyond the home."""
+def _read_automation(home: Home, entity: str, text: Any) -> tuple[tuple[Hidden, ...], tuple[str, ...]]:
+    """The rules of an automation, one for each way in which a trigger comes, and the services that it calls beyond the home.
 
-    rules: tuple[Hidden, ...]
-    outside: tuple[str, ...]
-
-
-def read_automation(home: Home, entity: str, text: Any) -> ReadAutomation:
-    """The rules of an automation: one for each way in which a trigger comes. Raises `Unread` or `Refused`."""
+    Raises `UnreadableAutomation` or `Refused`.
+    """
     if not isinstance(text, Mapping):
         raise UnreadableAutomation("its text is none of an automation")
     if (key := next((key for key, value in text.items() if value == HIDDEN), None)) is not None:
@@ -193,11 +175,13 @@ def read_automation(home: Home, entity: str, text: Any) -> ReadAutomation:
     scope = AutomationScope(facts)
     define_variables(scope, text.get("variables"))
     triggers = read_triggers(scope, entries_under_key(text, "triggers", "trigger"))
-    made = [_rule(facts, entity, text, trigger) for trigger in triggers]
+    made = [_read_rule(facts, entity, text, trigger) for trigger in triggers]
     if not triggers:  # it is read all the same, so that what is taken is taken as a whole
-        _rule(facts, entity, text, RuleTrigger(()))
+        _read_rule(facts, entity, text, RuleTrigger(()))
     found = [(trigger, given, steps) for trigger, (given, steps, _) in zip(triggers, made) if given is not None and steps]
-    runs = _runs(entity, text, any(can_wait(steps) for _, _, steps in found)) | ({"of": entity} if len(found) > 1 else {})
+    runs = _read_runs(entity, text, any(can_wait(steps) for _, _, steps in found)) | (
+        {"of": entity} if len(found) > 1 else {}
+    )
     rules = tuple(
         Hidden(
             id=entity if len(found) == 1 else f"{entity}.{number}",
@@ -209,10 +193,10 @@ def read_automation(home: Home, entity: str, text: Any) -> ReadAutomation:
         )
         for number, (trigger, given, steps) in enumerate(found, 1)
     )
-    return ReadAutomation(rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside)))
+    return rules, tuple(dict.fromkeys(one for *_, outside in made for one in outside))
 
 
-def _rule(
+def _read_rule(
     facts: HomeFacts, entity: str, text: Mapping[str, Any], trigger: RuleTrigger
 ) -> tuple[tuple[str, ...] | None, list[Step], list[str]]:
     """What must hold where a trigger comes, None if it never does; the steps; and the services beyond the home."""
@@ -225,7 +209,7 @@ def _rule(
     return given, steps, writer.outside
 
 
-def _runs(entity: str, text: Mapping[str, Any], waits: bool) -> dict[str, Any]:
+def _read_runs(entity: str, text: Mapping[str, Any], waits: bool) -> dict[str, Any]:
     """How many runs an automation admits, which matters if it may wait."""
     mode = text.get("mode") or "single"
     if mode not in MODES:
@@ -246,19 +230,15 @@ UNTOLD = ("wait_template", "wait_for_trigger", "repeat")  # what takes as long a
 def script_duration(text: Any) -> int | None:
     """The seconds for which a script runs; None if that is not told, or depends on the home."""
     sequence = text.get("sequence") if isinstance(text, Mapping) else None
-    try:
-        return _seconds(sequence if isinstance(sequence, list) else [sequence])
-    except UnreadableAutomation:
-        return None
-
-
-def _seconds(actions: list[Any]) -> int:
     total = 0
-    for action in actions:
+    for action in sequence if isinstance(sequence, list) else [sequence]:
         if not isinstance(action, Mapping) or any(key in action for key in UNTOLD):
-            raise UnreadableAutomation("it is not told how long it takes")
+            return None
         if "delay" in action:
-            total += parse_duration(action["delay"])
+            try:
+                total += parse_duration(action["delay"])
+            except UnreadableAutomation:
+                return None
         elif "delay" in str({key: action[key] for key in NESTING if key in action}) or "wait_" in str(action):
-            raise UnreadableAutomation("how long it takes depends on the home")
+            return None
     return total

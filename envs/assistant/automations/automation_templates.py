@@ -1,10 +1,11 @@
 """What a template tells, as conditions and expressions over a home.
 
-Invariant: what is told is a constant, or `Told`; connectives leave no constant in a condition.
+Invariant: what is told is a constant, or `TemplateValue`; connectives leave no constant in a condition.
 
 Templates of the common kind, as expressions over a home: states and attributes of named entities, numbers, the clock.
 
-What a template tells is a constant, or `Told`. Whatever is not of the closed set below raises `Unread`.
+What a template tells is a constant, or a `TemplateValue`. Whatever is not of the closed set below raises
+`UnreadableAutomation`.
 
 Invariants: nothing is rendered or run; a template is read the same whatever the states are.
 """
@@ -22,6 +23,7 @@ from jinja2 import Environment, TemplateError, nodes
 
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
+CONSTANTS = {"true": True, "false": False, "none": None}
 TRUE = ("true", "yes", "on", "enable", "1")
 
 
@@ -30,7 +32,10 @@ class UnreadableAutomation(Exception):
 
 
 class TemplateFacts(Protocol):
-    """What a template asks of a home, as conditions and expressions. Each raises `Unread` or `Refused` if it cannot tell."""
+    """What a template asks of a home, as conditions and expressions.
+
+    Each method raises `UnreadableAutomation` or `Refused` if the home cannot tell.
+    """
 
     def is_state(self, entity: str, states: Sequence[Any]) -> str:
         """That an entity is in one of these states."""
@@ -126,7 +131,8 @@ def value_to_number(value: Any, facts: TemplateFacts) -> str:
             return value_to_number(yes if when else no, facts)
         return f"({value_to_number(yes, facts)} if {when} else {value_to_number(no, facts)})"
     if value.kind in ("state", "attribute"):
-        return _or_instead(facts.entity_number(value.entity, value.attribute), value.instead)
+        worth = facts.entity_number(value.entity, value.attribute)
+        return worth if value.instead is None else f"({worth} if {worth} != None else {value.instead!r})"
     raise UnreadableAutomation("a template tells no number")
 
 
@@ -142,12 +148,8 @@ def value_to_text(value: Any, facts: TemplateFacts) -> str:
     raise UnreadableAutomation("a template tells no text")
 
 
-def _or_instead(worth: str, instead: Any) -> str:
-    return worth if instead is None else f"({worth} if {worth} != None else {instead!r})"
-
-
 def parse_template_number(text: str) -> int | float:
-    """The number that a text is. Raises `Unread` if it is none."""
+    """The number that a text is. Raises `UnreadableAutomation` if it is none."""
     try:
         return int(text) if re.fullmatch(r"\s*-?\d+\s*", text) else float(text)
     except ValueError:
@@ -171,6 +173,16 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
     "//": operator.floordiv,
     "%": operator.mod,
+}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "in": lambda left, right: left in right,
+    "not in": lambda left, right: left not in right,
 }
 MINUTE = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
@@ -211,7 +223,7 @@ Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
 def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -> Any:
-    """What a template tells. Raises `Unread`."""
+    """What a template tells. Raises `UnreadableAutomation`."""
     try:
         tree = ENVIRONMENT.parse(text)
     except (TemplateError, RecursionError) as error:
@@ -235,7 +247,11 @@ class TemplateReader:
                 case nodes.Assign(target=nodes.Name(name=name), node=told):
                     self.names[name] = self.read_value(told)
                 case nodes.If():
-                    found.append(self._if(part))
+                    branches = [(part.test, part.body), *((one.test, one.body) for one in part.elif_)]
+                    value = self._branch(part.else_)
+                    for test, body in reversed(branches):
+                        value = self._choice(self._test(test), self._branch(body), value)
+                    found.append(value)
                 case _:
                     raise UnreadableAutomation(f"a template has a part of the kind '{type(part).__name__}'")
         said = [one for one in found if not (isinstance(one, str) and not one.strip())]
@@ -244,14 +260,6 @@ class TemplateReader:
                 return "".join(map(str, found)).strip()
             raise UnreadableAutomation("a template joins several texts")
         return (said[0].strip() if isinstance(said[0], str) else said[0]) if said else ""
-
-    def _if(self, part: nodes.If) -> Any:
-        """The value of the branch that is taken."""
-        branches = [(part.test, part.body), *((one.test, one.body) for one in part.elif_)]
-        value = self._branch(part.else_)
-        for test, body in reversed(branches):
-            value = self._choice(self._test(test), self._branch(body), value)
-        return value
 
     def _branch(self, body: Sequence[nodes.Node]) -> Any:
         inner = TemplateReader(self.facts, dict(self.names))
@@ -282,7 +290,12 @@ class TemplateReader:
             case nodes.Const(value=value):
                 return value
             case nodes.Name(name=name):
-                return self._name(name)
+                if name in CONSTANTS:
+                    return CONSTANTS[name]
+                if name not in self.names:
+                    raise UnreadableAutomation(f"a template reads '{name}', which is not known here")
+                value = self.names[name]
+                return value() if callable(value) else value
             case nodes.List(items=items) | nodes.Tuple(items=items):
                 return [self.read_value(one) for one in items]
             case nodes.Not(node=inner):
@@ -315,14 +328,6 @@ class TemplateReader:
 
     def _bool(self, test: str | bool) -> Any:
         return test if isinstance(test, bool) else TemplateValue("bool", test)
-
-    def _name(self, name: str) -> Any:
-        if name in ("true", "false", "none"):
-            return {"true": True, "false": False, "none": None}[name]
-        if name not in self.names:
-            raise UnreadableAutomation(f"a template reads '{name}', which is not known here")
-        value = self.names[name]
-        return value() if callable(value) else value
 
     def _worked_out(self, sign: str, values: list[Any]) -> Any:
         if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values):
@@ -391,14 +396,12 @@ class TemplateReader:
                     raise UnreadableAutomation("a template has an odd default of a number")
                 value = TemplateValue(value.kind, entity=value.entity, attribute=value.attribute, instead=instead)
             text = value_to_number(value, self.facts)
-            told = TemplateValue("number", f"int({text})" if name == "int" else text)
-            return (
-                told if isinstance(value, TemplateValue) else (int if name == "int" else float)(parse_template_number(text))
-            )
+            if isinstance(value, TemplateValue):
+                return TemplateValue("number", f"int({text})" if name == "int" else text)
+            return (int if name == "int" else float)(parse_template_number(text))
         if name == "round" and not named and all(isinstance(one, int) for one in args[:1]) and len(args) < 2:
-            return TemplateValue(
-                "number", f"round({value_to_number(value, self.facts)}{''.join(f', {one}' for one in args)})"
-            )
+            places = "".join(f", {one}" for one in args)
+            return TemplateValue("number", f"round({value_to_number(value, self.facts)}{places})")
         if name in ("min", "max") and isinstance(value, list) and value and not args:
             return TemplateValue("number", f"{name}({', '.join(value_to_number(one, self.facts) for one in value)})")
         if name == "abs":
@@ -445,14 +448,18 @@ class TemplateReader:
     def _compared(self, left: Any, sign: str, right: Any) -> str | bool:
         """A comparison."""
         if not isinstance(left, TemplateValue) and not (isinstance(right, TemplateValue)):
-            return self._constants(left, sign, right)
+            try:
+                return bool(COMPARISONS[sign](left, right))
+            except TypeError:
+                raise UnreadableAutomation("a template compares what cannot be compared") from None
         if not isinstance(left, TemplateValue) and sign in FLIPPED:
             left, sign, right = right, FLIPPED[sign], left
         if not isinstance(left, TemplateValue):
             raise UnreadableAutomation("a template looks into a state")
         negative = sign in ("!=", "not in")
         if left.kind == "choice":
-            return self._chosen(left, sign, right)
+            test, yes, no = left.parts
+            return if_then_else_condition(test.text, self._compared(yes, sign, right), self._compared(no, sign, right))
         if left.kind == "minute" and isinstance(right, str) and (match := MINUTE.fullmatch(right)):
             return f"{left.text} {sign} {int(match[1]) * 60 + int(match[2])}"
         if sign in ("in", "not in") or sign in ("==", "!="):
@@ -464,10 +471,6 @@ class TemplateReader:
         if any(isinstance(one, str) or (isinstance(one, TemplateValue) and one.kind == "state") for one in (left, right)):
             raise UnreadableAutomation("a template compares texts by their order")
         return f"{value_to_number(left, self.facts)} {sign} {value_to_number(right, self.facts)}"
-
-    def _chosen(self, left: TemplateValue, sign: str, right: Any) -> str | bool:
-        test, yes, no = left.parts
-        return if_then_else_condition(test.text, self._compared(yes, sign, right), self._compared(no, sign, right))
 
     def _equal(self, left: TemplateValue, values: Any) -> str | bool | None:
         """That something equals one of some values; None if they are compared as numbers."""
@@ -486,20 +489,3 @@ class TemplateReader:
         if left.kind == "number" and all(isinstance(one, (int, float)) for one in values) and len(values) > 1:
             return join_with_or([f"{left.text} == {one!r}" for one in values])
         return None
-
-    @staticmethod
-    def _constants(left: Any, sign: str, right: Any) -> bool:
-        compare: dict[str, Callable[[], bool]] = {
-            "==": lambda: left == right,
-            "!=": lambda: left != right,
-            "<": lambda: left < right,
-            ">": lambda: left > right,
-            "<=": lambda: left <= right,
-            ">=": lambda: left >= right,
-            "in": lambda: left in right,
-            "not in": lambda: left not in right,
-        }
-        try:
-            return bool(compare[sign]())
-        except TypeError:
-            raise UnreadableAutomation("a template compares what cannot be compared") from None

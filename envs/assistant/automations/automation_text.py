@@ -244,10 +244,8 @@ class _Keeper:
         if is_effectless_service(service) or (isinstance(text, Mapping) and "event" in text and not service):
             text = {key: value for key, value in text.items() if key in ("action", "service", "event", "enabled")}
         known = {"action": _name, "service": _name, "domain": _name, "entity_id": self.keep_ids, "event": lambda told: True}
-        known |= {
-            "target": lambda told: self.keep_target(told, service),
-            "scene": self.keep_ids,
-        }  # short for `scene.turn_on`
+        known["target"] = lambda told: self.keep_target(told, service)
+        known["scene"] = self.keep_ids  # short for `scene.turn_on`
         known |= dict.fromkeys(("data", "data_template", "service_data"), lambda told: self.keep_service_data(told, service))
         conditions, actions = _each(self.keep_condition), _each(self.keep_action)
         known |= {"if": conditions, "delay": _value, "stop": lambda told: True, "variables": _variables}
@@ -269,10 +267,9 @@ class _Keeper:
         domain, _, name = service.partition(".")
         if domain == "script" and service not in BESIDE:
             return {}  # what a script is given is not known here, as is what it does
-        fields = [
-            one for one, _ in all_service_fields(self.forms.get(domain, {}).get(name, {})) if domain not in self.sealed
-        ]
-        return _part(told, dict.fromkeys(fields, _value) | {"entity_id": self.keep_ids}, self.codes)
+        form = {} if domain in self.sealed else self.forms.get(domain, {}).get(name, {})
+        fields: dict[str, Keep] = {field: _value for field, _ in all_service_fields(form)}
+        return _part(told, fields | {"entity_id": self.keep_ids}, self.codes)
 
     def keep_target(self, told: Any, service: str = "") -> Any:
         """The entities that a target names, by themselves or by their place."""
@@ -284,12 +281,13 @@ class _Keeper:
             ids = [one for one in (found if isinstance(found, list) else [found]) if one]
             places = [self.refers.places.get((key, one)) if isinstance(one, str) else None for one in ids]
             if key in kept and None not in places:
-                found = [
-                    one for place in places for one in place or () if domain in ("homeassistant", one.partition(".")[0])
-                ]
+                held = (one for place in places for one in place or ())
                 named = kept.get("entity_id", [])
                 del kept[key]
-                kept["entity_id"] = [*(named if isinstance(named, list) else [named]), *found]
+                kept["entity_id"] = [
+                    *(named if isinstance(named, list) else [named]),
+                    *(one for one in held if domain in ("homeassistant", one.partition(".")[0])),
+                ]
         return kept
 
 

@@ -43,7 +43,7 @@ ANY = "*"  # any state, where a trigger names it
 
 @dataclass(frozen=True)
 class RuleTrigger:
-    """What triggers a rule: `conditions` and `hold` as `make_rule` takes them, and what must hold then.
+    """What triggers a rule: `conditions` and `hold` as rules take them, and what must hold then.
 
     `ids` are the names by which conditions call it, and `names` what templates may read of it.
     """
@@ -56,7 +56,7 @@ class RuleTrigger:
 
 
 def read_triggers(scope: AutomationScope, texts: list[Any]) -> list[RuleTrigger]:
-    """All triggers of an automation that something in the home sets off. Raises `Unread` or `Refused`."""
+    """All triggers of an automation that something in the home sets off. Raises `UnreadableAutomation` or `Refused`."""
     found = list(_flat(texts))
     if not found:
         raise UnreadableAutomation("it has no trigger that is enabled")
@@ -80,11 +80,8 @@ def trigger_kind(text: Mapping[str, Any]) -> str:
 
 def _of(scope: AutomationScope, text: Mapping[str, Any], place: str) -> Iterator[RuleTrigger]:
     kind = trigger_kind(text)
-    if (
-        kind == "event"
-        and entries_under_key(text, "event_type")
-        and not INNER & {*map(str, entries_under_key(text, "event_type"))}
-    ):
+    events = {*map(str, entries_under_key(text, "event_type"))}
+    if kind == "event" and events and not INNER & events:
         return
     if kind in OUTER or (kind == "device" and devices.is_outside_trigger(text)):
         return
@@ -161,15 +158,12 @@ def _number(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTri
     for entity in entities_under_key(text):
         above, below, template = text.get("above"), text.get("below"), text.get("value_template")
         if template is not None:
-            value = value_to_number(
-                read_template(template, scope.facts, {"state": TemplateValue("entity", entity=entity)}), scope.facts
-            )
-            within = scope.facts.number_within(value, above, below)
+            value = read_template(template, scope.facts, {"state": TemplateValue("entity", entity=entity)})
+            within = scope.facts.number_within(value_to_number(value, scope.facts), above, below)
         else:
             within = scope.facts.entity_number_within(entity, text.get("attribute"), above, below)
-        yield RuleTrigger(
-            (within,), parse_duration(text.get("for")), names=_became(entity, "", None) | {"entity_id": entity}
-        )
+        names = _became(entity, "", None) | {"entity_id": entity}
+        yield RuleTrigger((within,), parse_duration(text.get("for")), names=names)
 
 
 def _time(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
@@ -191,7 +185,9 @@ def _helper(scope: AutomationScope, entity: str, days: list[str]) -> Iterator[Ru
     shown = {"time": "clock.text", "datetime": "clock.moment"}.get(str(form))
     if shown is None or not entity.startswith("input_datetime."):
         raise UnreadableAutomation(f"a trigger is at '{entity}', which is no time of day")
-    yield RuleTrigger((f"time_cron = {minutely_cron(days)}",), given=(f"device({json.dumps(entity)}).state == {shown}",))
+    week = ",".join(str(QUARTZ[day]) for day in days)
+    each_minute = f"0 * * ? * {week} *" if week else "0 * * * * ? *"
+    yield RuleTrigger((f"time_cron = {each_minute}",), given=(f"device({json.dumps(entity)}).state == {shown}",))
 
 
 def daily_cron(at: int, days: list[str]) -> str:
@@ -199,12 +195,6 @@ def daily_cron(at: int, days: list[str]) -> str:
     week = ",".join(str(QUARTZ[day]) for day in days) or "*"
     time = f"{at % 60} {at // 60 % 60} {at // 3600}"
     return f"{time} ? * {week} *" if week != "*" else f"{time} * * ? *"
-
-
-def minutely_cron(days: list[str]) -> str:
-    """Each minute of some days, or of each."""
-    week = ",".join(str(QUARTZ[day]) for day in days)
-    return f"0 * * ? * {week} *" if week else "0 * * * * ? *"
 
 
 def _pattern(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
@@ -216,18 +206,13 @@ def _pattern(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTr
     hour, minute, second = (f"*/{value[1:]}" if (value := str(one)).startswith("/") else value for one in filled)
     if not all(part == "*" or part.removeprefix("*/").isdecimal() for part in (hour, minute, second)):
         raise UnreadableAutomation(f"a trigger is at the times {told}")
-    yield RuleTrigger((f"time_cron = {_plain(second)} {_plain(minute)} {_plain(hour)} * * ? *",))
-
-
-def _plain(part: str) -> str:
-    return str(int(part)) if part.isdecimal() else part
+    second, minute, hour = (str(int(part)) if part.isdecimal() else part for part in (second, minute, hour))
+    yield RuleTrigger((f"time_cron = {second} {minute} {hour} * * ? *",))
 
 
 def _sun(scope: AutomationScope, text: Mapping[str, Any]) -> Iterator[RuleTrigger]:
     event = str(text.get("event"))
-    if event not in scope.facts.sun:
-        raise UnreadableAutomation("when the sun rises and sets is not known here")
-    at = (scope.facts.sun[event] + parse_offset(text.get("offset"))) % 86400
+    at = scope.facts.sun_time(event, parse_offset(text.get("offset"))) % 86400
     yield RuleTrigger((f"time_cron = {daily_cron(at, [])}",), names={"event": event})
 
 

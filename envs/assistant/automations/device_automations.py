@@ -57,23 +57,28 @@ def is_outside_trigger(text: Mapping[str, Any]) -> bool:
 
 
 def rewrite_device_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
-    """A device trigger as one by state or by number. Raises `Unread`."""
+    """A device trigger as one by state or by number. Raises `UnreadableAutomation`."""
     domain, kind = str(text.get("domain")), str(text.get("type"))
     held = {key: text[key] for key in ("entity_id", "for", "id") if key in text}
-    bounds = {key: text[key] for key in ("above", "below") if key in text}
-    if bounds:
-        attribute = {"attribute": found} if (found := ATTRIBUTES.get((domain, kind))) else {}
-        return {"trigger": "numeric_state", **held, **bounds, **attribute}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"trigger": "numeric_state", **held, **bounds}
     if kind == "changed_states":
         return {"trigger": "state", "to": None, **held}
     if kind == "hvac_mode_changed" and "to" in text:
         return {"trigger": "state", "to": text["to"], **held}
     if kind in ("current_option_changed", "state") and {"from", "to"} & text.keys():
         return {"trigger": "state", **held, **{key: text[key] for key in ("from", "to") if key in text}}
-    return {"trigger": "state", "to": _state(domain, kind), **held}
+    return {"trigger": "state", "to": _state_of_type(domain, kind), **held}
 
 
-def _state(domain: str, kind: str) -> str:
+def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, Any]:
+    """The bounds of a number, with the attribute that is compared if it is not the state."""
+    bounds = {key: text[key] for key in ("above", "below") if key in text}
+    attribute = ATTRIBUTES.get((domain, kind))
+    return bounds | {"attribute": attribute} if bounds and attribute else bounds
+
+
+def _state_of_type(domain: str, kind: str) -> str:
     """The state of an entity of a domain for what a type of a device trigger or condition tells."""
     if domain in STATES:
         return STATES[domain].get(kind, kind)
@@ -86,26 +91,24 @@ def _state(domain: str, kind: str) -> str:
 
 
 def rewrite_device_condition(text: Mapping[str, Any]) -> dict[str, Any]:
-    """A device condition as one by state or by number. Raises `Unread`."""
+    """A device condition as one by state or by number. Raises `UnreadableAutomation`."""
     domain, kind = str(text.get("domain")), str(text.get("type")).removeprefix("is_")
     if is_outside_trigger(text):
         raise UnreadableAutomation("a condition is on a device, which names no entity")
     named = {"entity_id": text["entity_id"]}
-    bounds = {key: text[key] for key in ("above", "below") if key in text}
-    if bounds:
-        attribute = {"attribute": found} if (found := ATTRIBUTES.get((domain, kind))) else {}
-        return {"condition": "numeric_state", **named, **bounds, **attribute}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"condition": "numeric_state", **named, **bounds}
     held = {"for": text["for"]} if text.get("for") is not None else {}
     if kind in ("hvac_mode", "preset_mode") and kind in text:
         attribute = {"attribute": kind} if kind == "preset_mode" else {}
         return {"condition": "state", **named, "state": text[kind], **attribute}
     if kind == "selected_option" and "option" in text:
         return {"condition": "state", **named, "state": text["option"]}
-    return {"condition": "state", **named, "state": IS.get((domain, kind)) or _state(domain, kind), **held}
+    return {"condition": "state", **named, "state": IS.get((domain, kind)) or _state_of_type(domain, kind), **held}
 
 
 def rewrite_device_action(text: Mapping[str, Any]) -> dict[str, Any]:
-    """A device action as the call of a service. Raises `Unread`."""
+    """A device action as the call of a service. Raises `UnreadableAutomation`."""
     domain, kind = str(text.get("domain")), str(text.get("type"))
     if is_outside_trigger(text):
         raise UnreadableAutomation("an action is on a device, and names no entity")

@@ -68,12 +68,12 @@ def serve_agent(
         model, context.obj.trained_on(model), {"toolset": toolset, "prompt": prompt, "language": language}
     )
     address = ServerAddress(host, port, read_key_variable(key_env), ingress)
-    twin, real = _homes(home, ha, token_env, mode)
+    twin, real = _find_homes(home, ha, token_env, mode)
     for did in allow or ():
         check_option_value("--allow", did, twin.plan.devices_by_did)
     name, factory = context.obj.agents(model, served, cpu, max_tokens, patience)
     guard = Guard(frozenset(allow or ()))
-    factory = _matching(first, factory, lambda: (real and real.spoken) or asked["language"])
+    factory = _with_first_agent(first, factory, lambda: (real and real.spoken) or asked["language"])
     house = CaretakerSettings(mode, guard=guard, steps=steps, patience=patience, **asked)  # type: ignore[arg-type]
     caretaker = Caretaker(twin, factory, real, AgentJournal(log), house, name)
     socket = open_listening_socket(address)
@@ -81,7 +81,7 @@ def serve_agent(
         f"{name} in the mode {mode} for {count_with_noun(len(twin.plan.devices), 'device')}: {address.base_url}/v1"
     )
     console.print(f"what it does: {address.base_url}/ (log: {log})")
-    asyncio.run(_serve(AgentEndpoint(caretaker, address).build_agent_app(), socket, real))
+    asyncio.run(_serve_and_follow(AgentEndpoint(caretaker, address).build_agent_app(), socket, real))
 
 
 def choose_prompt_settings(
@@ -98,7 +98,12 @@ def choose_prompt_settings(
     for key, possible in (("toolset", TOOLSETS), ("prompt", get_args(PromptName))):
         if key in given:
             check_option_value(f"--{key}", given[key], possible)
-    ways = [_way(recipe) for recipe in recipes if recipe.get("world") in (None, WORLD)]
+    ways = []  # how models of recipes, or of one blueprint, were asked
+    for recipe in recipes:
+        if recipe.get("world") in (None, WORLD):
+            spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
+            own = {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief"}
+            ways.append(own | {"language": spoken})
     if not ways:
         return UNKNOWN | given
     for way in ways:
@@ -110,13 +115,7 @@ def choose_prompt_settings(
     )
 
 
-def _way(recipe: Mapping[str, Any]) -> dict[str, str]:
-    """How a model of a recipe of blueprints, or of one blueprint, was asked."""
-    spoken = recipe.get("language") or (recipe.get("home") or {}).get("language") or "en"
-    return {"toolset": recipe.get("toolset") or "homeflow", "prompt": recipe.get("prompt") or "brief", "language": spoken}
-
-
-async def _serve(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
+async def _serve_and_follow(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
     """Serve until stopped, and follow the real home meanwhile."""
     from homerl.host.web_server import serve_until_stopped
 
@@ -128,7 +127,7 @@ async def _serve(app: Any, socket: Any, real: HomeAssistantHome | None) -> None:
             task.cancel()
 
 
-def _matching(first: str | None, agents: Callable[[], Agent], spoken: Callable[[], str]) -> Callable[[], Agent]:
+def _with_first_agent(first: str | None, agents: Callable[[], Agent], spoken: Callable[[], str]) -> Callable[[], Agent]:
     """Agents that ask the matcher first, if one is named. Raises `InputError` if there is none for the language of now.
 
     If the home tells later that it speaks a language without one, the agents are asked alone.
@@ -152,18 +151,18 @@ def _matching(first: str | None, agents: Callable[[], Agent], spoken: Callable[[
     return agent
 
 
-def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistantHome | None]:
+def _find_homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tuple[Home, HomeAssistantHome | None]:
     """The twin, and the real home or None. Raises `InputError`."""
     if url is None:
         if mode != "shadow" or file is None:
             raise InputError("there is no home to act in", "--ha", "name your Home Assistant: --ha http://host:8123")
-        return _loaded(file), None
+        return _load_home(file), None
 
     from homerl.envs.assistant.home_import import fetch_listing, import_home
     from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError, HomeAssistantUnreachable, read_token
     from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
 
-    twin = _loaded(file) if file else None
+    twin = _load_home(file) if file else None
     try:
         real = HomeAssistantHome(url, read_token(token_env))
         known = asyncio.run(real.read_known_entities())
@@ -175,8 +174,11 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
     except HomeAssistantError as error:
         raise InputError(str(error)) from None
     if twin:
-        if known:
-            _refuse_another(twin, known, file, url)
+        there = sum(device.did in known for device in twin.plan.devices)
+        if known and 2 * there < len(twin.plan.devices):  # it is not the home of this Home Assistant
+            count = count_with_noun(len(twin.plan.devices), "device")
+            what = f"{there} of its {count} are known to the Home Assistant at {url}"
+            raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
         return twin, real
     listing = fetch_listing(url, token_env)
     imported, real.known = import_home(listing), listing
@@ -185,15 +187,7 @@ def _homes(file: Path | None, url: str | None, token_env: str, mode: str) -> tup
     return imported.home, real
 
 
-def _refuse_another(twin: Home, known: frozenset[str], file: Path | None, url: str) -> None:
-    """Raise `InputError` if a home is not the one of this Home Assistant: most of its devices are unknown there."""
-    there = sum(device.did in known for device in twin.plan.devices)
-    if 2 * there < len(twin.plan.devices):
-        what = f"{there} of its {count_with_noun(len(twin.plan.devices), 'device')} are known to the Home Assistant at {url}"
-        raise InputError(what, str(file), f"import its home: homerl import-ha {url} --out {file}, or leave out --home")
-
-
-def _loaded(file: Path) -> Home:
+def _load_home(file: Path) -> Home:
     from homerl.envs.homeenv.sim.home_file import load_home
 
     return load_home(file)

@@ -29,27 +29,20 @@ SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")  # scripts 
 def rooms_from_areas(listing: Listing) -> tuple[Room, ...]:
     """A room for each area, on the level of its floor."""
     levels = {floor.floor_id: floor.level or 0 for floor in listing.floors}
-    return tuple(
-        Room(
-            room_id_of_area(area.area_id),
-            guess_room_type(area.name, *area.aliases),
-            area.name,
-            levels.get(area.floor_id or "", 0),
-        )
-        for area in listing.areas
-    )
+    rooms = []
+    for area in listing.areas:
+        kind, level = guess_room_type(area.name, *area.aliases), levels.get(area.floor_id or "", 0)
+        rooms.append(Room(room_id_of_area(area.area_id), kind, area.name, level))
+    return tuple(rooms)
 
 
 def storeys_from_floors(listing: Listing) -> tuple[Storey, ...]:
     """The floors, from the lowest, with the rooms on them."""
-    ranked = sorted(listing.floors, key=lambda floor: (floor.level is None, floor.level or 0))
-    on = {
-        floor.floor_id: [room_id_of_area(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id]
-        for floor in ranked
-    }
-    return tuple(
-        Storey(id=one.floor_id, name=one.name, aliases=one.aliases, rooms=tuple(on[one.floor_id])) for one in ranked
-    )
+    storeys = []
+    for floor in sorted(listing.floors, key=lambda floor: (floor.level is None, floor.level or 0)):
+        rooms = tuple(room_id_of_area(area.area_id) for area in listing.areas if area.floor_id == floor.floor_id)
+        storeys.append(Storey(id=floor.floor_id, name=floor.name, aliases=floor.aliases, rooms=rooms))
+    return tuple(storeys)
 
 
 def room_id_of_area(area: str) -> str:
@@ -59,25 +52,22 @@ def room_id_of_area(area: str) -> str:
 
 def guess_room_type(*names: str) -> str:
     """The type of room that the first telling name of several means; `room` if none does."""
-    return next((found for name in names if (found := _guessed(name.casefold())) is not None), GENERAL)
+    for name in map(str.casefold, names):
+        found = [(len(word), kind) for word, kind in _read_room_words() if _has_word(name, word)]
+        if found:
+            return max(found, key=lambda pair: pair[0])[1]  # that of the longest word
+    return GENERAL
 
 
-def _guessed(name: str) -> str | None:
-    """The type of the longest known word in a name. Short words must stand alone: `bad` is in no `badger`."""
-    found = [(len(word), kind) for word, kind in _words() if _within(word, name)]
-    return max(found, default=(0, None), key=lambda pair: pair[0])[1]
-
-
-def _within(word: str, name: str) -> bool:
-    if SPACELESS.search(word):
-        return word in name
-    if len(word) >= COMPOUND:
+def _has_word(name: str, word: str) -> bool:
+    """Whether a word is in a name. Short words must stand alone: `bad` is in no `badger`."""
+    if SPACELESS.search(word) or len(word) >= COMPOUND:
         return word in name
     return re.search(rf"\b{re.escape(word)}\b", name) is not None
 
 
 @cache
-def _words() -> tuple[tuple[str, str], ...]:
+def _read_room_words() -> tuple[tuple[str, str], ...]:
     listed: Mapping[str, list[str]] = read_yaml(Path(__file__).with_name("rooms.yaml")).data
     return tuple((word.casefold(), kind) for kind, words in listed.items() for word in words)
 
@@ -88,7 +78,7 @@ def name_devices(entities: Iterable[ListedEntity], areas: Mapping[str, ListedAre
     used: set[tuple[str | None, str]] = set()
     for entity in sorted(entities, key=lambda entity: entity.entity_id):
         area = areas.get(entity.area_id or "")
-        short = _without(entity.name, (area.name, *area.aliases) if area else ())
+        short = _strip_room_name(entity.name, (area.name, *area.aliases) if area else ())
         choices = [short, entity.name, *(f"{entity.name} {number}" for number in range(2, len(used) + 3))]
         name = next(choice for choice in choices if (entity.area_id, choice.casefold()) not in used)
         used.add((entity.area_id, name.casefold()))
@@ -96,7 +86,7 @@ def name_devices(entities: Iterable[ListedEntity], areas: Mapping[str, ListedAre
     return names
 
 
-def _without(name: str, rooms: Iterable[str]) -> str:
+def _strip_room_name(name: str, rooms: Iterable[str]) -> str:
     """The name without the room's at its beginning. Garden is a part of `Back Garden`, but not what it begins with.
 
     The whole name stays where the rest would be none: of `Hall and porch light`, `Anna's lamp` or `Kitchen 2`.

@@ -75,23 +75,33 @@ UNITS = {
 
 def apply_entity_limits(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:
     """The attribute or argument of this name with the entity's own limits."""
-    changed = dict(typed) | _moment(typed, name, entity)
+    changed = dict(typed)
+    own = moment_format(entity)
+    moment = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
+    if typed["type"] == "str" and moment is not None:
+        changed |= {"format": moment} | ({"zone": entity.zone} if moment == "instant" and entity.zone else {})
     if typed["type"] == "int" and isinstance(now := entity.attributes.get(name), float) and now % 1:
         changed |= {"type": "float"} | ({"precision": STEP} if "moves" in typed else {})
-    if options := _options(name, entity):
+    if options := _list_options(name, entity):
         changed["type"] = "str"
         changed["options"] = [*options, *(one for one in DEAD if name == "state" and one not in options)]
     elif name == "state" and "options" in typed and entity.state not in (*typed["options"], *DEAD):
         changed["options"] = [*typed["options"], entity.state]
-    elif (bounds := _bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
-        changed |= _ranged(typed, bounds)
-    if unit := _unit(name, entity):
-        changed["unit"] = unit
+    elif (bounds := _find_bounds(name, entity)) and (typed["type"] in NUMBERS) == (entity.domain not in TEXTS):
+        changed["range"] = list(bounds)
+        if typed["type"] == "int" and any(bound % 1 for bound in bounds):
+            changed["type"] = "float"
+        precision = typed.get("precision")
+        if precision and any(abs(bound / precision - round(bound / precision)) > 1e-9 for bound in bounds):
+            changed["precision"] = None  # the bounds do not keep it
+    unit = entity.attributes.get("unit_of_measurement") if name in ("state", "value") else None
+    if isinstance(unit, str) and unit:
+        changed["unit"] = UNITS.get(unit, unit)
     free = UNROUNDED.get(entity.domain, {}).get(name, ())
     return {key: one for key, one in changed.items() if key not in free}
 
 
-def _options(name: str, entity: ListedEntity) -> list[str] | None:
+def _list_options(name: str, entity: ListedEntity) -> list[str] | None:
     listing = next((key for key, names in OPTIONS.items() if name in names), None)
     if name == "state":
         listing = STATES.get(entity.domain)
@@ -111,7 +121,7 @@ def switched_on_state(entity: ListedEntity, options: Sequence[str]) -> str | Non
     return next((mode for mode in WAKING if mode in waking), None)
 
 
-def _bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
+def _find_bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
     keys = VALUES.get(entity.domain) if name in ("state", "value") else RANGES.get(name)
     low, high = (entity.attributes.get(key) for key in keys or ("", ""))
     if entity.domain == "counter" and keys:  # it counts below zero, unless it is told not to
@@ -120,33 +130,8 @@ def _bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
     return (low, high) if number and low < high else None  # type: ignore[return-value, operator]
 
 
-def _ranged(typed: Mapping[str, Any], bounds: tuple[float, float]) -> Typed:
-    """The range, and no precision or whole numbers that the bounds do not keep."""
-    changed: Typed = {"range": list(bounds)}
-    if typed["type"] == "int" and any(bound % 1 for bound in bounds):
-        changed["type"] = "float"
-    precision = typed.get("precision")
-    if precision and any(abs(bound / precision - round(bound / precision)) > 1e-9 for bound in bounds):
-        changed["precision"] = None
-    return changed
-
-
-def _unit(name: str, entity: ListedEntity) -> str | None:
-    given = entity.attributes.get("unit_of_measurement") if name in ("state", "value") else None
-    return UNITS.get(given, given) if isinstance(given, str) else None
-
-
 def moment_format(entity: ListedEntity) -> str | None:
     """How an entity writes its state, if that is a date, a time or both: see `types_and_ranges.py` of HomeEnv."""
     if entity.domain == "input_datetime":
         return HELD.get((entity.attributes.get("has_date") is True, entity.attributes.get("has_time") is True))
     return MOMENTS.get(entity.domain)
-
-
-def _moment(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:
-    """The format of a text that is a moment: the state, and what services take for it."""
-    own = moment_format(entity)
-    kind = own if own and name in ("state", own, entity.domain) else "date" if (entity.domain, name) == DUE else None
-    if typed["type"] != "str" or kind is None:
-        return {}
-    return {"format": kind} | ({"zone": entity.zone} if kind == "instant" and entity.zone else {})

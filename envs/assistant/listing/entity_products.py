@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from homerl.envs.assistant.listing import product_narrowing as narrowing
 from homerl.envs.assistant.listing.capabilities import STATES, Typed, apply_entity_limits, moment_format, switched_on_state
 from homerl.envs.assistant.listing.generic_products import (
     SWITCHED,
@@ -27,18 +29,7 @@ from homerl.envs.assistant.listing.generic_products import (
 )
 from homerl.envs.assistant.listing.home_listing import WHITE, ListedEntity, light_colour_modes, limit_light_modes
 from homerl.envs.assistant.listing.homeassistant_client import ROAMING, is_moved_at_once
-from homerl.envs.assistant.listing.product_narrowing import (
-    Spec,
-    limit_start_value,
-    narrow_product,
-    remove_docking_time,
-    remove_travel_time,
-    replace_bounds,
-    replace_disallowed_values,
-    require_alarm_code,
-    set_fan_speeds,
-    set_script_duration,
-)
+from homerl.envs.assistant.listing.product_narrowing import Spec
 from homerl.envs.assistant.listing.service_forms import (
     Forms,
     all_service_fields,
@@ -93,18 +84,22 @@ def choose_base_product(entity: ListedEntity) -> DeviceSpec | None:
         return next((spec for spec in load_base_products() if _is_sensor(spec, entity, f"{kind}{unit}")), None)
     forms = shipped_service_forms().get(entity.domain, {})
     offered = {
-        one: {name for name, _ in applicable_fields(forms.get(one, {}), entity.attributes)} for one in _offered(entity)
+        one: {name for name, _ in applicable_fields(forms.get(one, {}), entity.attributes)}
+        for one in _offered_services(entity)
     }
     told = {name for names in offered.values() for name in names}
-    has = offered.keys() | (told if _hides(entity) else set(entity.attributes))
+    has = offered.keys() | (told if _hides_attributes(entity) else set(entity.attributes))
     shown = {name for name, value in entity.attributes.items() if value is not None}
     states = set(apply_entity_limits({"type": "str"}, "state", entity).get("options", ()))
 
     def fit(spec: DeviceSpec) -> tuple[int, bool, int, int, int]:
         made = {one.name: {argument.name for argument in one.arguments} for one in spec.services}
-        lost = sum(_lost(names & shown, names, made.get(one)) for one, names in offered.items())
+        lost = 0  # fields that services do not set; a service that the product lacks may be made of its form alone
+        for service, names in offered.items():
+            arguments = made.get(service)
+            lost += not names or not names <= shown if arguments is None else len((names & shown) - arguments)
         own = {one.name for one in spec.attributes if not one.internal} | {one.name for one in spec.services}
-        own = own & (told | offered.keys()) if _hides(entity) else own
+        own = own & (told | offered.keys()) if _hides_attributes(entity) else own
         modes = {mode for one in spec.attributes if one.name == "state" for mode in one.options or ()}
         alike = kind is not None and spec.userdata.subcategory == kind
         return -lost, alike, len(own & has), len(modes & states), -len(own - has)
@@ -112,20 +107,12 @@ def choose_base_product(entity: ListedEntity) -> DeviceSpec | None:
     return max((spec for spec in load_base_products() if spec.category == entity.domain), key=fit, default=None)
 
 
-def _lost(shown: set[str], told: set[str], arguments: set[str] | None) -> int:
-    """How much of a service is lost: what it does not set, or all of it, if it cannot be made of its form alone.
-
-    `shown` are those of the fields `told` that are attributes; `arguments` is None if the product lacks the service.
-    """
-    return not (told and shown == told) if arguments is None else len(shown - arguments)
-
-
-def _hides(entity: ListedEntity) -> bool:
+def _hides_attributes(entity: ListedEntity) -> bool:
     """Whether Home Assistant does not show all attributes of an entity in its present state."""
     return entity.state == "unavailable" or entity.state in HIDING.get(entity.domain, ())
 
 
-def _offered(entity: ListedEntity) -> set[str]:
+def _offered_services(entity: ListedEntity) -> set[str]:
     """The services of its own domain that an entity supports."""
     needs = UNSAID.get(entity.domain, {})
     has = supported_feature_bits(entity.attributes)
@@ -150,60 +137,64 @@ def product_of_entity(entity: ListedEntity, forms: Forms, measures: bool = False
 
     `measures`: it is the sensor that tells the air of its room. Any other sensor keeps what it shows.
     """
-    return _product(choose_base_product(entity), entity, forms, measures)
+    return _make_product(choose_base_product(entity), entity, forms, measures)
 
 
 def generic_product(entity: ListedEntity, forms: Forms, measures: bool = False) -> Product:
     """The product of an entity as if its domain had none: its attributes, and its services by their forms."""
-    return _product(None, entity, forms, measures)
+    return _make_product(None, entity, forms, measures)
 
 
 def bare_product(entity: ListedEntity) -> Product:
     """The product of an entity of which nothing but the state, as a text, can be told."""
     state = {"name": "state", "type": "str", "nullable": True, "read_only": True}
     note = ImportNote(entity.entity_id, "attributes and services", "only its state is told here")
-    spec = _reachable(_empty(entity) | {"attributes": [state]})
-    return spec_from_json(_numbered(spec)), Link(aliases=entity.aliases), [note]
+    spec = _refuse_out_of_reach(_make_empty_product(entity) | {"attributes": [state]})
+    return spec_from_json(_with_own_id(spec)), Link(aliases=entity.aliases), [note]
 
 
-def _product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, measures: bool) -> Product:
+def _make_product(base: DeviceSpec | None, entity: ListedEntity, forms: Forms, measures: bool) -> Product:
     notes: list[ImportNote] = []
-    spec = _named_after(entity, _narrow(base, entity, forms)) if base else _empty(entity)
+    kind = entity.attributes.get("device_class")
+    own_class = {"subcategory": kind} if isinstance(kind, str) else {}
+    if base is None:
+        spec = _make_empty_product(entity)
+    else:  # of the entity's own class: a window is no garage door because that product fits it best
+        spec = _narrow_to_entity(base, entity, forms)
+        told = {key: value for key, value in spec["userdata"].items() if key not in ("subcategory", "rooms")}
+        spec = spec | {"name": entity.domain, "userdata": told | own_class}
     if entity.domain in SENSORS and not measures:
-        spec["attributes"] = [_without(one, "measures") for one in spec.get("attributes", ())]
-    if base is not None:
-        spec = _of_its_own(spec, entity)
+        spec["attributes"] = [_without_key(one, "measures") for one in spec.get("attributes", ())]
+    if base is not None and entity.domain == "script":
+        spec = narrowing.set_script_duration(spec, entity.lasts)
+    elif base is not None and entity.domain == "fan":
+        spec = narrowing.set_fan_speeds(spec, entity.attributes.get("percentage_step"))
+    elif base is not None and entity.domain == "light":
+        spec = limit_light_modes(spec, entity.attributes)
     if is_moved_at_once(entity.domain, entity.past, entity.attributes.get("assumed_state") is True):
-        spec = remove_docking_time(spec) if entity.domain in ROAMING else remove_travel_time(spec)
+        spec = narrowing.remove_docking_time(spec) if entity.domain in ROAMING else narrowing.remove_travel_time(spec)
     attributes = {attribute["name"]: attribute for attribute in spec.get("attributes", ())}
     theirs: dict[str, str] = {}
     if "state" not in attributes:
         attributes["state"] = generic_state(entity)
     for name, reading in generic_attributes(entity, frozenset(attributes) | REPEATED.get(entity.domain, frozenset()), notes):
-        reading["name"] = _unused(reading["name"], {AVAILABLE, *attributes})
-        attributes[reading["name"]] = reading
-        theirs |= {reading["name"]: name} if reading["name"] != name else {}
+        own = reading["name"]
+        free = (own if number == 1 else f"{own}_{number}" for number in count(1))
+        reading["name"] = own = next(one for one in free if one != AVAILABLE and one not in attributes)
+        attributes[own] = reading
+        theirs |= {own: name} if own != name else {}
     services = {made["name"]: made for made in spec.get("services", ()) if made["code"] or "returns" in made}
-    for name in sorted(_offered(entity) - HIDDEN - services.keys()):
+    for name in sorted(_offered_services(entity) - HIDDEN - services.keys()):
         if made := generic_service(entity, f"{entity.domain}.{name}", forms, attributes, notes):
             services[made["name"]] = made
     if entity.domain == "group" and entity.state in SWITCHED:
         services |= {made["name"]: made for made in GROUPED}
-    notes += _lacking(entity, forms, services)
+    notes += _note_lost_fields(entity, forms, services)
     spec["attributes"], spec["services"] = list(attributes.values()), list(services.values())
-    return spec_from_json(_numbered(_reachable(spec))), _link(entity, theirs, services), notes
+    return spec_from_json(_with_own_id(_refuse_out_of_reach(spec))), _link_names(entity, theirs, services), notes
 
 
-def _of_its_own(spec: Spec, entity: ListedEntity) -> Spec:
-    """The product of a domain with what the entity has of its own: how long, in which steps, in which mode."""
-    if entity.domain == "script":
-        return set_script_duration(spec, entity.lasts)
-    if entity.domain == "fan":
-        return set_fan_speeds(spec, entity.attributes.get("percentage_step"))
-    return limit_light_modes(spec, entity.attributes) if entity.domain == "light" else spec
-
-
-def _lacking(entity: ListedEntity, forms: Forms, services: Mapping[str, Any]) -> Iterator[ImportNote]:
+def _note_lost_fields(entity: ListedEntity, forms: Forms, services: Mapping[str, Any]) -> Iterator[ImportNote]:
     """What the entity shows, or is, and no service of ours sets, though one of its own does."""
     if entity.domain == "light":
         for mode in sorted(light_colour_modes(entity.attributes).intersection(WHITE)):
@@ -218,7 +209,7 @@ def _lacking(entity: ListedEntity, forms: Forms, services: Mapping[str, Any]) ->
             yield ImportNote(entity.entity_id, f"service {full}", f"it does not set {', '.join(lost)} here")
 
 
-def _reachable(spec: Spec) -> Spec:
+def _refuse_out_of_reach(spec: Spec) -> Spec:
     """The specification of a device that takes no call while it is out of reach: its state says so, else a flag does."""
     (state,) = (one for one in spec["attributes"] if one["name"] == "state")
     flags: list[Typed] = []
@@ -236,38 +227,30 @@ def _reachable(spec: Spec) -> Spec:
     return spec | {"attributes": [*spec["attributes"], *flags]}
 
 
-def _named_after(entity: ListedEntity, spec: Spec) -> Spec:
-    """The specification as one of the entity's own class: a window is no garage door because that product fits it best."""
-    kind = entity.attributes.get("device_class")
-    told = {key: value for key, value in spec["userdata"].items() if key not in ("subcategory", "rooms")}
-    return spec | {"name": entity.domain, "userdata": told | ({"subcategory": kind} if isinstance(kind, str) else {})}
-
-
-def _narrow(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> Spec:
+def _narrow_to_entity(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> Spec:
     """The product of the domain with what the entity has."""
     spec = convert_to_entity_units(entity, base.model_dump(mode="json", exclude_defaults=True))
-    shown = {one["name"] for one in spec["attributes"] if _hides(entity) or one.get("internal")} | {
-        "state",
-        *entity.attributes,
-    }
-    offered = _offered(entity)
+    shown = {"state", *entity.attributes}
+    shown |= {one["name"] for one in spec["attributes"] if _hides_attributes(entity) or one.get("internal")}
+    offered = _offered_services(entity)
     written = {a.name for c in base.compile_services() if c.service.name in offered for _, a, _ in c.writes}
     shown |= {one["name"] for one in spec["attributes"] if one["name"] in written and "starts" in one}  # it shows them never
     services = {
-        one["name"]: _arguments(one, forms.get(entity.domain, {}).get(one["name"], {}), entity)
+        one["name"]: _fitting_arguments(one, forms.get(entity.domain, {}).get(one["name"], {}), entity)
         for one in spec.get("services", ())
         if one["name"] in offered
     }
-    spec = require_alarm_code(narrow_product(spec, shown, services), entity)
+    spec = narrowing.require_alarm_code(narrowing.narrow_product(spec, shown, services), entity)
     before = {one["name"]: one for one in spec["attributes"]}
-    spec["attributes"] = _limited(spec["attributes"], entity)
-    ranges = {one["name"]: (was["range"], one["range"]) for was, one in _changed(before, spec["attributes"])}
+    spec["attributes"] = _limit_attributes(spec["attributes"], entity)
+    pairs = [(before[one["name"]].get("range"), one) for one in spec["attributes"]]
+    ranges = {one["name"]: (was, one["range"]) for was, one in pairs if was and one.get("range") not in (None, was)}
     for one in spec["services"]:
-        one["code"] = replace_bounds(one["code"], ranges)
+        one["code"] = narrowing.replace_bounds(one["code"], ranges)
         for attribute in spec["attributes"]:
             if attribute["name"] == "state" and entity.domain in STATES and "options" in attribute:
                 own = ("off",) if entity.domain == "climate" else attribute["options"]
-                one["code"] = replace_disallowed_values(
+                one["code"] = narrowing.replace_disallowed_values(
                     one["code"], "state", own, switched_on_state(entity, attribute["options"])
                 )
         if "arguments" in one:
@@ -278,63 +261,53 @@ def _narrow(base: DeviceSpec, entity: ListedEntity, forms: Forms) -> Spec:
     return spec
 
 
-def _changed(before: Mapping[str, Typed], attributes: list[Typed]) -> list[tuple[Typed, Typed]]:
-    """The attributes with another range than before, as (before, now)."""
-    pairs = [(before[one["name"]], one) for one in attributes]
-    return [(was, one) for was, one in pairs if "range" in was and "range" in one and was["range"] != one["range"]]
-
-
-def _limited(attributes: list[Typed], entity: ListedEntity) -> list[Typed]:
+def _limit_attributes(attributes: list[Typed], entity: ListedEntity) -> list[Typed]:
     """The attributes with the entity's own limits. The memory of an attribute has the limits of that attribute."""
-    made = {one["name"]: _constant(apply_entity_limits(one, one["name"], entity), entity) for one in attributes}
+    made = {one["name"]: apply_entity_limits(one, one["name"], entity) for one in attributes}
+    for name, one in made.items():  # what is the same for all of its product is what the entity shows
+        given = entity.attributes.get(name)
+        if "derived" in one and "self." not in one["derived"] and isinstance(given, list):
+            one["derived"] = repr(tuple(map(str, given)))
     for one in attributes:
         if one.get("internal") and "starts" in one:
-            for other in (other for other in attributes if f"self.{other['name']}" in one["starts"]):
-                if _bounds(one) == _bounds(other):
+            for other in attributes:
+                if f"self.{other['name']}" in one["starts"] and _limits_of(one) == _limits_of(other):
                     mine = {key: value for key, value in made[one["name"]].items() if key not in BOUNDS}
                     made[one["name"]] = mine | {
                         key: made[other["name"]][key] for key in BOUNDS if key in made[other["name"]]
                     }
-    return [_started(one, made[one["name"]]) for one in attributes]
+    return [_limit_start(one, made[one["name"]]) for one in attributes]
 
 
-def _started(was: Typed, now: Typed) -> Typed:
+def _limit_start(was: Typed, now: Typed) -> Typed:
     """The attribute with a start that its own limits allow."""
-    if "starts" not in now or _bounds(was) == _bounds(now):
+    if "starts" not in now or _limits_of(was) == _limits_of(now):
         return now
     if "format" in now:
-        return now if canonical_moment(now["format"], ast.literal_eval(now["starts"])) else _without(now, "starts")
+        return now if canonical_moment(now["format"], ast.literal_eval(now["starts"])) else _without_key(now, "starts")
     if now.get("internal"):
-        return now | {"starts": limit_start_value(now["starts"], was, now)}
-    return now if "self." in now["starts"] else _without(now, "starts")  # then it begins as it is shown
+        return now | {"starts": narrowing.limit_start_value(now["starts"], was, now)}
+    return now if "self." in now["starts"] else _without_key(now, "starts")  # then it begins as it is shown
 
 
-def _without(typed: Typed, key: str) -> Typed:
+def _without_key(typed: Typed, key: str) -> Typed:
     return {name: one for name, one in typed.items() if name != key}
 
 
-def _bounds(typed: Typed) -> list[Any]:
+def _limits_of(typed: Typed) -> list[Any]:
     return [typed.get(key) for key in BOUNDS]
 
 
-def _constant(typed: Typed, entity: ListedEntity) -> Typed:
-    """An attribute that is the same for all of its product is what the entity shows."""
-    given = entity.attributes.get(typed["name"])
-    if "derived" in typed and "self." not in typed["derived"] and isinstance(given, list):
-        return typed | {"derived": repr(tuple(map(str, given)))}
-    return typed
-
-
-def _arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: ListedEntity) -> set[str]:
+def _fitting_arguments(declared: Mapping[str, Any], form: Mapping[str, Any], entity: ListedEntity) -> set[str]:
     """The arguments of a product's service that make sense for the entity. One that the form does not have makes sense."""
     every = {name for name, _ in all_service_fields(form)}
     fitting = {name for name, _ in applicable_fields(form, entity.attributes)}
     if entity.domain == "input_datetime" and (moment := moment_format(entity)):
-        return {moment}  # in which the others are told, see `translation.py`
+        return {moment}  # in which the others are told, see `homeassistant_mapping.py`
     return {one["name"] for one in declared.get("arguments", ()) if one["name"] in fitting or one["name"] not in every}
 
 
-def _empty(entity: ListedEntity) -> Spec:
+def _make_empty_product(entity: ListedEntity) -> Spec:
     """A product without any services, for a domain that has none."""
     kind = entity.attributes.get("device_class")
     tags = ["sensor"] if entity.domain in PLAIN else []
@@ -342,11 +315,7 @@ def _empty(entity: ListedEntity) -> Spec:
     return {"name": entity.domain, "userdata": {"category": entity.domain, "spid": "", "tags": tags, **named_after}}
 
 
-def _unused(name: str, taken: Collection[str]) -> str:
-    return name if name not in taken else next(f"{name}_{i}" for i in range(2, len(taken) + 3) if f"{name}_{i}" not in taken)
-
-
-def _link(entity: ListedEntity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
+def _link_names(entity: ListedEntity, attributes: dict[str, str], services: Mapping[str, Any]) -> Link:
     """The names there that differ from ours. Names of services and arguments of Home Assistant are those of code."""
     offered = {
         to_identifier(full.partition(".")[2]): full for full in entity.services if full.startswith(f"{entity.domain}.")
@@ -357,7 +326,7 @@ def _link(entity: ListedEntity, attributes: dict[str, str], services: Mapping[st
     return Link(aliases=entity.aliases, attributes=attributes, services=differing)
 
 
-def _numbered(spec: Spec) -> Spec:
+def _with_own_id(spec: Spec) -> Spec:
     """The specification with an id that is the same for the same specification."""
     plain = spec | {"userdata": spec["userdata"] | {"spid": ""}}
     digest = hashlib.blake2b(json.dumps(plain, sort_keys=True).encode(), digest_size=4).hexdigest()

@@ -11,17 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from homerl.envs.assistant.listing.home_listing import (
-    ASSIST,
-    CONFIG,
-    DEVICES,
-    ENTRIES,
-    EXPOSED,
-    SERVICES,
-    STATES,
-    ListedEntity,
-    Listing,
-)
+from homerl.envs.assistant.listing import home_listing as ha
+from homerl.envs.assistant.listing.home_listing import ListedEntity, Listing
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
 
 DOMAINS = frozenset(
@@ -40,19 +31,28 @@ def select_entities(listing: Listing, everything: bool = False) -> tuple[ListedE
     if everything:
         return listing.entities
     known = exposed_entity_ids(listing)
-    said = {name: _said(entry) for name, entry in listing.sources[ENTRIES].items()}
-    asked = known or any(one is not None for one in said.values())
+    said: dict[str, bool] = {}  # what the owner has said of an entity
+    for name, entry in listing.sources[ha.ENTRIES].items():
+        own = (((entry or {}).get("options") or {}).get(ha.ASSIST) or {}).get("should_expose")
+        if own is not None:
+            said[name] = bool(own)
+    asked = known or said
 
-    def exposed(entity: ListedEntity) -> bool:
-        own = said.get(entity.entity_id)
-        return own if own is not None else entity.entity_id in known if asked else _by_default(entity)
+    def is_exposed(entity: ListedEntity) -> bool:
+        if entity.entity_id in said:
+            return said[entity.entity_id]
+        if asked:
+            return entity.entity_id in known
+        if entity.hidden or entity.category is not None:
+            return False
+        return entity.domain in DOMAINS or str(entity.attributes.get("device_class")) in CLASSES.get(entity.domain, ())
 
-    return tuple(filter(exposed, listing.entities))
+    return tuple(filter(is_exposed, listing.entities))
 
 
 def exposed_entity_ids(listing: Listing) -> frozenset[str]:
     """The entities of which a listing says that they are exposed to Assist."""
-    return frozenset(name for name, to in listing.sources[EXPOSED]["exposed_entities"].items() if to.get(ASSIST))
+    return frozenset(name for name, to in listing.sources[ha.EXPOSED]["exposed_entities"].items() if to.get(ha.ASSIST))
 
 
 async def find_withdrawn_devices(
@@ -62,23 +62,11 @@ async def find_withdrawn_devices(
     if listed := await client.read_exposed_entities():
         return frozenset(dids) - listed
     sources = {  # either Assist was never asked, or nothing is exposed any more: of what is registered, its entry tells
-        ENTRIES: await client.call_command(ENTRIES, entity_ids=[*dids]),
-        STATES: [row for row in states if row["entity_id"] in dids],
-        EXPOSED: {"exposed_entities": {}},
-        DEVICES: [],
-        SERVICES: {},
-        CONFIG: {},
+        ha.ENTRIES: await client.call_command(ha.ENTRIES, entity_ids=[*dids]),
+        ha.STATES: [row for row in states if row["entity_id"] in dids],
+        ha.EXPOSED: {"exposed_entities": {}},
+        ha.DEVICES: [],
+        ha.SERVICES: {},
+        ha.CONFIG: {},
     }
     return frozenset(dids) - {one.entity_id for one in select_entities(Listing(version=client.version, sources=sources))}
-
-
-def _said(entry: Mapping[str, Any] | None) -> bool | None:
-    """What the owner has said of an entity; None for nothing."""
-    said = (((entry or {}).get("options") or {}).get(ASSIST) or {}).get("should_expose")
-    return None if said is None else bool(said)
-
-
-def _by_default(entity: ListedEntity) -> bool:
-    if entity.hidden or entity.category is not None:
-        return False
-    return entity.domain in DOMAINS or str(entity.attributes.get("device_class")) in CLASSES.get(entity.domain, ())

@@ -16,6 +16,9 @@ from homerl.envs.assistant.listing.home_listing import ListedEntity
 from homerl.envs.assistant.listing.service_forms import Forms, applicable_fields
 from homerl.envs.assistant.privacy import is_secret_attribute
 
+WRITTEN = frozenset(  # kinds of selectors whose values are texts
+    "text select state time date datetime duration entity area device template icon".split()
+)
 SWITCHED = ("on", "off")  # states of what can only be switched
 
 
@@ -51,7 +54,7 @@ def generic_attributes(entity: ListedEntity, known: frozenset[str], notes: list[
     for name, value in sorted(entity.attributes.items()):
         if name in known or name in CAPABILITIES or is_secret_attribute(name):
             continue
-        typed = _typed(value)
+        typed = _type_of_value(value)
         if typed is None:
             why = "it has no value now, so its type is not known" if value is None else "its value is nested"
             notes.append(ImportNote(entity.entity_id, f"attribute {name}", why, minor=value is None))
@@ -59,7 +62,7 @@ def generic_attributes(entity: ListedEntity, known: frozenset[str], notes: list[
             yield name, {"name": to_identifier(name), **typed, "nullable": True, "read_only": True}
 
 
-def _typed(value: Any) -> Typed | None:
+def _type_of_value(value: Any) -> Typed | None:
     if isinstance(value, bool):
         return {"type": "bool"}
     if isinstance(value, (int, float)):
@@ -84,7 +87,7 @@ def generic_service(
         return None
     arguments: list[Typed] = []
     for field, said in applicable_fields(form, entity.attributes):
-        typed = _selected(said.get("selector") or {})
+        typed = _type_of_selector(said.get("selector") or {})
         if typed is None:
             (kind,) = [*(said.get("selector") or {}), "?"][:1]
             why = f"its field {field} is of the kind '{kind}', which cannot be simulated"
@@ -94,16 +97,20 @@ def generic_service(
             continue
         made = {"name": to_identifier(field), **apply_entity_limits(typed, field, entity)}
         arguments.append(made if said.get("required") else made | {"required": False})
-    code = list(_code(name, arguments, attributes))
+    code = list(_write_code(name, arguments, attributes))
     if not code:
         reads = not (form.get("response") or {}).get("optional", True)  # what must answer
         why = "what it changes is not known, so here it changes nothing"
         notes.append(ImportNote(entity.entity_id, f"service {full}", why, minor=reads or domain == "script"))
-    made = {"name": to_identifier(name), "description": form.get("description") or _words(name), "code": "\n".join(code)}
+    made = {
+        "name": to_identifier(name),
+        "description": form.get("description") or name.replace("_", " ").capitalize(),
+        "code": "\n".join(code),
+    }
     return made | ({"arguments": arguments} if arguments else {})
 
 
-def _code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
+def _write_code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) -> Iterator[str]:
     state = attributes.get("state", {})
     switched = state.get("type") == "str" and set(SWITCHED) <= set(state.get("options", SWITCHED))
     if name in ("turn_on", "turn_off") and switched:
@@ -121,52 +128,29 @@ def _code(name: str, arguments: list[Typed], attributes: Mapping[str, Typed]) ->
             yield f"{was} = {given}" if argument.get("required", True) else f"{was} = {given} if {given} != None else {was}"
 
 
-def _selected(selector: Mapping[str, Any]) -> Typed | None:
+def _type_of_selector(selector: Mapping[str, Any]) -> Typed | None:
     """The type of what a selector lets people choose; None for what is no plain value."""
     kind, said = next(iter(selector.items()), ("text", None))
     said = said or {}
     if kind == "number":
-        return _number(said)
+        low, high, step = said.get("min"), said.get("max"), said.get("step", 1)
+        whole = isinstance(step, (int, float)) and step % 1 == 0
+        whole = whole and not any(isinstance(bound, float) and bound % 1 for bound in (low, high))
+        typed: Typed = {"type": "int" if whole else "float"}
+        return typed | ({"range": [low, high]} if low is not None and high is not None and low < high else {})
     if kind == "boolean":
         return {"type": "bool"}
     if kind == "select" and said.get("options") and not said.get("custom_value"):
         options = [option["value"] if isinstance(option, dict) else option for option in said["options"]]
-        return _several(said, {"type": "str", "options": list(map(str, options))})
+        return _type_of_several(said, {"type": "str", "options": list(map(str, options))})
     if kind == "color_rgb":
         return {"type": "tuple", "items": [{"type": "int", "range": [0, 255]}] * 3}
     if kind == "color_temp":
         return {"type": "int", "unit": "kelvin"}
-    if kind in (
-        "text",
-        "select",
-        "state",
-        "time",
-        "date",
-        "datetime",
-        "duration",
-        "entity",
-        "area",
-        "device",
-        "template",
-        "icon",
-    ):
-        return _several(said, {"type": "str"})
+    if kind in WRITTEN:
+        return _type_of_several(said, {"type": "str"})
     return None
 
 
-def _several(said: Mapping[str, Any], one: Typed) -> Typed:
+def _type_of_several(said: Mapping[str, Any], one: Typed) -> Typed:
     return {"type": "list", "items": [one]} if said.get("multiple") else one
-
-
-def _number(said: Mapping[str, Any]) -> Typed:
-    low, high, step = said.get("min"), said.get("max"), said.get("step", 1)
-    typed: Typed = {"type": "float"}
-    if isinstance(step, (int, float)) and step % 1 == 0 and not any(isinstance(b, float) and b % 1 for b in (low, high)):
-        typed = {"type": "int"}
-    if low is not None and high is not None and low < high:
-        typed["range"] = [low, high]
-    return typed
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").capitalize()

@@ -11,7 +11,7 @@ and read again is equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -33,7 +33,11 @@ def complete_light_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     can += ["color_temp_kelvin"] if "color_temp" in has else []
     can += ["hs_color", "rgb_color"] if has.intersection(COLOURED) else []
     can += ["effect"] if attributes.get("effect_list") else []
-    kelvin = {name: _kelvin(attributes[mireds]) for mireds, name in MIREDS.items() if attributes.get(mireds)}
+    kelvin: dict[str, int | None] = {}
+    for mireds, name in MIREDS.items():
+        if told := attributes.get(mireds):
+            number = isinstance(told, (int, float)) and not isinstance(told, bool) and told >= 1
+            kelvin[name] = int(1_000_000 // told) if number else None
     shown = {name: value for name, value in attributes.items() if name not in MIREDS}
     return dict.fromkeys(can) | kelvin | shown
 
@@ -52,11 +56,6 @@ def light_colour_modes(attributes: Mapping[str, Any]) -> set[str]:
     """The colour modes of a light."""
     modes = attributes.get("supported_color_modes")
     return {mode for mode in modes if isinstance(mode, str)} if isinstance(modes, list) else set()
-
-
-def _kelvin(mireds: Any) -> int | None:
-    number = isinstance(mireds, (int, float)) and not isinstance(mireds, bool) and mireds >= 1
-    return int(1_000_000 // mireds) if number else None
 
 
 CONFIG = "get_config"
@@ -138,17 +137,19 @@ class Listing(FrozenModel):
     @property
     def floors(self) -> tuple[ListedFloor, ...]:
         """The floors, in their order there."""
-        return tuple(ListedFloor(**_part(row, ListedFloor)) for row in self.sources[FLOORS])
+        return tuple(ListedFloor(**_pick_fields(row, ListedFloor)) for row in self.sources[FLOORS])
 
     @property
     def areas(self) -> tuple[ListedArea, ...]:
         """The areas, in their order there."""
-        return tuple(ListedArea(**_part(row, ListedArea)) for row in self.sources[AREAS])
+        return tuple(ListedArea(**_pick_fields(row, ListedArea)) for row in self.sources[AREAS])
 
     @property
     def entities(self) -> tuple[ListedEntity, ...]:
         """Every entity that has a state, sorted by id."""
-        return tuple(self._entity(state) for state in sorted(self.sources[STATES], key=lambda state: state["entity_id"]))
+        return tuple(
+            self._read_entity(state) for state in sorted(self.sources[STATES], key=lambda state: state["entity_id"])
+        )
 
     def area_of_entity(self, entity: str) -> str | None:
         """The id of an entity's area: its own, else that of its device, or of the device that this is a part of."""
@@ -161,9 +162,14 @@ class Listing(FrozenModel):
             area, device = device.get("area_id"), devices.get(device.get("parent_device_id"))
         return area
 
-    def _entity(self, state: Mapping[str, Any]) -> ListedEntity:
+    def _read_entity(self, state: Mapping[str, Any]) -> ListedEntity:
         name, attributes = state["entity_id"], state["attributes"]
         entry = self.sources[ENTRIES].get(name) or {}
+        services = tuple(self.sources[SERVICES].get(name, ()))
+        domain, _, id = name.partition(".")
+        id = str(entry.get("unique_id") or id)
+        if domain == "script" and self.sources.get(FORMS, {}).get(domain, {}).get(id, {}).get("fields"):
+            services += (f"script.{id}",)  # its own one, which takes its fields
         return ListedEntity(
             entity_id=name,
             name=attributes.get("friendly_name") or name,
@@ -177,20 +183,13 @@ class Listing(FrozenModel):
             exposed=bool(self.sources[EXPOSED]["exposed_entities"].get(name, {}).get(ASSIST)),
             state=state["state"],
             attributes=complete_light_attributes(attributes) if name.startswith("light.") else attributes,
-            services=(*self.sources[SERVICES].get(name, ()), *self._own_service(name, entry)),
+            services=services,
             past=tuple(self.sources.get(HISTORY, {}).get(name, ())),
             units=self.sources[CONFIG].get("unit_system") or {},
             zone=self.sources[CONFIG].get("time_zone"),
         )
 
-    def _own_service(self, entity: str, entry: Mapping[str, Any]) -> Iterator[str]:
-        """The service of a script's own, which takes its fields, if it has any."""
-        domain, _, name = entity.partition(".")
-        name = str(entry.get("unique_id") or name)
-        if domain == "script" and self.sources.get(FORMS, {}).get(domain, {}).get(name, {}).get("fields"):
-            yield f"script.{name}"
 
-
-def _part(row: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+def _pick_fields(row: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
     """The fields of a model, from a row that has more."""
     return {name: row.get(name) for name in model.model_fields}

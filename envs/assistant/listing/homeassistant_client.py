@@ -20,7 +20,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -83,27 +83,34 @@ async def connect_client(url: str, token: SecretStr, patience: float = PATIENCE)
     top = PAGE.sub("", url)
     if url.rstrip("/") != top and ADDRESS.fullmatch(url):
         try:
-            socket = await _opened(url, patience)
+            socket = await _open_socket(url, patience)
         except HomeAssistantUnreachable:
             raise
         except HomeAssistantError:
-            url, socket = top, await _opened(top, patience)
+            url, socket = top, await _open_socket(top, patience)
     else:
-        socket = await _opened(url, patience)
+        socket = await _open_socket(url, patience)
     async with socket:
         yield HomeAssistantClient(url, socket, await _authenticate(url, socket, token, patience), patience)
 
 
-async def _opened(url: str, patience: float) -> ClientConnection:
+async def _open_socket(url: str, patience: float) -> ClientConnection:
     """A socket at a URL that nothing was sent to yet."""
-    address = _socket_address(url)
+    if not ADDRESS.fullmatch(url):
+        shown = SECRET_PART.sub("", url)
+        raise HomeAssistantError(f"'{shown}' is no address of a Home Assistant. Write it like http://127.0.0.1:8123")
+    address = f"ws{url.removeprefix('http').rstrip('/')}/api/websocket"
     try:
         # a home stands in its own network, so no proxy; a listing is one message of some MB, so no limit
         return await _Opening(address, max_size=None, open_timeout=patience, proxy=None, logger=frames)
     except InvalidStatus as error:
         status = error.response.status_code
         if (elsewhere := error.response.headers.get("Location")) is not None and 300 <= status < 400:
-            raise _redirected(url, status, elsewhere) from None
+            place = SECRET_PART.sub("", elsewhere)  # its owner, not the server, says whom the token is shown to
+            raise HomeAssistantError(
+                f"{url} answers HTTP {status}, a redirect to {place}. It is not followed, for the token would go there. "
+                f"If you trust that place, give the address that a browser then shows."
+            ) from None
         raise HomeAssistantError(
             f"{url} answers HTTP {status}, not as Home Assistant does. Give the address that you open in a browser."
         ) from None
@@ -125,11 +132,21 @@ class HomeAssistantClient:
     async def call_command(self, command: str, **fields: Any) -> Any:
         """The result of a WebSocket command."""
         async with self._turn:
-            number = next(self._ids)
-            answer = await self._exchange({"id": number, "type": command, **fields}, number, command)
+            answer = await self._exchange({"id": next(self._ids), "type": command, **fields})
         if answer.get("success"):
             return answer.get("result")
-        raise self._refusal(command, fields, answer.get("error") or {})
+        error = answer.get("error") or {}
+        code, said = str(error.get("code", "unknown_error")), str(error.get("message", ""))
+        name = f"{command} {fields['domain']}.{fields['service']}" if command == "call_service" else command
+        text = f"`{name}` at {self.url}: Home Assistant says: {said} ({code})"
+        if code == "unknown_command":
+            text = (
+                f"Home Assistant {self.version} at {self.url} does not know the command `{command}`. Update it, or load the "
+                f"integration that has the command."
+            )
+        if code == "unauthorized":
+            text += ". Use the token of an administrator."
+        raise HomeAssistantError(text, command, code, said)
 
     async def read_states(self) -> list[dict[str, Any]]:
         """The state of every entity."""
@@ -151,7 +168,7 @@ class HomeAssistantClient:
         """
         while True:
             try:
-                message = await _receive(self._socket)
+                message = await _receive_message(self._socket)
             except (ConnectionClosed, ValueError):
                 raise HomeAssistantError(f"{self.url} tells no more events. Has Home Assistant stopped?") from None
             if message.get("type") == "event":
@@ -189,58 +206,25 @@ class HomeAssistantClient:
         }
         return Listing(version=self.version, sources=sources)
 
-    async def _exchange(self, message: dict[str, Any], number: int, command: str) -> dict[str, Any]:
+    async def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a command, and wait for its answer."""
+        command = message["type"]
         try:
             async with asyncio.timeout(self._patience):
                 await self._socket.send(json.dumps(message))
-                while (answer := await _receive(self._socket)).get("id") != number:
+                while (answer := await _receive_message(self._socket)).get("id") != message["id"]:
                     pass  # the answer to a command given up
                 return answer
         except TimeoutError:
-            raise HomeAssistantError(
-                f"{self.url} gave no answer to `{command}` within {self._patience:g} s. Is Home Assistant busy?", command
-            ) from None
+            what = f"gave no answer to `{command}` within {self._patience:g} s. Is Home Assistant busy?"
         except ConnectionClosed:
-            raise HomeAssistantError(
-                f"{self.url} closed the connection at `{command}`. Has Home Assistant stopped?", command
-            ) from None
+            what = f"closed the connection at `{command}`. Has Home Assistant stopped?"
         except ValueError:
-            raise HomeAssistantError(
-                f"{self.url} answered `{command}` with what is no message. Is a proxy in between?", command
-            ) from None
-
-    def _refusal(self, command: str, fields: Mapping[str, Any], error: Mapping[str, Any]) -> HomeAssistantError:
-        code, said = str(error.get("code", "unknown_error")), str(error.get("message", ""))
-        name = f"{command} {fields['domain']}.{fields['service']}" if command == "call_service" else command
-        text = f"`{name}` at {self.url}: Home Assistant says: {said} ({code})"
-        if code == "unknown_command":
-            text = (
-                f"Home Assistant {self.version} at {self.url} does not know the command `{command}`. Update it, or load the "
-                f"integration that has the command."
-            )
-        if code == "unauthorized":
-            text += ". Use the token of an administrator."
-        return HomeAssistantError(text, command, code, said)
+            what = f"answered `{command}` with what is no message. Is a proxy in between?"
+        raise HomeAssistantError(f"{self.url} {what}", command)
 
 
-def _socket_address(url: str) -> str:
-    if not ADDRESS.fullmatch(url):
-        shown = SECRET_PART.sub("", url)
-        raise HomeAssistantError(f"'{shown}' is no address of a Home Assistant. Write it like http://127.0.0.1:8123")
-    return f"ws{url.removeprefix('http').rstrip('/')}/api/websocket"
-
-
-def _redirected(url: str, status: int, elsewhere: str) -> HomeAssistantError:
-    """What to do about a redirect: its owner, not the server, says whom the token is shown to."""
-    place = SECRET_PART.sub("", elsewhere)
-    return HomeAssistantError(
-        f"{url} answers HTTP {status}, a redirect to {place}. It is not followed, for the token would go there. If you "
-        f"trust that place, give the address that a browser then shows."
-    )
-
-
-async def _receive(socket: ClientConnection) -> dict[str, Any]:
+async def _receive_message(socket: ClientConnection) -> dict[str, Any]:
     message = json.loads(await socket.recv())
     if not isinstance(message, dict):
         raise ValueError("a message that is no object")
@@ -251,9 +235,9 @@ async def _authenticate(url: str, socket: ClientConnection, token: SecretStr, pa
     """Show the token; the version of the Home Assistant that took it."""
     try:
         async with asyncio.timeout(patience):
-            hello = await _receive(socket)
+            hello = await _receive_message(socket)
             await socket.send(json.dumps({"type": "auth", "access_token": token.get_secret_value()}))
-            answer = await _receive(socket)
+            answer = await _receive_message(socket)
     except (TimeoutError, ConnectionClosed, ValueError):
         raise HomeAssistantError(f"{url} does not greet as Home Assistant does. Is another program at this port?") from None
     if answer.get("type") != "auth_ok":
@@ -289,14 +273,13 @@ async def with_state_history(client: HomeAssistantClient, listing: Listing) -> L
         if error.code is None:
             raise
         told = {}
-    seen = known | {name: sorted({*_past(name, told.get(name, ()))} - NONE) for name in moving}
+    seen = dict(known)
+    for name in moving:
+        states = [str(row.get("s", row.get("state", ""))) for row in told.get(name, ())]
+        if name.partition(".")[0] in ROAMING:
+            states = states[: max((number for number, state in enumerate(states, 1) if state == HOME), default=0)]
+        seen[name] = sorted({*states} - NONE)
     return listing.model_copy(update={"sources": listing.sources | {HISTORY: dict(sorted(seen.items()))}})
-
-
-def _past(entity: str, rows: Sequence[Any]) -> list[str]:
-    states = [str(row.get("s", row.get("state", ""))) for row in rows]
-    ended = max((number for number, state in enumerate(states, 1) if state == HOME), default=0)
-    return states[:ended] if entity.partition(".")[0] in ROAMING else states
 
 
 def is_moved_at_once(domain: str, states: Collection[str], assumed: bool) -> bool:

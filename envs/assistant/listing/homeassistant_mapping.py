@@ -7,13 +7,13 @@ Between a home and the Home Assistant that it was imported from: calls, states, 
 Invariants:
 - Nothing here reads or changes anything but its arguments: a home is never changed, a new one is given.
 - `from_homeassistant` of what `to_homeassistant` gives is the same call.
-- What a state shows of a device, `values_of`, are canonical values of the device's attributes.
+- What a state shows of a device, `values_from_state`, are canonical values of the device's attributes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
@@ -47,14 +47,6 @@ def parse_clock_duration(text: str) -> int | None:
     return -total if match[1] else total
 
 
-def format_timestamp(timestamp: str, zone: tzinfo) -> str:
-    """A moment in seconds since 1970, as a text; empty for what is none."""
-    try:
-        return str(datetime.fromtimestamp(float(timestamp), zone))
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
 def local_clock(moment: datetime, zone: tzinfo) -> int:
     """A moment as the clock of a home in this zone shows it: local time, in seconds since 1970. `moment` has a zone."""
     return int(moment.astimezone(zone).replace(tzinfo=UTC).timestamp())
@@ -64,7 +56,6 @@ STRICT = ("todo",)  # domains whose services refuse what an entity does not have
 OPEN = "needs_action"  # the attribute with the open items of a list
 COLOURS = ("color_name", *(f"{mode}_color" for mode in COLOURED))  # arguments that are a colour
 SWITCHED = {"on": True, "off": False}  # states of an automation; in any other it stays as it was
-NEVER = object()  # no value
 
 
 class ServiceCall(NamedTuple):
@@ -91,7 +82,7 @@ def to_homeassistant(home: Home, did: str, service: str, arguments: Mapping[str,
     link = device_link(home, did)
     domain, _, name = link.services.get(service, f"{entity_domain(did)}.{service}").partition(".")
     named = replace_rooms_by_ids(home.plan, device.spec.service_index[service].service, dict(arguments))
-    data = {link.arguments.get(key, key): _plain(value) for key, value in named.items() if value is not None}
+    data = {link.arguments.get(key, key): _as_plain_data(value) for key, value in named.items() if value is not None}
     return ServiceCall(domain, name, data, {"entity_id": did})
 
 
@@ -114,21 +105,29 @@ def from_homeassistant(home: Home, entity: str, service: str, data: Mapping[str,
     known = {argument.name: argument for argument in device.spec.service_index[ours].service.arguments}
     form = {} if domain in STRICT else shipped_service_forms().get(entity_domain(entity), {}).get(name, {})
     ignored = {field for field, _ in all_service_fields(form)} - known.keys()
-    given = {mine.get(key, key): value for key, value in _flat(_dated(home, device, data), known)}
+    given: dict[str, Any] = {}
+    for key, value in _with_whole_moment(home, device, data).items():
+        # a group that the device does not know as a whole counts by its parts: `media` holds an id and a type
+        parts = value if isinstance(value, Mapping) and key not in known else {key: value}
+        given |= {mine.get(name, name): part for name, part in parts.items()}
     if "color_temp_kelvin" in known and (colour := next((key for key in given if key in COLOURS and key in ignored), None)):
         raise Refused("unknown_argument", f"{device.name} {entity}: what {colour} does to its white is not known here")
     taken = {key: value for key, value in given.items() if key not in ignored}
-    return ours, {key: _argument(known.get(key), value, entity_domain(entity)) for key, value in taken.items()}
+    return ours, {key: _as_argument(known.get(key), value, entity_domain(entity)) for key, value in taken.items()}
 
 
-def _dated(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_whole_moment(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a helper with a date, a time or both is set to, in the one argument that it takes. Raises `Refused` for none."""
     _, state = device.spec.attribute_index.get("state", (0, None))
     if entity_domain(device.did) != "input_datetime" or state is None or state.format is None or not data:
         return data
     told = {key: str(value) for key, value in data.items()}
     if "timestamp" in told:
-        told["datetime"] = format_timestamp(told["timestamp"], home.plan.origin.time_zone if home.plan.origin else UTC)
+        zone = home.plan.origin.time_zone if home.plan.origin else UTC
+        try:
+            told["datetime"] = str(datetime.fromtimestamp(float(told["timestamp"]), zone))
+        except (ValueError, OverflowError, OSError):
+            told["datetime"] = ""
     time = canonical_moment("time", told.get("time", ""))
     whole = canonical_moment("datetime", told.get("datetime") or f"{told.get('date')} {time}")
     day, _, clock = (whole or " ").partition(" ")
@@ -138,16 +137,7 @@ def _dated(home: Home, device: Device, data: Mapping[str, Any]) -> Mapping[str, 
     return {state.format: value}
 
 
-def _flat(data: Mapping[str, Any], known: Container[str]) -> Iterator[tuple[str, Any]]:
-    """The arguments, with those of a group that the device does not know as a whole: `media` holds an id and a type."""
-    for key, value in data.items():
-        if isinstance(value, Mapping) and key not in known:
-            yield from value.items()
-        else:
-            yield key, value
-
-
-def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
+def _as_argument(argument: Argument | None, value: Any, domain: str) -> Any:
     """The value as the argument has it. Raises `Refused` for a text that is no such time."""
     if argument is None:
         return value
@@ -162,9 +152,8 @@ def _argument(argument: Argument | None, value: Any, domain: str) -> Any:
     if argument.format and isinstance(value, str):
         return argument.check_value(value, argument.name)
     rules = translation_table().domains.get(domain)
-    return (
-        argument.nearest_in_range(value) if rules and argument.name in rules.clamps and argument.type in NUMBERS else value
-    )
+    clamped = rules and argument.name in rules.clamps and argument.type in NUMBERS
+    return argument.nearest_in_range(value) if clamped else value
 
 
 def entity_domain(entity: str) -> str:
@@ -209,18 +198,13 @@ def readings_from_state(
         else:
             continue
         try:
-            found[path] = AttributeReading(shown, attribute.check_value(_as(attribute, shown), path), exact=True)
+            found[path] = AttributeReading(shown, attribute.check_value(_as_type(attribute, shown), path), exact=True)
         except Refused:
-            if (unread := _unread(attribute, shown)) is not NEVER:
-                found[path] = AttributeReading(shown, unread, exact=shown in DEAD)
+            # a state without a value stands for what is none here, or null, if the attribute may be that
+            dead = next((one for one in (shown, *reversed(DEAD)) if one in (attribute.options or ())), None)
+            if dead is not None or attribute.nullable:
+                found[path] = AttributeReading(shown, dead, exact=shown in DEAD)
     return found
-
-
-def _unread(attribute: Attribute, shown: Any) -> Any:
-    """What stands for a value that is none here: a state without a value, or null. `NEVER` if nothing can."""
-    options = attribute.options or ()
-    known = next((one for one in (shown, *reversed(DEAD)) if one in options), None)
-    return known if known is not None else None if attribute.nullable else NEVER
 
 
 def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime | None = None) -> Home:
@@ -242,7 +226,7 @@ def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime 
             continue
         state, attributes = hide_secret_values(row["entity_id"], row["state"], row["attributes"])
         shown = values_from_state(device, state, attributes, device_link(home, device.did))
-        complete = device.spec.complete_values(_restarted(device, home.state_of(device.did), shown))
+        complete = device.spec.complete_values(_values_to_go_on_with(device, home.state_of(device.did), shown))
         for path, value in complete.items():
             fresh.write_slot(fresh.plan.slot_of(device.did, path), value)
     rules = (replace(rule, enabled=enabled.get(automation_of_rule(rule), rule.enabled)) for rule in fresh.rules)
@@ -255,7 +239,7 @@ def automation_of_rule(rule: Rule) -> str:
     return ".".join(rule.id.split(".")[:2])
 
 
-def _restarted(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+def _values_to_go_on_with(device: Device, old: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
     """The values from which a device goes on: what is shown, and of its own memory what that does not contradict.
 
     A memory that starts from what is shown follows it, but a null only if it may be null itself: a light that is off keeps
@@ -293,13 +277,13 @@ def _with_items(device: Device, values: dict[str, Any], count: Any) -> dict[str,
     return values | {OPEN: (*items, *unknown)[:count]}
 
 
-def _plain(value: Any) -> Any:
+def _as_plain_data(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+        return {key: _as_plain_data(part) for key, part in value.items()}
+    return [_as_plain_data(part) for part in value] if isinstance(value, tuple) else value
 
 
-def _as(attribute: Attribute, shown: Any) -> Any:
+def _as_type(attribute: Attribute, shown: Any) -> Any:
     """What a state shows, as the attribute's type writes it: states of numbers are texts there."""
     kind = attribute.type
     if attribute.name == "color_mode" and shown in COLOURED and "hs" in (attribute.options or ()):
@@ -309,20 +293,13 @@ def _as(attribute: Attribute, shown: Any) -> Any:
             return duration
         if shown in DEAD and attribute.nullable:
             return None
-        number = float(shown) if isinstance(shown, str) and _is_number(shown) else shown
-        if kind == "int" and isinstance(number, float) and number.is_integer():
-            return int(number)
-        return number
+        try:
+            number = float(shown) if isinstance(shown, str) else shown
+        except ValueError:
+            return shown
+        return int(number) if kind == "int" and isinstance(number, float) and number.is_integer() else number
     if kind == "bool" and isinstance(shown, str):
         return {"on": True, "off": False, "true": True, "false": False}.get(shown.lower(), shown)
     if kind in ("str", "enum") and isinstance(shown, (int, float)) and not isinstance(shown, bool):
         return str(shown)
     return shown
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -58,8 +58,11 @@ def compare_recorded_calls(home: Home, calls: Iterable[Mapping[str, Any]]) -> It
     home = home.fork()
     home.rules = tuple(rule for rule in make_hidden_rules(home) if rule.id.startswith("script."))
     for call in calls:
-        if call["entity"] in home.plan.devices_by_did and not _secret(call):
-            home, compared = _compared(home, call)
+        entity, state = call["entity"], call.get("after")
+        if entity not in home.plan.devices_by_did:
+            continue
+        if state is None or hide_secret_values(entity, state["state"], state["attributes"])[0] == state["state"]:
+            home, compared = _compare_call(home, call)
             yield compared
 
 
@@ -69,13 +72,7 @@ def agreement_share(compared: Iterable[ComparedCall]) -> float:
     return sum(results) / len(results) if results else 0.0
 
 
-def _secret(call: Mapping[str, Any]) -> bool:
-    """Whether the state of the entity is nobody's business."""
-    state = call.get("after")
-    return state is not None and hide_secret_values(call["entity"], state["state"], state["attributes"])[0] != state["state"]
-
-
-def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, ComparedCall]:
+def _compare_call(home: Home, call: Mapping[str, Any]) -> tuple[Home, ComparedCall]:
     entity = call["entity"]
     changed = call.get("changed", {entity: {"before": call.get("before"), "after": call.get("after")}})
     home = refresh_home(home, [{"entity_id": name, **told["before"]} for name, told in changed.items() if told["before"]])
@@ -85,12 +82,17 @@ def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, ComparedCall]:
         home.call(entity, service, (), arguments)
     except Refused as error:
         refused = f"{error.rule}: {error.message}"
-    wanted, got = _states(home, {name: told["after"] for name, told in changed.items()})
-    different = _different(home, entity, call["after"]) if "after" in call else ()
+    wanted, got = _main_states(home, {name: told["after"] for name, told in changed.items()})
+    different: tuple[str, ...] = ()
+    if after := call.get("after"):
+        device = home.plan.devices_by_did[entity]
+        shown = values_from_state(device, after["state"], after["attributes"], device_link(home, entity))
+        others = {path: value for path, value in shown.items() if path != "state"}
+        different = tuple(path for path, value in others.items() if home.read_value(entity, path) != value)
     if "settled" in call or "changed" in call:
         home.advance(REST)
         rest = {entity: call["settled"]} if "settled" in call else {name: told["after"] for name, told in changed.items()}
-        there, here = _states(home, rest)
+        there, here = _main_states(home, rest)
         wanted, got = ((wanted, there), (got, here)) if "settled" in call else (there, here)
     if wanted != got and entity.partition(".")[0] in PRESSED:  # its real state is the time of its last press
         nothing = call["service"].startswith("homeassistant.")  # which does nothing to what cannot be switched
@@ -99,7 +101,7 @@ def _compared(home: Home, call: Mapping[str, Any]) -> tuple[Home, ComparedCall]:
     return home, ComparedCall(*told)
 
 
-def _states(home: Home, after: Mapping[str, State | None]) -> tuple[Any, Any]:
+def _main_states(home: Home, after: Mapping[str, State | None]) -> tuple[Any, Any]:
     """The main states there and here of the entities that the home has."""
     there, here = {}, {}
     for name, state in after.items():
@@ -109,11 +111,3 @@ def _states(home: Home, after: Mapping[str, State | None]) -> tuple[Any, Any]:
             there[name] = shown.get("state", f"{state['state']} (which the product does not have)")
             here[name] = home.read_value(name, "state")
     return (next(iter(there.values())), next(iter(here.values()))) if len(there) == 1 else (there, here)
-
-
-def _different(home: Home, entity: str, after: State) -> tuple[str, ...]:
-    """The further attributes that the real one shows otherwise right after the call."""
-    shown = values_from_state(
-        home.plan.devices_by_did[entity], after["state"], after["attributes"], device_link(home, entity)
-    )
-    return tuple(path for path, value in shown.items() if path != "state" and home.read_value(entity, path) != value)

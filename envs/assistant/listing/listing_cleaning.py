@@ -14,19 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from homerl.envs.assistant.listing import home_listing as ha
 from homerl.envs.assistant.listing.generic_products import ImportNote
-from homerl.envs.assistant.listing.home_listing import (
-    AREAS,
-    CONFIG,
-    DEVICES,
-    ENTRIES,
-    EXPOSED,
-    FLOORS,
-    REGISTERED,
-    SERVICES,
-    STATES,
-    Listing,
-)
+from homerl.envs.assistant.listing.home_listing import Listing
 from homerl.envs.assistant.listing.unit_conversion import SYSTEMS
 
 Row = Mapping[str, Any]
@@ -39,23 +29,27 @@ YEARS = range(1971, 9999)  # in which a moment is one in every zone
 def clean_listing(listing: Listing) -> tuple[Listing, list[ImportNote]]:
     """The listing with what can be read of it, and what cannot."""
     old, notes, ids = listing.sources, list[ImportNote](), set[str]()
-    states = list(_rows(old[STATES], "entity_id", "state", ids, notes))
-    entries = [{"entity_id": name, **row} for name, row in old[ENTRIES].items() if isinstance(row, Mapping)]
+    states = list(_clean_rows(old[ha.STATES], "entity_id", "state", ids, notes))
+    entries = [{"entity_id": name, **row} for name, row in old[ha.ENTRIES].items() if isinstance(row, Mapping)]
     sources = {
-        CONFIG: _read("", "config", old[CONFIG], OF_CONFIG, notes),
-        FLOORS: list(_rows(old[FLOORS], "floor_id", "floor", set(), notes)),
-        AREAS: list(_rows(old[AREAS], "area_id", "area", ids, notes)),  # rooms and devices share their ids
-        DEVICES: list(_rows(old[DEVICES], "id", "device", set(), notes)),
-        REGISTERED: list(_rows(old[REGISTERED], "entity_id", "registry", set(), notes)),
-        ENTRIES: {row["entity_id"]: row for row in _rows(entries, "entity_id", "registry entry", set(), notes)},
-        EXPOSED: {"exposed_entities": dict(_known(old[EXPOSED].get("exposed_entities"), Mapping, "exposed", notes))},
-        STATES: states,
-        SERVICES: dict(_known(old[SERVICES], list, "services", notes)),
+        ha.CONFIG: _clean_row("", "config", old[ha.CONFIG], OF_CONFIG, notes),
+        ha.FLOORS: list(_clean_rows(old[ha.FLOORS], "floor_id", "floor", set(), notes)),
+        ha.AREAS: list(_clean_rows(old[ha.AREAS], "area_id", "area", ids, notes)),  # rooms and devices share their ids
+        ha.DEVICES: list(_clean_rows(old[ha.DEVICES], "id", "device", set(), notes)),
+        ha.REGISTERED: list(_clean_rows(old[ha.REGISTERED], "entity_id", "registry", set(), notes)),
+        ha.ENTRIES: {row["entity_id"]: row for row in _clean_rows(entries, "entity_id", "registry entry", set(), notes)},
+        ha.EXPOSED: {
+            "exposed_entities": dict(_clean_by_entity(old[ha.EXPOSED].get("exposed_entities"), Mapping, "exposed", notes))
+        },
+        ha.STATES: states,
+        ha.SERVICES: dict(_clean_by_entity(old[ha.SERVICES], list, "services", notes)),
     }
     return listing.model_copy(update={"sources": old | sources}), notes
 
 
-def _rows(rows: Iterable[Any], key: str, what: str, seen: set[str], notes: list[ImportNote]) -> Iterator[dict[str, Any]]:
+def _clean_rows(
+    rows: Iterable[Any], key: str, what: str, seen: set[str], notes: list[ImportNote]
+) -> Iterator[dict[str, Any]]:
     """The rows with an id of their own, read. `seen` are the ids that are taken."""
     for number, row in enumerate(rows, 1):
         id = row.get(key) if isinstance(row, Mapping) else None
@@ -67,10 +61,10 @@ def _rows(rows: Iterable[Any], key: str, what: str, seen: set[str], notes: list[
             )
         else:
             seen.add(id)
-            yield _read(id, what, row, FIELDS[what], notes)
+            yield _clean_row(id, what, row, FIELDS[what], notes)
 
 
-def _read(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[ImportNote]) -> dict[str, Any]:
+def _clean_row(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[ImportNote]) -> dict[str, Any]:
     """A row with each of its fields as it can be read. What is null or missing is empty, which is no fault but of a name."""
     read = {field: reader(row.get(field)) for field, reader in fields.items()}
     if "name" in NAMED.get(what, ()) and not read["name"]:
@@ -84,62 +78,46 @@ def _read(id: str, what: str, row: Row, fields: Mapping[str, Read], notes: list[
     return {**row, **changed}
 
 
-def _known(found: Any, kind: type[Any], what: str, notes: list[ImportNote]) -> Iterator[tuple[str, Any]]:
+def _clean_by_entity(found: Any, kind: type[Any], what: str, notes: list[ImportNote]) -> Iterator[tuple[str, Any]]:
     """What is told by entity, where it is of a kind."""
     for name, told in found.items() if isinstance(found, Mapping) else ():
         if isinstance(told, kind):
-            yield name, _texts(told) if kind is list else told
+            yield name, _read_texts(told) if kind is list else told
         else:
             notes.append(ImportNote(name, what, "it is not as Home Assistant writes it, so it is left out"))
 
 
-def _text(value: Any) -> str | None:
+def _read_text(value: Any) -> str | None:
     """A text; None for what is none, and for one without a letter."""
     return (str(value) if str(value).strip() else None) if isinstance(value, (str, int, float)) else None
 
 
-def _id(value: Any) -> str | None:
+def _read_id(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _state(value: Any) -> str:
-    """A state as Home Assistant writes it, who has `unknown` for none."""
-    return "unknown" if value is None else str(value)
+def _read_texts(value: Any, kinds: type | tuple[type, ...] = str) -> list[Any]:
+    return [one for one in value if isinstance(one, kinds)] if isinstance(value, list) else []
 
 
-def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def _aliases(value: Any) -> list[str | None]:
-    """The aliases of an entity, of which null stands for its name."""
-    return [one for one in value if one is None or isinstance(one, str)] if isinstance(value, list) else []
-
-
-def _whole(value: Any) -> int | None:
+def _read_whole_number(value: Any) -> int | None:
     whole = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value % 1 == 0
     return int(value) if whole else None
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _read_mapping(value: Any) -> dict[str, Any]:
     return {str(key): one for key, one in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _units(value: Any) -> dict[str, Any]:
-    return SYSTEMS.get(value, {}) if isinstance(value, str) else _mapping(value)
-
-
-def _options(value: Any) -> dict[str, Any]:
-    return {key: one for key, one in _mapping(value).items() if isinstance(one, Mapping)}
-
-
-def _attributes(value: Any) -> dict[str, Any]:
+def _read_attributes(value: Any) -> dict[str, Any]:
     """The attributes by names, with a name that is a text, and without a number that JSON does not have."""
-    read = {key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in _mapping(value).items()}
-    return read | ({"friendly_name": _text(read["friendly_name"])} if "friendly_name" in read else {})
+    read = {
+        key: None if isinstance(one, float) and not math.isfinite(one) else one for key, one in _read_mapping(value).items()
+    }
+    return read | ({"friendly_name": _read_text(read["friendly_name"])} if "friendly_name" in read else {})
 
 
-def _moment(value: Any) -> str | None:
+def _read_moment(value: Any) -> str | None:
     """A moment with a zone: that of UTC if none is told."""
     try:
         moment = datetime.fromisoformat(value)
@@ -150,21 +128,28 @@ def _moment(value: Any) -> str | None:
     return str(value) if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
 
 
-OF_CONFIG: dict[str, Read] = {"time_zone": _id, "unit_system": _units}
+OF_CONFIG: dict[str, Read] = {
+    "time_zone": _read_id,
+    "unit_system": lambda value: SYSTEMS.get(value, {}) if isinstance(value, str) else _read_mapping(value),
+}
 FIELDS: dict[str, dict[str, Read]] = {
-    "floor": {"name": _text, "aliases": _texts, "level": _whole},
-    "area": {"name": _text, "aliases": _texts, "floor_id": _id},
-    "device": {"area_id": _id, "parent_device_id": _id},
+    "floor": {"name": _read_text, "aliases": _read_texts, "level": _read_whole_number},
+    "area": {"name": _read_text, "aliases": _read_texts, "floor_id": _read_id},
+    "device": {"area_id": _read_id, "parent_device_id": _read_id},
     "registry": {},
     "registry entry": {
-        "aliases": _aliases,
-        "labels": _texts,
-        "area_id": _id,
-        "device_id": _id,
-        "platform": _id,
-        "entity_category": _id,
-        "options": _options,
+        "aliases": lambda value: _read_texts(value, (str, type(None))),  # null stands for the name of the entity
+        "labels": _read_texts,
+        "area_id": _read_id,
+        "device_id": _read_id,
+        "platform": _read_id,
+        "entity_category": _read_id,
+        "options": lambda value: {key: one for key, one in _read_mapping(value).items() if isinstance(one, Mapping)},
     },
-    "state": {"state": _state, "attributes": _attributes, "last_updated": _moment},
+    "state": {
+        "state": lambda value: "unknown" if value is None else str(value),  # as Home Assistant writes none
+        "attributes": _read_attributes,
+        "last_updated": _read_moment,
+    },
 }
 NAMED = {"floor": ("name",), "area": ("name",), "state": ("state",)}  # what no row may lack

@@ -18,22 +18,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from homerl.envs.assistant.listing.home_listing import (
-    AREAS,
-    AUTOMATIONS,
-    CONFIG,
-    DEVICES,
-    ENTRIES,
-    EXPOSED,
-    FLOORS,
-    FORMS,
-    LABELS,
-    PLAIN,
-    REGISTERED,
-    SERVICES,
-    STATES,
-    Listing,
-)
+from homerl.envs.assistant.listing import home_listing as ha
+from homerl.envs.assistant.listing.home_listing import Listing
 from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 from homerl.envs.assistant.listing.service_forms import shipped_service_forms, supported_services
 from homerl.envs.assistant.listing.unit_conversion import SYSTEMS
@@ -41,24 +27,24 @@ from homerl.envs.core.documents import Document, InputError, read_json, read_yam
 
 SAVED = "listing.json"
 AGAIN = "save it again with --save"
-MAPPINGS = (CONFIG, EXPOSED, FORMS, ENTRIES, SERVICES, AUTOMATIONS)  # the others are lists
+MAPPINGS = (ha.CONFIG, ha.EXPOSED, ha.FORMS, ha.ENTRIES, ha.SERVICES, ha.AUTOMATIONS)  # the others are lists
 KINDS: dict[str, type] = {
-    command: dict if command in MAPPINGS else list for command in (*PLAIN, ENTRIES, SERVICES, AUTOMATIONS)
+    command: dict if command in MAPPINGS else list for command in (*ha.PLAIN, ha.ENTRIES, ha.SERVICES, ha.AUTOMATIONS)
 }
-REQUIRED = {command: kind for command, kind in KINDS.items() if command != AUTOMATIONS}
+REQUIRED = {command: kind for command, kind in KINDS.items() if command != ha.AUTOMATIONS}
 WORDS: dict[type, str] = {dict: "mapping", list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
 PRIVATE = 0o600  # what an owner has at home is for the owner alone to read
 WRITTEN = "configuration"  # what people write themselves; what Home Assistant tells of itself is preferred
 STEMS = {
-    "states": STATES,
-    WRITTEN: CONFIG,
-    "config": CONFIG,
-    "services": FORMS,
-    "area_registry": AREAS,
-    "floor_registry": FLOORS,
-    "device_registry": DEVICES,
-    "entity_registry": REGISTERED,
-    "exposed_entities": EXPOSED,
+    "states": ha.STATES,
+    WRITTEN: ha.CONFIG,
+    "config": ha.CONFIG,
+    "services": ha.FORMS,
+    "area_registry": ha.AREAS,
+    "floor_registry": ha.FLOORS,
+    "device_registry": ha.DEVICES,
+    "entity_registry": ha.REGISTERED,
+    "exposed_entities": ha.EXPOSED,
 }
 TAG = re.compile(r"(?<=[:-] )!\w+(?: |$)", re.MULTILINE)
 ENDINGS = ("", ".json", ".yaml", ".yml")
@@ -76,21 +62,21 @@ def load_listing(folder: Path) -> Listing:
     if not folder.is_dir():
         raise InputError("is no folder", where=str(folder), remedy="give Home Assistant's address, or a folder of its files")
     if (folder / SAVED).exists():
-        return _saved(folder / SAVED)
-    found = {command: data for stem, command in STEMS.items() if (data := _found(folder, stem, command)) is not None}
-    if STATES not in found:
+        return _load_saved(folder / SAVED)
+    found = {command: data for stem, command in STEMS.items() if (data := _find_file(folder, stem, command)) is not None}
+    if ha.STATES not in found:
         remedy = f"save the answer of /api/states there as states.json, or use a folder that --save wrote ({SAVED})"
         raise InputError("no states found", where=str(folder), remedy=remedy)
-    return _usable(lambda: _listing(found), folder)
+    return _require_usable(lambda: _make_listing(found), folder)
 
 
-def _usable(make: Callable[[], Listing], where: Path) -> Listing:
+def _require_usable(make: Callable[[], Listing], where: Path) -> Listing:
     """The listing, of which everything that an importer reads has been read once."""
     try:
         listing = make()
         tidy, _ = clean_listing(listing)
         entities, _, _ = tidy.entities, tidy.areas, tidy.floors
-        if listing.sources[STATES] and not entities:
+        if listing.sources[ha.STATES] and not entities:
             raise ValueError("no row of the states has an `entity_id`")
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         what = f"the files do not fit together ({type(error).__name__}: {error})"
@@ -98,37 +84,37 @@ def _usable(make: Callable[[], Listing], where: Path) -> Listing:
     return listing
 
 
-def _saved(path: Path) -> Listing:
+def _load_saved(path: Path) -> Listing:
     try:
         listing = Listing.model_validate(read_json(path).data)
     except ValidationError as error:
         raise InputError(f"is no saved listing ({error.errors()[0]['msg']})", str(path), AGAIN) from None
-    for command, kind in KINDS.items() if AUTOMATIONS in listing.sources else REQUIRED.items():
+    for command, kind in KINDS.items() if ha.AUTOMATIONS in listing.sources else REQUIRED.items():
         if not isinstance(listing.sources.get(command), kind):
             raise InputError(f"is no saved listing (it has no {WORDS[kind]} under `{command}`)", str(path), AGAIN)
-    return _usable(lambda: listing, path)
+    return _require_usable(lambda: listing, path)
 
 
-def _found(folder: Path, stem: str, command: str) -> Any:
+def _find_file(folder: Path, stem: str, command: str) -> Any:
     for name in (f"{prefix}{stem}{ending}" for prefix in ("", "core.", "homeassistant.") for ending in ENDINGS):
         path = folder / name
         if path.is_file():
-            read = read_json if path.suffix not in (".yaml", ".yml") else _tagged if stem == WRITTEN else read_yaml
+            read = read_json if path.suffix not in (".yaml", ".yml") else _read_tagged_yaml if stem == WRITTEN else read_yaml
             data = read(path).data
             data = data["data"] if isinstance(data, Mapping) and "key" in data and "data" in data else data
-            _check(data, (list,) if command == STATES else (dict,) if command == CONFIG else (dict, list), path)
+            _require_kind(data, (list,) if command == ha.STATES else (dict,) if command == ha.CONFIG else (dict, list), path)
             return data
     return None
 
 
-def _tagged(path: Path) -> Document:
+def _read_tagged_yaml(path: Path) -> Document:
     """A YAML file, in which a tag of Home Assistant, such as `!include`, stands for nothing."""
     text = io.StringIO(TAG.sub("", path.read_text("utf-8", "replace")))
     text.name = str(path)
     return read_yaml(text)
 
 
-def _check(data: Any, kinds: tuple[type, ...], path: Path) -> None:
+def _require_kind(data: Any, kinds: tuple[type, ...], path: Path) -> None:
     """Raise `InputError` if what a file holds is none of several kinds."""
     if isinstance(data, Mapping) and data.keys() == {"message"}:
         remedy = "ask again with a token that Home Assistant takes"
@@ -138,75 +124,69 @@ def _check(data: Any, kinds: tuple[type, ...], path: Path) -> None:
         raise InputError(what, str(path), "give it as Home Assistant writes it")
 
 
-def _listing(found: Mapping[str, Any]) -> Listing:
+def _make_listing(found: Mapping[str, Any]) -> Listing:
     """The listing of what was found: rows get the keys that the WebSocket's have, and what is missing is empty."""
-    states = found[STATES]
-    known = {id: dict(_mapping(row.get("attributes"))) for row in states if (id := _id(row)) is not None}
-    registered = _rows(found.get(REGISTERED), "entities")
-    entries = {id: dict(row) for row in registered if (id := _id(row)) is not None}
-    forms = _forms(found.get(FORMS)) or shipped_service_forms()
-    config = _config(found.get(CONFIG) or {})
+    states = found[ha.STATES]
+    known = {id: dict(_as_mapping(row.get("attributes"))) for row in states if (id := _entity_of_row(row)) is not None}
+    registered = _list_rows(found.get(ha.REGISTERED), "entities")
+    entries = {id: dict(row) for row in registered if (id := _entity_of_row(row)) is not None}
+    forms = found.get(ha.FORMS)  # by domain, or REST's list
+    forms = {row["domain"]: row["services"] for row in forms} if isinstance(forms, list) else dict(forms or {})
+    forms = forms or shipped_service_forms()
+    floors = _list_rows(found.get(ha.FLOORS), "floors")
+    floors = [{"aliases": []} | row if isinstance(row, dict) else row for row in floors]
+    areas = _list_rows(found.get(ha.AREAS), "areas")
+    for at, row in enumerate(areas):
+        if isinstance(row, dict):
+            areas[at] = {"aliases": [], "floor_id": None} | row | {"area_id": row.get("area_id", row.get("id"))}
+    data = found.get(ha.CONFIG) or {}
+    # REST, the file of `.storage` and `configuration.yaml` tell of the home, and the last two name its units
+    own = _as_mapping(data["homeassistant"]) if "homeassistant" in data else data
+    named = own.get("unit_system_v2", own.get("unit_system") if own is not data else None)
+    config = dict(own) | ({"unit_system": SYSTEMS[named]} if named in SYSTEMS else {})
     return Listing(
         version=str(config.get("version", "unknown")),
         sources={
-            CONFIG: config,
-            FLOORS: [{"aliases": []} | row if isinstance(row, dict) else row for row in _rows(found.get(FLOORS), "floors")],
-            AREAS: [_area(row) if isinstance(row, dict) else row for row in _rows(found.get(AREAS), "areas")],
-            LABELS: [],
-            DEVICES: _rows(found.get(DEVICES), "devices"),
-            REGISTERED: [{"entity_id": _id(row)} for row in registered],
-            ENTRIES: entries,
-            EXPOSED: _exposed(found.get(EXPOSED), entries),
-            STATES: states,
-            FORMS: forms,
-            SERVICES: {id: supported_services(forms, id, attributes) for id, attributes in known.items()},
+            ha.CONFIG: config,
+            ha.FLOORS: floors,
+            ha.AREAS: areas,
+            ha.LABELS: [],
+            ha.DEVICES: _list_rows(found.get(ha.DEVICES), "devices"),
+            ha.REGISTERED: [{"entity_id": _entity_of_row(row)} for row in registered],
+            ha.ENTRIES: entries,
+            ha.EXPOSED: _read_exposed(found.get(ha.EXPOSED), entries),
+            ha.STATES: states,
+            ha.FORMS: forms,
+            ha.SERVICES: {id: supported_services(forms, id, attributes) for id, attributes in known.items()},
         },
     )
 
 
-def _config(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What REST tells of a home, from the file of `.storage` or from `configuration.yaml` too, which name its units."""
-    own = _mapping(data["homeassistant"]) if "homeassistant" in data else data
-    named = own.get("unit_system_v2", own.get("unit_system") if own is not data else None)
-    return dict(own) | ({"unit_system": SYSTEMS[named]} if named in SYSTEMS else {})
-
-
-def _rows(data: Any, key: str) -> list[Any]:
+def _list_rows(data: Any, key: str) -> list[Any]:
     """The rows of a registry, from its file or from a list."""
     rows = data.get(key) if isinstance(data, Mapping) else data
     return list(rows or ())
 
 
-def _mapping(data: Any) -> Mapping[str, Any]:
+def _as_mapping(data: Any) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) else {}
 
 
-def _id(row: Any) -> str | None:
+def _entity_of_row(row: Any) -> str | None:
     """The entity of a row; None if it names none."""
-    id = _mapping(row).get("entity_id")
+    id = _as_mapping(row).get("entity_id")
     return id if isinstance(id, str) else None
 
 
-def _area(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"aliases": [], "floor_id": None} | dict(row) | {"area_id": row.get("area_id", row.get("id"))}
-
-
-def _forms(data: Any) -> dict[str, Any]:
-    """Services by domain, from a mapping or from REST's list."""
-    if isinstance(data, list):
-        return {row["domain"]: row["services"] for row in data}
-    return dict(data or {})
-
-
-def _exposed(data: Any, entries: Mapping[str, Any]) -> dict[str, Any]:
+def _read_exposed(data: Any, entries: Mapping[str, Any]) -> dict[str, Any]:
     """What is exposed, in the WebSocket's form, from the store's."""
     rows = (data or {}).get("exposed_entities", {})
     known = {
-        name: {to: bool(_mapping(said).get("should_expose")) for to, said in _mapping(row.get("assistants")).items()}
+        name: {to: bool(_as_mapping(said).get("should_expose")) for to, said in _as_mapping(row.get("assistants")).items()}
         for name, row in rows.items()
     }
     for name, entry in entries.items():
-        for to, said in _mapping(entry.get("options")).items():
+        for to, said in _as_mapping(entry.get("options")).items():
             if isinstance(said, Mapping) and "should_expose" in said:
                 known.setdefault(name, {})[to] = bool(said["should_expose"])
     return {"exposed_entities": known}

@@ -41,16 +41,16 @@ EXPRESSIONS = ("counts", "derived", "starts")  # keys of attributes that hold an
 def narrow_product(spec: Spec, attributes: Collection[str], services: Mapping[str, Collection[str]]) -> Spec:
     """The specification with these attributes, and these services with these arguments."""
     has = frozenset(attributes)
-    kept = [_attribute(attribute, has) for attribute in spec.get("attributes", ()) if attribute["name"] in has]
+    kept = [_narrow_attribute(attribute, has) for attribute in spec.get("attributes", ()) if attribute["name"] in has]
     offered = [service for service in spec.get("services", ()) if service["name"] in services]
     narrow = spec | {
         "attributes": kept,
-        "services": [_service(service, has, frozenset(services[service["name"]])) for service in offered],
+        "services": [_narrow_service(service, has, frozenset(services[service["name"]])) for service in offered],
     }
     if "available" in spec:
-        narrow["available"] = _expression(spec["available"], has)
+        narrow["available"] = _narrow_expression(spec["available"], has)
     if "air" in spec:
-        air = {key: value if key == "kind" else _expression(value, has) for key, value in spec["air"].items()}
+        air = {key: value if key == "kind" else _narrow_expression(value, has) for key, value in spec["air"].items()}
         narrow["air"] = {key: value for key, value in air.items() if value != "None"}
     return narrow
 
@@ -64,7 +64,13 @@ def remove_travel_time(spec: Spec) -> Spec:
         else one
         for one in spec.get("attributes", ())
     ]
-    services = [one | {"code": _unassigned(one["code"], moving)} for one in spec.get("services", ())]
+    services = []
+    for one in spec.get("services", ()):
+        lines = ast.parse(one["code"].strip()).body
+        stay = (
+            line for line in lines if not (isinstance(line, ast.Assign) and _attribute_of_self(line.targets[0]) in moving)
+        )
+        services.append(one | {"code": "\n".join(map(ast.unparse, stay))})
     return spec | {"attributes": kept, "services": services}
 
 
@@ -77,25 +83,19 @@ def remove_docking_time(spec: Spec) -> Spec:
     return spec | {"services": services}
 
 
-def _unassigned(code: str, names: Collection[str]) -> str:
-    """The code without what it assigns to these attributes."""
-    lines = ast.parse(code.strip()).body
-    return "\n".join(
-        ast.unparse(one) for one in lines if not (isinstance(one, ast.Assign) and _own(one.targets[0]) in names)
-    )
-
-
 def replace_bounds(code: str, ranges: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """The code with new bounds, by attribute as (before, now): in what is assigned, `min` and `max` keep to them."""
     if not ranges:
         return code
     tree = ast.parse(code)
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and (own := _own(statement.targets[0])) in ranges:
-            before, now = ranges[str(own)]
+        if isinstance(statement, ast.Assign) and (own := _attribute_of_self(statement.targets[0])) in ranges:
+            bounds: dict[Any, Any] = dict(zip(*ranges[str(own)]))
             for call in ast.walk(statement.value):
                 if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("min", "max"):
-                    call.args = [_moved(argument, dict(zip(before, now))) for argument in call.args]
+                    for constant in call.args:
+                        if isinstance(constant, ast.Constant) and _is_number(constant.value):
+                            constant.value = bounds.get(constant.value, constant.value)
     return ast.unparse(tree)
 
 
@@ -103,8 +103,8 @@ def replace_disallowed_values(code: str, attribute: str, allowed: Collection[Any
     """The code with `instead` for what is assigned to an attribute and is not allowed; empty if there is nothing instead."""
     tree = ast.parse(code)
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) == attribute:
-            for constant in _assigned(statement.value):
+        if isinstance(statement, ast.Assign) and _attribute_of_self(statement.targets[0]) == attribute:
+            for constant in _assigned_texts(statement.value):
                 if constant.value not in allowed:
                     if instead is None:
                         return ""
@@ -112,11 +112,11 @@ def replace_disallowed_values(code: str, attribute: str, allowed: Collection[Any
     return ast.unparse(tree)
 
 
-def _assigned(value: ast.expr) -> Iterator[ast.Constant]:
+def _assigned_texts(value: ast.expr) -> Iterator[ast.Constant]:
     """The texts that may be the value of an expression."""
     if isinstance(value, ast.IfExp):
-        yield from _assigned(value.body)
-        yield from _assigned(value.orelse)
+        yield from _assigned_texts(value.body)
+        yield from _assigned_texts(value.orelse)
     elif isinstance(value, ast.Constant) and isinstance(value.value, str):
         yield value
 
@@ -133,69 +133,68 @@ def limit_start_value(starts: str, was: Mapping[str, Any], now: Mapping[str, Any
     return ast.unparse(tree)
 
 
-def _moved(node: ast.expr, bounds: Mapping[float, float]) -> ast.expr:
-    number = isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
-    return ast.Constant(bounds[node.value]) if number and node.value in bounds else node  # type: ignore[attr-defined]
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _attribute(attribute: Mapping[str, Any], has: frozenset[str]) -> dict[str, Any]:
-    changed = {key: _expression(attribute[key], has) for key in EXPRESSIONS if key in attribute}
+def _narrow_attribute(attribute: Mapping[str, Any], has: frozenset[str]) -> dict[str, Any]:
+    changed = {key: _narrow_expression(attribute[key], has) for key in EXPRESSIONS if key in attribute}
     if "moves" in attribute:
-        changed["moves"] = attribute["moves"] | {"to": _expression(attribute["moves"]["to"], has)}
+        changed["moves"] = attribute["moves"] | {"to": _narrow_expression(attribute["moves"]["to"], has)}
     known = {key: value for key, value in changed.items() if value != "None" or key == "starts"}
     return {key: value for key, value in attribute.items() if key not in changed} | known
 
 
-def _service(service: Mapping[str, Any], has: frozenset[str], arguments: frozenset[str]) -> dict[str, Any]:
+def _narrow_service(service: Mapping[str, Any], has: frozenset[str], arguments: frozenset[str]) -> dict[str, Any]:
     declared = service.get("arguments", ())
     lacking = frozenset(argument["name"] for argument in declared) - arguments
-    narrow = {**service, "code": _code(service["code"], has, lacking)}
+    narrow = {**service, "code": _narrow_code(service["code"], has, lacking)}
     if declared:
         narrow["arguments"] = [argument for argument in declared if argument["name"] in arguments]
     if "requires" in service:
-        narrow["requires"] = _expression(service["requires"], has, lacking)
+        narrow["requires"] = _narrow_expression(service["requires"], has, lacking)
         if narrow["requires"] == "True":
             del narrow["requires"]
     returns = service.get("returns")
     if isinstance(returns, str):
-        narrow["returns"] = _expression(returns, has, lacking)
+        narrow["returns"] = _narrow_expression(returns, has, lacking)
     elif returns is not None:
-        narrow["returns"] = {name: _expression(text, has, lacking) for name, text in returns.items()}
+        narrow["returns"] = {name: _narrow_expression(text, has, lacking) for name, text in returns.items()}
     return narrow
 
 
 @lru_cache(4096)  # entities of a home are alike
-def _code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
+def _narrow_code(code: str, has: frozenset[str], lacking: frozenset[str]) -> str:
     """The assignments to what is there, with the rest worked out; one that changes nothing is left out."""
     lines = []
     for statement in ast.parse(code.strip()).body:
-        if isinstance(statement, ast.Assign) and _own(statement.targets[0]) in has:
-            value = _Without(has, lacking).visit(statement.value)
+        if isinstance(statement, ast.Assign) and _attribute_of_self(statement.targets[0]) in has:
+            value = _PutNone(has, lacking).visit(statement.value)
             if ast.unparse(value) != ast.unparse(statement.targets[0]):
                 lines.append(f"{ast.unparse(statement.targets[0])} = {ast.unparse(value)}")
     return "\n".join(lines)
 
 
 @lru_cache(4096)
-def _expression(text: str, has: frozenset[str], lacking: frozenset[str] = frozenset()) -> str:
-    return ast.unparse(_Without(has, lacking).visit(ast.parse(text.strip(), mode="eval").body))
+def _narrow_expression(text: str, has: frozenset[str], lacking: frozenset[str] = frozenset()) -> str:
+    return ast.unparse(_PutNone(has, lacking).visit(ast.parse(text.strip(), mode="eval").body))
 
 
-def _own(node: ast.AST) -> str | None:
+def _attribute_of_self(node: ast.AST) -> str | None:
     """The attribute of `self` that a node names."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         return node.attr
     return None
 
 
-class _Without(ast.NodeTransformer):
+class _PutNone(ast.NodeTransformer):
     """Puts None for the attributes and arguments that are lacking, and works out what is then known."""
 
     def __init__(self, has: frozenset[str], lacking: frozenset[str]) -> None:
         self.has, self.lacking = has, lacking
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        own = _own(node)
+        own = _attribute_of_self(node)
         return ast.Constant(None) if own is not None and own not in self.has else node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
@@ -229,7 +228,7 @@ class _Without(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         left, *rights = map(self.visit, (node.left, *node.comparators))
         if len(rights) == 1:
-            if isinstance(node.ops[0], ORDERED) and (_none(left) or _none(rights[0])):
+            if isinstance(node.ops[0], ORDERED) and (_is_none(left) or _is_none(rights[0])):
                 return ast.Constant(False)
             compare = COMPARED.get(type(node.ops[0]))
             if compare and isinstance(left, ast.Constant) and isinstance(rights[0], ast.Constant):
@@ -238,15 +237,15 @@ class _Without(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         left, right = self.visit(node.left), self.visit(node.right)
-        return ast.Constant(None) if _none(left) or _none(right) else ast.BinOp(left, node.op, right)
+        return ast.Constant(None) if _is_none(left) or _is_none(right) else ast.BinOp(left, node.op, right)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         arguments = [self.visit(argument) for argument in node.args]
         numeric = isinstance(node.func, ast.Name) and node.func.id in NUMERIC
-        return ast.Constant(None) if numeric and any(map(_none, arguments)) else ast.Call(node.func, arguments, [])
+        return ast.Constant(None) if numeric and any(map(_is_none, arguments)) else ast.Call(node.func, arguments, [])
 
 
-def _none(node: ast.AST) -> bool:
+def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
@@ -284,14 +283,12 @@ def set_script_duration(spec: Spec, seconds: int | None) -> Spec:
         else one
         for one in spec["attributes"]
     ]
-    services = [one | {"code": _counted(one["name"], one["code"], lasts)} for one in spec.get("services", ())]
-    return spec | {"attributes": [*attributes, count], "services": services}
-
-
-def _counted(name: str, code: str, lasts: int) -> str:
     runs = {"turn_on": "(self.runs + 1) % 1000000", "toggle": "(self.runs + 1) % 1000000 if self.left == 0 else self.runs"}
-    first = [f"self.runs = {runs[name]}"] if name in runs else []
-    return "\n".join([*first, code.replace(str(UNKNOWN), str(lasts))])
+    services = []
+    for one in spec.get("services", ()):
+        counts = f"self.runs = {runs[one['name']]}\n" if one["name"] in runs else ""
+        services.append(one | {"code": counts + one["code"].replace(str(UNKNOWN), str(lasts))})
+    return spec | {"attributes": [*attributes, count], "services": services}
 
 
 DOMAIN = "alarm_control_panel"
@@ -304,21 +301,14 @@ def require_alarm_code(spec: Mapping[str, Any], entity: ListedEntity) -> dict[st
     """The product of an alarm panel, which asks for a code where its entity does. Any other stays as it is."""
     if entity.domain != DOMAIN:
         return dict(spec)
-    attributes = [_told(one, entity) if one["name"] == TO_ARM else one for one in spec["attributes"]]
-    return {**spec, "attributes": attributes, "services": [_service_with_code(one, entity) for one in spec["services"]]}
-
-
-def _told(attribute: dict[str, Any], entity: ListedEntity) -> dict[str, Any]:
-    return attribute | {"derived": repr(entity.attributes.get(TO_ARM) is not False)}
-
-
-def _service_with_code(service: dict[str, Any], entity: ListedEntity) -> dict[str, Any]:
-    plain = {key: one for key, one in service.items() if key != "requires"}
-    return plain | {"requires": GIVEN} if "requires" in service and _needed(service["name"], entity) else plain
-
-
-def _needed(service: str, entity: ListedEntity) -> bool:
-    """Whether a panel takes a code for this; one that says nothing may take it."""
-    if entity.attributes.get("code_format", "") is None:
-        return False
-    return not service.startswith("alarm_arm_") or entity.attributes.get(TO_ARM) is not False
+    shown = entity.attributes
+    to_arm = shown.get(TO_ARM) is not False
+    derived = {"derived": repr(to_arm)}
+    attributes = [one | derived if one["name"] == TO_ARM else one for one in spec["attributes"]]
+    services = []
+    for one in spec["services"]:
+        # a panel that says nothing of its codes may take one
+        takes = shown.get("code_format", "") is not None and (to_arm or not one["name"].startswith("alarm_arm_"))
+        plain = {key: value for key, value in one.items() if key != "requires"}
+        services.append(plain | ({"requires": GIVEN} if "requires" in one and takes else {}))
+    return {**spec, "attributes": attributes, "services": services}

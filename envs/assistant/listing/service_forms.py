@@ -28,12 +28,20 @@ def shipped_service_forms() -> dict[str, Any]:
 
 def supported_services(forms: Forms, entity: str, attributes: Mapping[str, Any]) -> list[str]:
     """The services of its own domain that an entity supports, as `light.turn_on`."""
-    domain = entity.partition(".")[0]
-    return sorted(
-        f"{domain}.{name}"
-        for name, form in forms.get(domain, {}).items()
-        if _targets(form.get("target"), domain, attributes)
-    )
+    domain, found = entity.partition(".")[0], []
+    for name, form in forms.get(domain, {}).items():
+        target = form.get("target")
+        places = [] if target is None else target.get("entity") or [{}]
+        for place in [places] if isinstance(places, Mapping) else places:
+            features, kinds = place.get("supported_features"), place.get("device_class")
+            if (
+                domain in (place.get("domain") or [domain])
+                and (not features or _has_any_feature(features, attributes))
+                and (not kinds or attributes.get("device_class") in kinds)
+            ):
+                found.append(f"{domain}.{name}")
+                break
+    return sorted(found)
 
 
 def applicable_fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -41,7 +49,12 @@ def applicable_fields(form: Mapping[str, Any], attributes: Mapping[str, Any]) ->
     for name, field in form.get("fields", {}).items():
         if "fields" in field:
             yield from applicable_fields(field, attributes)
-        elif _fits(field.get("filter") or {}, attributes):
+            continue
+        needs = field.get("filter") or {}
+        features, wanted = needs.get("supported_features"), needs.get("attribute") or {}
+        if features and not _has_any_feature(features, attributes):
+            continue
+        if all(set(values) & set(attributes.get(key) or ()) for key, values in wanted.items()):
             yield name, field
 
 
@@ -54,31 +67,13 @@ def all_service_fields(form: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[s
             yield name, field
 
 
-def _targets(target: Mapping[str, Any] | None, domain: str, attributes: Mapping[str, Any]) -> bool:
-    if target is None:
-        return False
-    places = target.get("entity") or [{}]
-    return any(
-        domain in (place.get("domain") or [domain])
-        and (not (needed := place.get("supported_features")) or _any_feature(needed, attributes))
-        and (not (kinds := place.get("device_class")) or attributes.get("device_class") in kinds)
-        for place in ([places] if isinstance(places, Mapping) else places)
-    )
-
-
-def _fits(needs: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
-    if (features := needs.get("supported_features")) and not _any_feature(features, attributes):
-        return False
-    return all(set(wanted) & set(attributes.get(name) or ()) for name, wanted in (needs.get("attribute") or {}).items())
-
-
 def supported_feature_bits(attributes: Mapping[str, Any]) -> int:
     """The features of an entity as bits; none if it tells no number."""
     told = attributes.get("supported_features")
     return int(told) if isinstance(told, int) or (isinstance(told, float) and isfinite(told)) else 0
 
 
-def _any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:
+def _has_any_feature(needed: list[int], attributes: Mapping[str, Any]) -> bool:
     """Whether one of several features, or combinations of them, is supported."""
     has = supported_feature_bits(attributes)
     return any(has & bits == bits for bits in needed)

@@ -1,7 +1,7 @@
 """What of a Home Assistant makes its home what it is, and how one learns that it has changed.
 
 Invariants:
-- States that come and go, now and before, are no change of a home: listings that differ in these alone have one `essence`.
+- States that come and go, now and before, are no change of a home: listings that differ in these alone have one hash.
 - What is out of reach for a while, such as after a restart, keeps the form in which it was last seen.
 """
 
@@ -12,18 +12,9 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
+from homerl.envs.assistant.listing import home_listing as ha
 from homerl.envs.assistant.listing.exposure import exposed_entity_ids, select_entities
-from homerl.envs.assistant.listing.home_listing import (
-    AREAS,
-    AUTOMATIONS,
-    CONFIG,
-    ENTRIES,
-    FLOORS,
-    HISTORY,
-    SERVICES,
-    STATES,
-    Listing,
-)
+from homerl.envs.assistant.listing.home_listing import Listing
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantClient
 from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 
@@ -61,7 +52,7 @@ async def follow_setup_events(client: HomeAssistantClient) -> AsyncIterator[str]
 
 def is_home_running(listing: Listing) -> bool:
     """Whether Home Assistant has started whole; before, entities are missing."""
-    return bool(listing.sources[CONFIG].get("state", "RUNNING") == "RUNNING")
+    return bool(listing.sources[ha.CONFIG].get("state", "RUNNING") == "RUNNING")
 
 
 def hash_home_setup(listing: Listing) -> str:
@@ -71,8 +62,11 @@ def hash_home_setup(listing: Listing) -> str:
         one.model_dump(mode="json", exclude={"state", "past"}) | {"attributes": lasting_attributes(one.attributes)}
         for one in select_entities(listing)
     ]
-    places = [[_lasting(row) for row in listing.sources[key]] for key in (AREAS, FLOORS)]
-    told = [entities, places, listing.sources.get(AUTOMATIONS) or {}]
+    places = [
+        [{key: value for key, value in row.items() if key not in MOMENTS} for row in listing.sources[command]]
+        for command in (ha.AREAS, ha.FLOORS)
+    ]
+    told = [entities, places, listing.sources.get(ha.AUTOMATIONS) or {}]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
@@ -85,7 +79,7 @@ def is_same_setup(known: Listing | None, states: Iterable[Mapping[str, Any]], ex
     """Whether the same entities are exposed as in a listing, and none of these shows another form. Without one, it is."""
     if known is None:
         return True
-    rows = {row["entity_id"]: row["attributes"] for row in known.sources[STATES]}
+    rows = {row["entity_id"]: row["attributes"] for row in known.sources[ha.STATES]}
     told = [row for row in states if row["entity_id"] in exposed and row["state"] != GONE]
     return exposed == exposed_entity_ids(known) and all(
         lasting_attributes(row["attributes"]).items() <= rows.get(row["entity_id"], {}).items() for row in told
@@ -93,34 +87,27 @@ def is_same_setup(known: Listing | None, states: Iterable[Mapping[str, Any]], ex
 
 
 def merge_earlier_listing(listing: Listing, before: Listing | None) -> Listing:
-    """A listing in which entities keep the form and the past that they had in an earlier one, and those out of reach are not
-    missing.
+    """A listing in which entities keep the form and the past that they had in an earlier one.
+
+    Those that are out of reach, and registered, are not missing.
     """
     if before is None:
         return listing
-    known = {row["entity_id"]: row for row in before.sources[STATES]}
-    rows = [_remembered(row, known.get(row["entity_id"])) for row in listing.sources[STATES]]
+    known = {row["entity_id"]: row for row in before.sources[ha.STATES]}
+    rows = []
+    for row in map(dict, listing.sources[ha.STATES]):
+        if (earlier := known.get(row["entity_id"])) is not None:
+            kept = earlier["attributes"] if row["state"] == GONE else lasting_attributes(earlier["attributes"])
+            row["attributes"] = {**kept, **row["attributes"]}
+        rows.append(row)
     there = {row["entity_id"] for row in rows}
-    rows += [row | {"state": GONE} for name, row in known.items() if name not in there and _registered(listing, name)]
-    services = {name: before.sources[SERVICES].get(name, []) for name in known} | listing.sources[SERVICES]
+    for name, row in known.items():
+        entry = listing.sources[ha.ENTRIES].get(name)
+        if name not in there and entry is not None and entry.get("disabled_by") is None:
+            rows.append(row | {"state": GONE})
+    services = {name: before.sources[ha.SERVICES].get(name, []) for name in known} | listing.sources[ha.SERVICES]
     for row in rows:
-        if row["state"] == GONE and (name := row["entity_id"]) in before.sources[SERVICES]:
-            services[name] = before.sources[SERVICES][name]
-    told = {STATES: rows, SERVICES: services, HISTORY: before.sources.get(HISTORY, {})}
+        if row["state"] == GONE and (name := row["entity_id"]) in before.sources[ha.SERVICES]:
+            services[name] = before.sources[ha.SERVICES][name]
+    told = {ha.STATES: rows, ha.SERVICES: services, ha.HISTORY: before.sources.get(ha.HISTORY, {})}
     return listing.model_copy(update={"sources": listing.sources | told})
-
-
-def _remembered(row: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
-    if known is None:
-        return dict(row)
-    earlier = known["attributes"] if row["state"] == GONE else lasting_attributes(known["attributes"])
-    return {**row, "attributes": {**earlier, **row["attributes"]}}
-
-
-def _registered(listing: Listing, entity: str) -> bool:
-    entry = listing.sources[ENTRIES].get(entity)
-    return entry is not None and entry.get("disabled_by") is None
-
-
-def _lasting(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key not in MOMENTS}

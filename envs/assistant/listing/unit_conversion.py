@@ -50,7 +50,7 @@ CONVERSIONS = {
 
 def temperature_unit(entity: ListedEntity) -> str | None:
     """The unit of the temperatures that an entity shows, as Home Assistant writes it; None if nothing tells it."""
-    return _told(entity, "celsius")
+    return _shown_unit(entity, "celsius")
 
 
 def with_temperature_unit(listing: Listing) -> tuple[Listing, list[ImportNote]]:
@@ -71,44 +71,44 @@ def with_temperature_unit(listing: Listing) -> tuple[Listing, list[ImportNote]]:
 
 def convert_to_entity_units(entity: ListedEntity, spec: Mapping[str, Any]) -> dict[str, Any]:
     """The specification with its attributes and arguments in the units that the entity shows."""
-    attributes = [_converted(one, entity) for one in spec.get("attributes", ())]
+    attributes = [_convert_typed(one, entity) for one in spec.get("attributes", ())]
     services = [dict(service) for service in spec.get("services", ())]
     for service in services:
         if "arguments" in service:
-            service["arguments"] = [_converted(one, entity) for one in service["arguments"]]
+            service["arguments"] = [_convert_typed(one, entity) for one in service["arguments"]]
     return {**spec, "attributes": attributes, "services": services}
 
 
-def _told(entity: ListedEntity, unit: str) -> str | None:
+def _shown_unit(entity: ListedEntity, unit: str) -> str | None:
     attribute, part = TOLD[unit]
     told = entity.attributes.get(attribute) or entity.units.get(part)
     return told if isinstance(told, str) else None
 
 
-def _converted(typed: Mapping[str, Any], entity: ListedEntity) -> dict[str, Any]:
+def _convert_typed(typed: Mapping[str, Any], entity: ListedEntity) -> dict[str, Any]:
     unit = typed.get("unit")
-    conversion = CONVERSIONS.get((unit, _told(entity, unit) or "")) if unit in TOLD else None
+    conversion = CONVERSIONS.get((unit, _shown_unit(entity, unit) or "")) if unit in TOLD else None
     if conversion is None:
         return dict(typed)
     changed = {**typed, "unit": conversion.unit}
     if "range" in typed:
         changed["range"] = [conversion.convert_value(bound) for bound in typed["range"]]
     if "starts" in typed:
-        changed["starts"] = _expression(typed["starts"], conversion)
+        changed["starts"] = _convert_expression(typed["starts"], conversion)
     if moves := typed.get("moves"):
         rate = round(moves["rate"] * conversion.factor, 9)
-        changed["moves"] = {"to": _expression(moves["to"], conversion), "rate": rate}
+        changed["moves"] = {"to": _convert_expression(moves["to"], conversion), "rate": rate}
     return changed
 
 
-def _expression(text: str, conversion: UnitConversion) -> str:
+def _convert_expression(text: str, conversion: UnitConversion) -> str:
     """The expression, with the numbers that may be its value converted. What it compares is left as it is."""
-    return ast.unparse(_value(ast.parse(text, mode="eval").body, conversion))
+    return ast.unparse(_convert_node(ast.parse(text, mode="eval").body, conversion))
 
 
-def _value(node: ast.expr, conversion: UnitConversion) -> ast.expr:
+def _convert_node(node: ast.expr, conversion: UnitConversion) -> ast.expr:
     if isinstance(node, ast.IfExp):
-        return ast.IfExp(node.test, _value(node.body, conversion), _value(node.orelse, conversion))
+        return ast.IfExp(node.test, _convert_node(node.body, conversion), _convert_node(node.orelse, conversion))
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return ast.Constant(conversion.convert_value(node.value))
     return node

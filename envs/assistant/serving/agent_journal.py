@@ -17,7 +17,7 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
@@ -97,11 +97,6 @@ class JournalEntry(Model):
     kept: float | None = None
 
 
-def last_entry_of_each(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
-    """The last entry of each exchange. It is `acting` if the program was stopped before it could tell the end."""
-    return list({(entry.time, entry.said): entry for entry in entries}.values())
-
-
 @dataclass(frozen=True)
 class DamagedLine:
     """A line of a log that is no exchange: its number from 1, what is wrong with it, and its beginning."""
@@ -124,13 +119,13 @@ class JournalWriteError(Exception):
 
 
 class AgentJournal:
-    """A file of entries. Raises `InputError` if it cannot be written at the beginning, and `Unwritten` if not later."""
+    """A file of entries. Raises `InputError` if it cannot be written at the beginning, `JournalWriteError` if not later."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            open(path, "ab", opener=_of_owner).close()
+            open(path, "ab", opener=_open_for_owner).close()
             if path.is_file():  # no device
                 path.chmod(OWNER_ALONE)  # one of an earlier version too
         except OSError as error:
@@ -138,21 +133,18 @@ class AgentJournal:
             raise InputError(f"the log cannot be written ({reason})", str(path), "name another file with --log") from None
 
     def append_entry(self, entry: JournalEntry) -> None:
-        """Write an entry to disk. Raises `Unwritten`."""
+        """Write an entry to disk. Raises `JournalWriteError`."""
+        text = json.dumps(mask_codes(entry.model_dump(mode="json")), ensure_ascii=False)
         try:
-            self._append(entry)
+            with open(self.path, "ab+", opener=_open_for_owner) as file:
+                if file.seekable() and file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
+                    file.write(b"\n")  # a crash has cut the last line
+                file.write(text.encode("utf-8", "replace") + b"\n")
+                file.flush()
+                if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a device has no disk to wait for
+                    os.fsync(file.fileno())
         except OSError as error:
             raise JournalWriteError(error.strerror or str(error)) from error
-
-    def _append(self, entry: JournalEntry) -> None:
-        text = json.dumps(mask_codes(entry.model_dump(mode="json")), ensure_ascii=False)
-        with open(self.path, "ab+", opener=_of_owner) as file:
-            if file.seekable() and file.tell() and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
-                file.write(b"\n")  # a crash has cut the last line
-            file.write(text.encode("utf-8", "replace") + b"\n")
-            file.flush()
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a device has no disk to wait for
-                os.fsync(file.fileno())
 
     def read_contents(self) -> JournalContents:
         """All that was written."""
@@ -171,14 +163,15 @@ def read_journal(path: Path) -> JournalContents:
     if not path.exists():
         raise InputError("there is no such log", str(path), "name the file of `homerl serve-agent --log`")
     *lines, last = path.read_bytes().split(b"\n")  # other signs that end a line may stand in a sentence
-    read = [_read(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    if isinstance(unfinished := _read(len(lines) + 1, last), JournalEntry):
+    read = [_read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    if isinstance(unfinished := _read_line(len(lines) + 1, last), JournalEntry):
         read.append(unfinished)
-    entries = last_entry_of_each(one for one in read if isinstance(one, JournalEntry))
-    return JournalContents(tuple(entries), tuple(one for one in read if isinstance(one, DamagedLine)))
+    # the last entry of each exchange: it is `acting` if the program was stopped before it could tell the end
+    entries = {(one.time, one.said): one for one in read if isinstance(one, JournalEntry)}
+    return JournalContents(tuple(entries.values()), tuple(one for one in read if isinstance(one, DamagedLine)))
 
 
-def _read(number: int, line: bytes) -> JournalEntry | DamagedLine:
+def _read_line(number: int, line: bytes) -> JournalEntry | DamagedLine:
     text = line.decode("utf-8", "replace")  # a crash may cut a character
     try:
         return JournalEntry.model_validate_json(text)
@@ -188,7 +181,7 @@ def _read(number: int, line: bytes) -> JournalEntry | DamagedLine:
         return DamagedLine(number, f"{where}: {first['msg']}" if where else first["msg"], text[:SHOWN])
 
 
-def _of_owner(path: str, flags: int) -> int:
+def _open_for_owner(path: str, flags: int) -> int:
     return os.open(path, flags, OWNER_ALONE)
 
 
@@ -228,16 +221,13 @@ def device_lines(changes: Sequence[ChangeRecord], calls: Sequence[CallRecord] = 
     found: dict[str, list[ChangeRecord]] = {}
     for change in changes:
         found.setdefault(change.did, []).append(change)
-    return [_line(own, named) for own in found.values()]
-
-
-def _line(changes: Sequence[ChangeRecord], named: set[tuple[str, str]]) -> DeviceLine:
-    names = [change.path.rpartition(".")[2] for change in changes]
-    main = [
-        change for change, name in zip(changes, names) if name == "state" or change.differs or (change.did, name) in named
-    ]
-    told = tuple(main or changes)
-    return DeviceLine(changes[0].device, changes[0].did, told, len(changes) - len(told))
+    lines = []
+    for own in found.values():
+        names = [change.path.rpartition(".")[2] for change in own]
+        main = [one for one, name in zip(own, names) if name == "state" or one.differs or (one.did, name) in named]
+        told = tuple(main or own)
+        lines.append(DeviceLine(own[0].device, own[0].did, told, len(own) - len(told)))
+    return lines
 
 
 def exchange_badges(entry: JournalEntry) -> tuple[str, ...]:

@@ -60,14 +60,14 @@ class Asker:
         return max(0.0, self.until - time.monotonic())
 
     async def require_waiting(self) -> None:
-        """Raise `GivenUp` if the asker does not wait any more."""
+        """Raise `AskerGone` if the asker does not wait any more."""
         if time.monotonic() > self.until:
             raise AskerGone("it took too long")
         if await self.gone():
             raise AskerGone("whoever asked has hung up")
 
     async def run_while_waiting(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of work, which is cancelled once nobody waits for it. Raises `GivenUp`."""
+        """What comes of work, which is cancelled once nobody waits for it. Raises `AskerGone`."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
@@ -120,7 +120,7 @@ def parse_speaker_area(prompts: Iterable[str]) -> str | None:
 
 
 def place_speaker(home: Home, area: str | None) -> Home:
-    """A home in which the person speaks in an area, as `area_told` has it, or nobody knows where."""
+    """A home in which the person speaks in an area, as `parse_speaker_area` has it, or nobody knows where."""
     told = (area, FLOOR.sub("", area)) if area else ()
     room = next(
         (

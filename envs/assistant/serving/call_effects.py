@@ -49,20 +49,21 @@ class LaterEffects:
 
 def changes_between(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
     """What differs between two states of a home, of its devices alone, without what devices keep to themselves."""
-    plan, after = before.plan, _settled(after)
+    plan, after = before.plan, _let_automations_act(after)
     later = after.fork()
     later.advance(TRAVEL_SECONDS)
-    return tuple(
-        ChangeRecord(
-            did=slot.owner,
-            device=spoken_device_name(plan, slot.owner),
-            path=slot.path,
-            before=one.before,
-            after=one.after,
-            settled=later.values[one.slot],
-        )
-        for one in _told(before, after)
-        for slot in [plan.slots[one.slot]]
+    return tuple(_record_change(plan, one, later.values[one.slot]) for one in _visible_changes(before, after))
+
+
+def _record_change(plan: FixedPlan, change: SlotChange, settled: Any = None) -> ChangeRecord:
+    slot = plan.slots[change.slot]
+    return ChangeRecord(
+        did=slot.owner,
+        device=spoken_device_name(plan, slot.owner),
+        path=slot.path,
+        before=change.before,
+        after=change.after,
+        settled=settled,
     )
 
 
@@ -71,49 +72,53 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
         return LaterEffects()
-    after = _settled(after)
+    after = _let_automations_act(after)
     plan, without, with_calls = before.plan, before.fork(), after.fork()
     begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
-    with_calls.rules = (*(_kept(rule, after) for rule in before.rules), *begun)
+    with_calls.rules = (*(_rule_afterwards(rule, after) for rule in before.rules), *begun)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
     now = {one.slot: one.after for one in before.diff(after)}
-    at_once = {plan.slots[one.slot].owner for one in _told(before, after)}
-    stirred = [rule for rule in rules if _stirs(_course(without, rule), _course(with_calls, rule), before.clock)]
-    driven = _driven(stirred) | (_driven(rules) - at_once)
+    at_once = {plan.slots[one.slot].owner for one in _visible_changes(before, after)}
+    stirred = [
+        rule
+        for rule in rules
+        if _is_stirred(_progress_of_rule(without, rule), _progress_of_rule(with_calls, rule), before.clock)
+    ]
+    driven = _devices_acted_on(stirred) | (_devices_acted_on(rules) - at_once)
     changes = tuple(
-        ChangeRecord(
-            did=slot.owner, device=spoken_device_name(plan, slot.owner), path=slot.path, before=one.before, after=one.after
-        )
-        for one in _told(without, with_calls)
-        if (slot := plan.slots[one.slot]).owner in driven and (one.slot, one.after) not in now.items()
+        _record_change(plan, one)
+        for one in _visible_changes(without, with_calls)
+        if plan.slots[one.slot].owner in driven and (one.slot, one.after) not in now.items()
     )
     changed = {change.did for change in changes}
-    actions = tuple(
-        TwinCall(action.did, action.service, dict(action.arguments))
-        for rule in stirred
-        for course in [_course(with_calls, rule)]
-        for seen in [_seen(course, before.clock, at_once, changed)]
-        for action in _calls(rule, course, before.clock)
-        if action.did not in seen
-    )
-    return LaterEffects(changes, actions)
+    actions = []
+    for rule in stirred:
+        course = _progress_of_rule(with_calls, rule)
+        # the devices whose changes tell what the automation does: none if it still waits
+        seen = set() if course.since is not None else at_once | changed if course.fired == before.clock else changed
+        # of its steps, unless a run still waits, those to which it has come
+        everything = rule.steps is None or course.waits
+        for action in rule.actions:
+            if (everything or course.tried.get(action, -1) >= before.clock) and action.did not in seen:
+                actions.append(TwinCall(action.did, action.service, dict(action.arguments)))
+    return LaterEffects(changes, tuple(actions))
 
 
-def _settled(home: Home) -> Home:
+def _let_automations_act(home: Home) -> Home:
     """The home once its automations have done what they do at once."""
     settled = home.fork()
     settled.advance(0)
     return settled
 
 
-def _kept(rule: Rule, after: Home) -> Rule:
+def _rule_afterwards(rule: Rule, after: Home) -> Rule:
     """A rule as it is afterwards, unless it was changed or deleted."""
     same = (one for one in after.rules if one.id == rule.id and one.describe_rule() == rule.describe_rule())
     return next(same, rule)
 
 
-def _told(before: Home, after: Home) -> Iterator[SlotChange]:
+def _visible_changes(before: Home, after: Home) -> Iterator[SlotChange]:
     """What differs in devices, without what they keep to themselves."""
     for one in before.diff(after):
         slot = before.plan.slots[one.slot]
@@ -134,7 +139,7 @@ class AutomationProgress:
     waits: bool = False
 
 
-def _course(home: Home, rule: Rule) -> AutomationProgress:
+def _progress_of_rule(home: Home, rule: Rule) -> AutomationProgress:
     waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
     return next(
         (AutomationProgress(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id),
@@ -142,27 +147,14 @@ def _course(home: Home, rule: Rule) -> AutomationProgress:
     )
 
 
-def _stirs(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
+def _is_stirred(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
     """Whether an automation waits or has acted since a time, and not so without the calls."""
     waits = with_calls.since not in (None, without.since) or with_calls.waits > without.waits
     acted = with_calls.fired != without.fired and (with_calls.fired or 0) >= begin
     return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
 
 
-def _calls(rule: Rule, course: AutomationProgress, begin: int) -> Iterator[Action]:
-    """The calls of an automation; of its steps, unless a run still waits, those to which it has come since a time."""
-    whole = rule.steps is None or course.waits
-    yield from (action for action in rule.actions if whole or course.tried.get(action, -1) >= begin)
-
-
-def _seen(course: AutomationProgress, begin: int, at_once: set[str], changed: set[str]) -> set[str]:
-    """The devices whose changes tell what an automation does: none if it still waits."""
-    if course.since is not None:
-        return set()
-    return at_once | changed if course.fired == begin else changed
-
-
-def _driven(rules: Iterable[Rule]) -> set[str]:
+def _devices_acted_on(rules: Iterable[Rule]) -> set[str]:
     """The devices that automations act on."""
     return {action.did for rule in rules for action in rule.actions}
 
@@ -176,12 +168,12 @@ def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:
         return change
     kind = home.plan.slots[home.plan.slot_of(change.did, change.path)].type
     actual = home.read_value(change.did, change.path)
-    near = _switched(change, actual) if is_state_change(change) else _near(kind, actual, change.after)
+    near = _is_switched(change, actual) if is_state_change(change) else _is_near(kind, actual, change.after)
     same = actual in (change.after, change.settled) or near
     return change.model_copy(update={"actual": None if same else actual, "differs": not same, "compared": True})
 
 
-def _switched(change: ChangeRecord, actual: Any) -> bool:
+def _is_switched(change: ChangeRecord, actual: Any) -> bool:
     """Whether a media player is on, or off, as it should be: each shows that in its own way. One that loads will play."""
     if entity_domain(change.did) != "media_player":
         return False
@@ -190,17 +182,19 @@ def _switched(change: ChangeRecord, actual: Any) -> bool:
     return over or (after, actual) == ("playing", "buffering")
 
 
-def _near(kind: ValueType, actual: Any, wanted: Any) -> bool:
+def _is_near(kind: ValueType, actual: Any, wanted: Any) -> bool:
     """Whether a number, or each of a colour, is the wanted one but for rounding: a lamp takes 3003 K for 3000 K."""
     if None in (actual, wanted):
         return False
     if kind.type == "tuple":
         parts = zip(kind.items or (), actual, wanted)
-        return all(one == other or (part.type in NUMBERS and abs(one - other) <= _step(part)) for part, one, other in parts)
-    return kind.type in NUMBERS and bool(abs(actual - wanted) <= min(_step(kind), OF_NUMBER * abs(wanted)))
+        return all(
+            one == other or (part.type in NUMBERS and abs(one - other) <= _rounding_step(part)) for part, one, other in parts
+        )
+    return kind.type in NUMBERS and bool(abs(actual - wanted) <= min(_rounding_step(kind), OF_NUMBER * abs(wanted)))
 
 
-def _step(kind: ValueType) -> float:
+def _rounding_step(kind: ValueType) -> float:
     """By how much a number of this range may be off; none if it has no range."""
     return OF_RANGE * (kind.range[1] - kind.range[0]) if kind.range else 0
 

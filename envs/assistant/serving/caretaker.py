@@ -41,7 +41,6 @@ from homerl.envs.assistant.serving.agent_request import (
 from homerl.envs.assistant.serving.call_effects import spoken_device_name
 from homerl.envs.assistant.serving.consent_answers import (
     ASKED,
-    Proposal,
     WaitingProposals,
     fill_in_code,
     find_spoken_codes,
@@ -50,7 +49,7 @@ from homerl.envs.assistant.serving.consent_answers import (
     is_refusal,
 )
 from homerl.envs.assistant.serving.consent_guard import Guard
-from homerl.envs.assistant.serving.exchange import Exchange
+from homerl.envs.assistant.serving.exchange import AgentTurn, Effects, Ending, Exchange, Proposal, SeenHome, Sentence
 from homerl.envs.assistant.serving.live_situation import LiveBlueprint, LiveSituation, ToolAttempt
 from homerl.envs.assistant.serving.missed_actions import (
     UNFINISHED,
@@ -70,7 +69,7 @@ from homerl.envs.assistant.serving.real_home import (
 from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker, StreamingAgent, is_speakable
 from homerl.envs.assistant.serving.reply_text import ASK_CODE, ReplyPhrases, ReplyWriter, join_sentences, spoken_error
 from homerl.envs.assistant.serving.secret_masking import find_password_fields, secrets_in_calls, secrets_in_reply
-from homerl.envs.core.messages import Message
+from homerl.envs.core.messages import Message, text_message
 from homerl.envs.homeenv.sim.automation import make_hidden_rules
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
@@ -121,27 +120,21 @@ class Caretaker:
         self._acts = 0  # how often somebody had the turn to act, or the home was set up anew
         self._prompt: str | None = None  # of the sentence before
         self.words = ReplyPhrases(house.language, self.spoken_language)
-        self._moves_into(home)
+        self._move_into(home)
 
     @property
     def spoken_language(self) -> str:
         """The language of the home, which it tells once it is reached; that of the agent until then."""
         return (self.real and self.real.spoken) or self.house.language
 
-    def _moves_into(self, home: Home) -> None:
+    def _move_into(self, home: Home) -> None:
         """Take a home as the one to take care of."""
         self.home = home.fork()
         self.home.rules += make_hidden_rules(home)
         self._guard = self._guard.with_known_home(home)
         self._acts += 1
 
-    async def _renew(self) -> None:
-        """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
-        if self.real is not None and (fresh := await self.real.take_renewed_home()) is not None:
-            self._moves_into(fresh)
-        self.words = ReplyPhrases(self.house.language, self.spoken_language)
-
-    def _keep(self, home: Home, acts: int) -> None:
+    def _keep_home(self, home: Home, acts: int) -> None:
         """Take what was seen of the home, unless it is another one since `acts`."""
         self.home = home if acts == self._acts else self.home
 
@@ -158,14 +151,95 @@ class Caretaker:
         """
         asker = Asker(time.monotonic() + self.house.patience, gone)  # also while others have their turn
         dialogue = replace_lone_surrogates(list(dialogue))
-        exchange = Exchange(str(dialogue[-1]["content"]), asker, self.home, care, area, speaker, speak)
-        return await self._answer(exchange, dialogue)
+        codes = find_spoken_codes(dialogue, self.spoken_language)
+        heard, mode = hide_spoken_codes(dialogue, codes), care.limit_mode(self.house.mode)
+        sentence = Sentence(heard, asker, mode, care.guard, area, speaker, speak, codes[-1])
+        exchange = Exchange(sentence, SeenHome(self.home), {*filter(None, codes)})
+        ending = Ending("said", "")
+        try:
+            ending = await self._answer_sentence(exchange, dialogue[:-1])
+        except asyncio.CancelledError as error:
+            ending = self._end_with_error(exchange, error, "")
+            raise
+        except Exception as error:  # what was done until then is logged and told all the same
+            ending = self._end_with_error(exchange, error, self._explain_error(error))
+        finally:
+            reply = exchange.speaking.complete_reply(ending.reply) if exchange.speaking else ending.reply
+            ending = self._close(exchange, replace(ending, reply=replace_lone_surrogates(reply)))
+        if ending.proposal:
+            self._waiting.add_proposal([*dialogue, text_message(ending.reply)], speaker, ending.proposal)
+        return ending.reply
+
+    async def _answer_sentence(self, exchange: Exchange, before: Sequence[Message]) -> Ending:
+        """Do what was said, or ask for consent. `before` is the dialogue before the sentence, with its codes."""
+        sentence = exchange.sentence
+        asker = sentence.asker
+        await asker.require_waiting()
+        seen = await self._look_at_home(exchange)
+
+        # a proposal that waits is consented to, or left, or something else is said and it is void
+        waiting, language = self._waiting.take_proposal(before, sentence.speaker), self.spoken_language
+        agrees = bool(sentence.code) or is_consent(sentence.said, language)
+        if waiting and agrees and sentence.mode != "shadow":
+            exchange.guarded = dict(waiting.guarded)
+            async with self._wait_for_turn(asker):
+                return await self._carry_out_proposal(exchange, seen, waiting)
+        if waiting and (agrees or is_refusal(sentence.said, language)):
+            exchange.turn = AgentTurn(waiting.made)
+            return Ending("declined", self.words.fill_phrase("declined"))
+
+        # the agent acts in the twin
+        turn, effects = await asker.run_while_waiting(self._play_in_twin(exchange, seen))
+        writer = self._writer(exchange)
+        if not turn.calls:
+            return Ending("refused" if turn.missed else "said", writer.reply_without_calls(exchange))
+        did, count = Counter(call.did for call in turn.calls).most_common(1)[0]
+        if count > MOST_CALLS:
+            left = left_out_calls(seen.home.plan, [call for call in turn.calls if call.did != did])
+            exchange.turn = replace(turn, missed=turn.missed + left)
+            often = self.words.fill_phrase("often", device=spoken_device_name(seen.home.plan, did), count=count)
+            return Ending("refused", join_sentences(often, writer.describe_missed_actions(exchange)))
+
+        # the guard decides, by what the calls did there
+        exchange.guarded = self._find_guarded(exchange, seen, turn, effects)
+        if sentence.mode == "shadow":
+            key = "shadow" if effects.touched_dids else "shadow_nothing"
+            return Ending("shadowed", self._describe_calls(exchange, key, self._describe_effects(exchange)))
+        if sentence.mode == "confirm" or exchange.guarded:
+            return self._ask_consent(exchange, "ask_guarded" if exchange.guarded else "ask")
+
+        # the calls are carried out; if somebody has acted meanwhile, they first run in the home of now
+        async with self._wait_for_turn(asker):
+            if seen.acts != self._acts:
+                shown, seen = seen.home.plan, await self._look_at_home(exchange)
+                again = await self._run_again(exchange, seen, turn, shown)
+                if isinstance(again, Ending):
+                    return again
+                if guarded := self._find_guarded(exchange, seen, turn, again):
+                    exchange.guarded = guarded
+                    return self._ask_consent(exchange, "ask_again")
+            return await self._carry_out(exchange, seen)
+
+    async def _carry_out_proposal(self, exchange: Exchange, seen: SeenHome, proposal: Proposal) -> Ending:
+        """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
+        turn = exchange.turn = AgentTurn(proposal.made, missed=proposal.missed)
+        if seen.acts != self._acts:
+            seen = await self._look_at_home(exchange)
+        effects = await self._run_again(exchange, seen, turn, proposal.plan)
+        if isinstance(effects, Ending):
+            return effects
+        if self._describe_effects(exchange) != proposal.shown:
+            exchange.guarded |= self._find_guarded(exchange, seen, turn, effects)
+            return self._ask_consent(exchange, "ask_again")
+        if code := exchange.sentence.code:
+            exchange.turn = replace(turn, calls=tuple(fill_in_code(seen.home, proposal.made, code)))
+        return await self._carry_out(exchange, seen)
 
     @asynccontextmanager
-    async def _alone(self, exchange: Exchange) -> AsyncIterator[None]:
-        """The turn to act in the real home, with the home as it is then."""
+    async def _wait_for_turn(self, asker: Asker) -> AsyncIterator[None]:
+        """The turn to act in the real home. One acts at a time."""
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + exchange.asker.remaining_seconds):
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + asker.remaining_seconds):
                 await self._turn.acquire()
         except TimeoutError:
             raise AskerGone("others had their turn") from None
@@ -175,260 +249,176 @@ class Caretaker:
             self._acts += 1
             self._turn.release()
 
-    async def _answer(self, exchange: Exchange, dialogue: Sequence[Message]) -> str:
-        """The reply, of an exchange that is filled and logged."""
-        try:
-            await self._take(exchange, dialogue)
-        except HomeAssistantError as error:
-            self._fail(exchange, error, self.words.fill_phrase("failed", why=spoken_error(error)))
-        except JournalWriteError as error:  # before the first call: nothing was done
-            self._fail(exchange, error, self.words.fill_phrase("unlogged", why=spoken_error(error)))
-        except AskerGone as error:
-            self._fail(exchange, error, self.words.fill_phrase("late"))
-        except DialogueTooLong as error:
-            self._fail(exchange, error, self.words.fill_phrase("too_long"))
-            log.warning("%s", error)
-        except (AgentFault, InfraError) as error:
-            self._fail(exchange, error, self.words.fill_phrase("silent", why=spoken_error(error)))
-            log.warning("the model did not answer: %s", error)
-        except asyncio.CancelledError as error:
-            self._fail(exchange, error, "")
-            raise
-        except Exception as error:  # a fault of this program: what was done until then is logged and told all the same
-            log.exception("an exchange failed")
-            self._fail(exchange, error, self.words.fill_phrase("broken", why=spoken_error(error)))
-        finally:
-            exchange.reply = replace_lone_surrogates(
-                exchange.speaking.complete_reply(exchange.reply) if exchange.speaking else exchange.reply
-            )
-            self._close(exchange)
-        if exchange.outcome == "asked":
-            self._wait_for_consent(dialogue, exchange)
-        return exchange.reply
-
-    async def _take(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
-        """Do what was said, or ask for consent; the exchange is filled."""
-        codes = find_spoken_codes(dialogue, self.spoken_language)
-        heard, code = hide_spoken_codes(dialogue, codes), codes[-1]
-        exchange.codes, exchange.said = {*filter(None, codes)}, heard[-1]["content"]  # first: what fails is logged too
-        await exchange.asker.require_waiting()
-        await self._look_at(exchange)
-        waiting = self._waiting.take_proposal(dialogue[:-1], exchange.speaker)
-        agrees = bool(code) or is_consent(exchange.said, self.spoken_language)
-        if waiting and agrees and self._mode(exchange) != "shadow":
-            exchange.guarded, exchange.missed = dict(waiting.guarded), waiting.missed
-            async with self._alone(exchange):
-                await self._consented(exchange, waiting, code or "")
-        elif waiting and (agrees or is_refusal(exchange.said, self.spoken_language)):
-            exchange.plan_calls(waiting.made)
-            exchange.outcome, exchange.reply = "declined", self.words.fill_phrase("declined")
-        else:
-            await exchange.asker.run_while_waiting(self._play(exchange, heard))
-            await self._act(exchange)
-
-    async def _look_at(self, exchange: Exchange) -> None:
-        """Let an exchange begin in the home as it is now."""
-        await exchange.asker.run_while_waiting(self._renew())
+    async def _look_at_home(self, exchange: Exchange) -> SeenHome:
+        """The home as it is now, with the person where they speak."""
+        sentence = exchange.sentence
+        await sentence.asker.run_while_waiting(self._renew_home())
         home, acts = self.home, self._acts
         if self.real is not None:
-            home = await exchange.asker.run_while_waiting(self.real.refresh_twin(home))
-            self._keep(home, acts)
-        exchange.home, exchange.acts = place_speaker(home, exchange.area), acts
-        exchange.fields = find_password_fields(exchange.home)
+            home = await sentence.asker.run_while_waiting(self.real.refresh_twin(home))
+            self._keep_home(home, acts)
+        home = place_speaker(home, sentence.area)
+        exchange.seen = SeenHome(home, acts, find_password_fields(home))
+        return exchange.seen
 
-    async def _play(self, exchange: Exchange, dialogue: Sequence[Message]) -> None:
-        """Let the agent act in the twin."""
-        visit = LiveBlueprint(self.house.toolset, self.house.language, self.house.prompt)
-        situation = LiveSituation.begin_visit(exchange.home, visit)
-        episode = Episode.from_situation(
-            situation, EpisodeLimits(turns=len(dialogue) + 1, steps=self.house.steps, steps_per_turn=self.house.steps)
-        )
-        episode.messages += recent_messages(dialogue)[:-1]
-        agent, spoke, tried = self.agents(), False, list[tuple[ToolAttempt, ...]]()
-        if exchange.speak and isinstance(agent, StreamingAgent):
+    async def _renew_home(self) -> None:
+        """Move if the home was set up anew. It is told once, so nothing may come between hearing it and moving."""
+        if self.real is not None and (fresh := await self.real.take_renewed_home()) is not None:
+            self._move_into(fresh)
+        self.words = ReplyPhrases(self.house.language, self.spoken_language)
+
+    async def _play_in_twin(self, exchange: Exchange, seen: SeenHome) -> tuple[AgentTurn, Effects]:
+        """What the agent does in the twin for a sentence, and what that changes."""
+        sentence, house = exchange.sentence, self.house
+        situation = LiveSituation.begin_visit(seen.home, LiveBlueprint(house.toolset, house.language, house.prompt))
+        limits = EpisodeLimits(turns=len(sentence.dialogue) + 1, steps=house.steps, steps_per_turn=house.steps)
+        episode = Episode.from_situation(situation, limits)
+        episode.messages += recent_messages(sentence.dialogue)[:-1]
+        agent = self.agents()
+        if sentence.speak and isinstance(agent, StreamingAgent):
             exchange.speaking = SentenceSpeaker(
-                exchange.speak,
-                lambda text: is_speakable(text, episode, exchange.fields) and exchange.mask_text(text) == text,
+                sentence.speak,
+                lambda text: is_speakable(text, episode, seen.fields) and exchange.mask_text(text) == text,
             )
             agent.told = exchange.speaking.hear_text
-        exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt := prompt_before_dialogue(episode)), prompt
-        episode.add_utterance(exchange.said)
+        prompt = prompt_before_dialogue(episode)
+        exchange.kept, self._prompt = cached_prompt_share(self._prompt, prompt), prompt
+        episode.add_utterance(sentence.said)
+        spoke, tried, lists = False, list[tuple[ToolAttempt, ...]](), set[str]()
         while episode.outcome is None and not spoke:
             if exchange.speaking:
                 exchange.speaking.start_message()
             (reply,) = await replies_from(agent, episode)
-            exchange.codes |= secrets_in_reply(reply, exchange.fields)
+            exchange.secrets |= secrets_in_reply(reply, seen.fields)
             if self.real is not None:
-                needed = {*todo_lists_needed(situation.home, reply, self.house.toolset)} - exchange.lists
-                await read_todo_lists(self.real, needed, exchange.home, situation.home)
-                exchange.lists |= needed
+                needed = {*todo_lists_needed(situation.home, reply, house.toolset)} - lists
+                await read_todo_lists(self.real, needed, seen.home, situation.home)
+                lists |= needed
                 situation.answers |= await read_call_answers(self.real, situation.home, reply)
             taken = len(situation.attempts)
             step = await episode.apply_reply_async(replace(reply, message=replace_lone_surrogates(reply.message)))
             situation = cast(LiveSituation, episode.situation)  # another, where the message failed and was undone
             tried.append(attempts_in_step(step, situation.attempts[taken:]))
             spoke = episode.messages[-1]["role"] == "assistant"
-        seen = (text for step in episode.steps for text in step.observations if step.has_failed)
-        exchange.agent = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
-        exchange.codes |= secrets_in_calls(
-            [*situation.made_calls, *(one for one, _ in situation.refused_calls)], exchange.fields
-        )
-        exchange.plan_calls(situation.made_calls)
-        exchange.foresee_changes(exchange.home, situation.home)
-        exchange.refusals = tuple(map(exchange.mask_text, seen))
-        exchange.missed = find_missed_actions(tried, exchange.said, exchange.home)
+        given = [*situation.made_calls, *(call for call, _ in situation.refused_calls)]
+        exchange.secrets |= secrets_in_calls(given, seen.fields)
+        took = "hassil" if isinstance(agent, MatcherFirst) and agent.took else ""
+        exchange.turn = AgentTurn(tuple(situation.made_calls), took)
+        exchange.effects = Effects.foresee_effects(seen, situation.home)
+        refused = (text for step in episode.steps for text in step.observations if step.has_failed)
+        missed = find_missed_actions(tried, sentence.said, seen.home)
+        turn = exchange.turn = replace(exchange.turn, refusals=tuple(map(exchange.mask_text, refused)), missed=missed)
         if spoke:
-            heard = self._telling(exchange).audible_words(exchange, episode.spoken_words_of(episode.messages[-1]))
-            exchange.reply = exchange.mask_text(heard.strip())
-        elif self.house.steps > 1:  # a model that was not taught to end has one step
-            exchange.missed += (MissedAction(UNFINISHED),)
+            words = self._writer(exchange).audible_words(exchange, episode.spoken_words_of(episode.messages[-1]))
+            turn = replace(turn, words=exchange.mask_text(words.strip()))
+        elif house.steps > 1:  # a model that was not taught to end has one step
+            turn = replace(turn, missed=(*missed, MissedAction(UNFINISHED)))
+        exchange.turn = turn
+        return turn, exchange.effects
 
-    async def _act(self, exchange: Exchange) -> None:
-        """What the mode makes of what the agent did in the twin."""
-        if not exchange.calls:
-            exchange.outcome = "refused" if exchange.missed else "said"
-            exchange.reply = self._telling(exchange).reply_without_calls(exchange)
-            return
-        did, count = Counter(one.did for one in exchange.made_calls).most_common(1)[0]
-        if count > MOST_CALLS:
-            exchange.outcome = "refused"
-            exchange.missed += left_out_calls(exchange.home.plan, [one for one in exchange.made_calls if one.did != did])
-            often = self.words.fill_phrase("often", device=spoken_device_name(exchange.home.plan, did), count=count)
-            exchange.reply = join_sentences(often, self._telling(exchange).describe_missed_actions(exchange))
-            return
-        exchange.guarded = self._needs_consent(exchange)
-        if self._mode(exchange) == "shadow":
-            key = "shadow" if exchange.touched_dids else "shadow_nothing"
-            exchange.outcome, exchange.reply = "shadowed", self._with_missed(exchange, key)
-        elif self._mode(exchange) == "confirm" or exchange.guarded:
-            self._ask(exchange, "ask_guarded" if exchange.guarded else "ask")
-        else:
-            async with self._alone(exchange):
-                await self._do_now(exchange)
-
-    def _mode(self, exchange: Exchange) -> Mode:
-        return exchange.care.limit_mode(self.house.mode)
-
-    def _guarding(self, exchange: Exchange) -> Guard:
-        return self._guard.with_held_devices(exchange.care.guard)
-
-    def _needs_consent(self, exchange: Exchange) -> dict[str, str]:
-        return self._guarding(exchange).needs_consent(
-            exchange.home, exchange.made_calls, exchange.said, exchange.touched_dids
-        )
-
-    async def _do_now(self, exchange: Exchange) -> None:
-        """Carry out what the agent did in the twin. If somebody has acted meanwhile, it first runs in the home of now."""
-        if exchange.acts != self._acts:
-            shown = exchange.home.plan
-            await self._look_at(exchange)
-            if not await self._runs_again(exchange, shown):
-                return
-            if guarded := self._needs_consent(exchange):
-                exchange.guarded = guarded
-                self._ask(exchange, "ask_again")
-                return
-        await self._do(exchange)
-
-    def _ask(self, exchange: Exchange, key: str) -> None:
-        exchange.outcome, exchange.reply = "asked", self._with_missed(exchange, key)
-
-    def _with_missed(self, exchange: Exchange, key: str) -> str:
-        """A sentence about what calls do, and what the agent tried in vain."""
-        coded = any(one.needs_code(exchange.home) for one in exchange.made_calls)
-        question = self.words.fill_phrase(ASK_CODE if coded else "question")
-        told = self.words.fill_phrase(key, changes=self._shown(exchange), question=question)
-        missed = self._telling(exchange).describe_missed_actions(exchange)
-        return (
-            join_sentences(missed, told) if told.endswith(ASKED) else join_sentences(told, missed)
-        )  # a question is the last that is heard
-
-    def _telling(self, exchange: Exchange) -> ReplyWriter:
-        return ReplyWriter(self.words, exchange.home.plan)
-
-    async def _consented(self, exchange: Exchange, proposal: Proposal, code: str = "") -> None:
-        """Carry out a proposal, if the twin, as it is now, still allows it and shows what the person was shown."""
-        exchange.plan_calls(proposal.made)
-        if exchange.acts != self._acts:
-            await self._look_at(exchange)
-        if not await self._runs_again(exchange, proposal.plan):
-            return
-        if self._shown(exchange) != proposal.shown:
-            exchange.guarded |= self._needs_consent(exchange)
-            self._ask(exchange, "ask_again")
-        else:
-            if code:
-                exchange.plan_calls(fill_in_code(exchange.home, proposal.made, code))
-            await self._do(exchange)
-
-    async def _runs_again(self, exchange: Exchange, shown: FixedPlan) -> bool:
-        """Make the calls in a twin of the home as it is now; whether it takes them.
+    async def _run_again(self, exchange: Exchange, seen: SeenHome, turn: AgentTurn, shown: FixedPlan) -> Effects | Ending:
+        """What calls change in a twin of the home as it is now, or the ending if it refuses one.
 
         A device that was withdrawn meanwhile is told by the name that it had in the plan that the person was `shown`.
         """
-        made = exchange.made_calls
+        made = turn.calls
         if self.real is not None:
-            await exchange.asker.run_while_waiting(read_todo_lists(self.real, (one.did for one in made), exchange.home))
-        twin = exchange.home.fork()
-        for at, one in enumerate(made):
+            lists = read_todo_lists(self.real, (call.did for call in made), seen.home)
+            await exchange.sentence.asker.run_while_waiting(lists)
+        twin = seen.home.fork()
+        for at, call in enumerate(made):
             try:
-                twin.call(one.did, one.service, (), one.arguments_with_code(twin))
+                twin.call(call.did, call.service, (), call.arguments_with_code(twin))
             except Refused as refusal:
-                exchange.outcome, exchange.refusals = "refused", (exchange.mask_text(str(refusal)),)
-                exchange.missed = (
-                    *left_out_calls(shown, [one, *made[:at], *made[at + 1 :]], refusal.rule), *exchange.missed,
-                )  # fmt: skip
-                exchange.reply = self._telling(exchange).describe_missed_actions(exchange)
-                return False
-        exchange.foresee_changes(exchange.home, twin)
-        return True
+                left = left_out_calls(shown, [call, *made[:at], *made[at + 1 :]], refusal.rule)
+                refusals = (exchange.mask_text(str(refusal)),)
+                exchange.turn = replace(turn, refusals=refusals, missed=(*left, *turn.missed))
+                return Ending("refused", self._writer(exchange).describe_missed_actions(exchange))
+        exchange.effects = Effects.foresee_effects(seen, twin)
+        return exchange.effects
 
-    async def _do(self, exchange: Exchange) -> None:
+    async def _carry_out(self, exchange: Exchange, seen: SeenHome) -> Ending:
         """Carry out calls in the real home, and compare it with the twin. The log says first that it is about to happen."""
-        self._log(replace(exchange, outcome="acting", reply=""))
+        self._log_ending(exchange, Ending("acting", ""))
         assert self.real is not None
         await carry_out_exchange(self.real, exchange)
-        exchange.outcome = exchange.call_outcome
         blind = ""
         try:
-            self._keep(await wait_until_settled(self.real, exchange, self.house.settle), exchange.acts)
+            self._keep_home(await wait_until_settled(self.real, exchange, self.house.settle), seen.acts)
         except HomeAssistantError as error:
             exchange.errors.append(str(error))
             blind = self.words.fill_phrase("unseen", why=spoken_error(error))
-        exchange.reply = join_sentences(self._telling(exchange).report_outcome(exchange), blind)
+        return Ending(exchange.call_outcome, join_sentences(self._writer(exchange).report_outcome(exchange), blind))
 
-    def _fail(self, exchange: Exchange, error: BaseException, words: str) -> None:
-        """End an exchange that an error has ended. What was done before is told first."""
-        exchange.errors.append(str(error) or type(error).__name__)
-        exchange.outcome = exchange.call_outcome
-        told = self._telling(exchange).report_outcome(exchange) if exchange.done_calls else ""
-        exchange.reply = join_sentences(told, words)
+    def _guard_for(self, exchange: Exchange) -> Guard:
+        return self._guard.with_held_devices(exchange.sentence.guard)
 
-    def _wait_for_consent(self, dialogue: Sequence[Message], exchange: Exchange) -> None:
-        asked = [*dialogue, {"role": "assistant", "content": exchange.reply}]
-        proposal = Proposal(
-            tuple(exchange.made_calls), self._shown(exchange), exchange.guarded, exchange.missed, exchange.home.plan
-        )
-        self._waiting.add_proposal(asked, exchange.speaker, proposal)
+    def _find_guarded(self, exchange: Exchange, seen: SeenHome, turn: AgentTurn, effects: Effects) -> dict[str, str]:
+        """The devices that need consent, each with the reason."""
+        guard, said = self._guard_for(exchange), exchange.sentence.said
+        return guard.needs_consent(seen.home, turn.calls, said, effects.touched_dids)
 
-    def _shown(self, exchange: Exchange) -> str:
+    def _ask_consent(self, exchange: Exchange, key: str) -> Ending:
+        turn, shown = exchange.turn, self._describe_effects(exchange)
+        proposal = Proposal(turn.calls, shown, exchange.guarded, turn.missed, exchange.seen.home.plan)
+        return Ending("asked", self._describe_calls(exchange, key, shown), proposal)
+
+    def _describe_calls(self, exchange: Exchange, key: str, effects: str) -> str:
+        """A sentence about what calls do, and what the agent tried in vain."""
+        coded = any(call.needs_code(exchange.seen.home) for call in exchange.turn.calls)
+        question = self.words.fill_phrase(ASK_CODE if coded else "question")
+        told = self.words.fill_phrase(key, changes=effects, question=question)
+        missed = self._writer(exchange).describe_missed_actions(exchange)
+        # a question is the last that is heard
+        return join_sentences(missed, told) if told.endswith(ASKED) else join_sentences(told, missed)
+
+    def _describe_effects(self, exchange: Exchange) -> str:
         """What calls do, and on what automations may act then. The model reads this in the next turn."""
-        touched = dict.fromkeys([*(one.did for one in exchange.made_calls), *exchange.touched_dids])
-        led, telling = self._guarding(exchange).find_unfollowed_ends(exchange.home, touched), self._telling(exchange)
+        home, writer = exchange.seen.home, self._writer(exchange)
+        touched = dict.fromkeys([*(call.did for call in exchange.turn.calls), *exchange.effects.touched_dids])
+        led = self._guard_for(exchange).find_unfollowed_ends(home, touched)
         ends = sorted({end for found in led.values() for end in found} - touched.keys())
-        return self.words.join_list(
-            [telling.describe_calls(exchange.home, exchange), *telling.describe_possible_effects(ends)]
-        )
+        return self.words.join_list([writer.describe_calls(home, exchange), *writer.describe_possible_effects(ends)])
 
-    def _close(self, exchange: Exchange) -> None:
+    def _writer(self, exchange: Exchange) -> ReplyWriter:
+        return ReplyWriter(self.words, exchange.seen.home.plan)
+
+    def _explain_error(self, error: Exception) -> str:
+        """What a person hears of an error that ended an exchange."""
+        match error:
+            case HomeAssistantError():
+                key = "failed"
+            case JournalWriteError():  # before the first call: nothing was done
+                key = "unlogged"
+            case AskerGone():
+                key = "late"
+            case DialogueTooLong():
+                key = "too_long"
+                log.warning("%s", error)
+            case AgentFault() | InfraError():
+                key = "silent"
+                log.warning("the model did not answer: %s", error)
+            case _:  # a fault of this program
+                key = "broken"
+                log.exception("an exchange failed")
+        return self.words.fill_phrase(key, why=spoken_error(error))
+
+    def _end_with_error(self, exchange: Exchange, error: BaseException, words: str) -> Ending:
+        """The ending of an exchange that an error has ended. What was done before is told first."""
+        exchange.errors.append(str(error) or type(error).__name__)
+        told = self._writer(exchange).report_outcome(exchange) if exchange.done_calls else ""
+        return Ending(exchange.call_outcome, join_sentences(told, words))
+
+    def _close(self, exchange: Exchange, ending: Ending) -> Ending:
         """Log how an exchange ended. A log that cannot be written any more takes no answer away."""
         try:
-            self._log(exchange)
+            self._log_ending(exchange, ending)
         except JournalWriteError as error:
             log.exception("an exchange is not in the log")
             remark = self.words.fill_phrase("unlogged", why=spoken_error(error))
-            if remark not in exchange.reply:
-                exchange.reply = join_sentences(exchange.reply, remark)
+            if remark not in ending.reply:
+                return replace(ending, reply=join_sentences(ending.reply, remark))
+        return ending
 
-    def _log(self, exchange: Exchange) -> None:
-        self.journal.append_entry(exchange.to_journal_entry(self._mode(exchange), exchange.agent or self.name))
+    def _log_ending(self, exchange: Exchange, ending: Ending) -> None:
+        self.journal.append_entry(exchange.to_journal_entry(self.name, ending))

@@ -32,14 +32,13 @@ from typing import Literal
 from homerl.envs.assistant.device_names import normalize_text
 from homerl.envs.assistant.listing.areas_to_rooms import SPACELESS
 from homerl.envs.assistant.serving.consent_guard import strip_accents
+from homerl.envs.assistant.serving.exchange import Proposal
 from homerl.envs.assistant.serving.live_situation import CODE, TwinCall
-from homerl.envs.assistant.serving.missed_actions import MissedAction
 from homerl.envs.assistant.serving.reply_text import is_code_question
 from homerl.envs.assistant.serving.secret_masking import HIDDEN
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 
 FILE = Path(__file__).parent / "consent.yaml"
 ASKED = ("?", "？", ";")  # how a question ends
@@ -49,58 +48,53 @@ Kind = Literal["yes", "no"]
 
 def is_consent(said: str, language: str = "en") -> bool:
     """Whether the whole of what was said gives consent, in any language. `language` is that of the home."""
-    return _is(said, "yes", language)
+    return _is_answer(said, "yes", language)
 
 
 def is_refusal(said: str, language: str = "en") -> bool:
     """Whether the whole of what was said refuses consent."""
-    return _is(said, "no", language)
+    return _is_answer(said, "no", language)
 
 
-def is_code_frame(said: str, language: str = "en") -> bool:
-    """Whether what stands before or behind a code says nothing but yes, and that this is the code."""
-    return len(said) <= LONGEST and _frame(language).fullmatch(_plain(said)) is not None
-
-
-def _is(said: str, kind: Kind, language: str) -> bool:
+def _is_answer(said: str, kind: Kind, language: str) -> bool:
     if len(said := said.strip()) > LONGEST or said.endswith(ASKED):
         return False
-    return _answer(kind, language).fullmatch(_plain(said)) is not None
+    return _answer_pattern(kind, language).fullmatch(_plain_letters(said)) is not None
 
 
 @cache
-def _answer(kind: Kind, language: str) -> re.Pattern[str]:
+def _answer_pattern(kind: Kind, language: str) -> re.Pattern[str]:
     """Finds an answer of one kind: its phrases and what fills, with one phrase at least."""
-    phrases, filling = _one_of(_phrases(kind, language)), _one_of(_listed("filling"))
+    phrases, filling = _any_of_phrases(_list_phrases(kind, language)), _any_of_phrases(_list_words("filling"))
     return re.compile(rf"{filling}*{phrases}(?:{phrases}|{filling})*")
 
 
 @cache
-def _frame(language: str) -> re.Pattern[str]:
+def _frame_pattern(language: str) -> re.Pattern[str]:
     """Finds what may stand beside a code, which may be nothing."""
-    return re.compile(rf"{_one_of(_phrases('yes', language) | _listed('filling') | _listed('code'))}*")
+    return re.compile(rf"{_any_of_phrases(_list_phrases('yes', language) | _list_words('filling') | _list_words('code'))}*")
 
 
-def _phrases(kind: Kind, language: str) -> set[str]:
+def _list_phrases(kind: Kind, language: str) -> set[str]:
     """The phrases of a kind, in all languages and in the home's own."""
     own = read_yaml(FILE).data["own"].get(language.partition("-")[0], {})
     other: Kind = "no" if kind == "yes" else "yes"
-    mine = _listed(kind) | set(map(_plain, own.get(kind, ())))
-    return mine - set(map(_plain, own.get(other, ())))  # Polish says no for yes
+    mine = _list_words(kind) | set(map(_plain_letters, own.get(kind, ())))
+    return mine - set(map(_plain_letters, own.get(other, ())))  # Polish says no for yes
 
 
-def _listed(key: str) -> set[str]:
+def _list_words(key: str) -> set[str]:
     """What the file lists under a key, in all languages."""
-    return {_plain(one) for words in read_yaml(FILE).data[key].values() for one in words}
+    return {_plain_letters(one) for words in read_yaml(FILE).data[key].values() for one in words}
 
 
-def _one_of(phrases: set[str]) -> str:
+def _any_of_phrases(phrases: set[str]) -> str:
     """Finds one of these phrases and the space behind it. In a script without spaces there need be none."""
     ends = (f"{re.escape(one)}(?: |$)" if not SPACELESS.search(one) else f"{re.escape(one)} ?" for one in phrases)
     return f"(?:{'|'.join(sorted(ends))})"
 
 
-def _plain(text: str) -> str:
+def _plain_letters(text: str) -> str:
     return strip_accents(normalize_text(text)).translate({0x307: None})
 
 
@@ -110,8 +104,11 @@ SAID = re.compile(r"(\D*)(\d[\d\s-]{1,18}\d)(\D*)")
 def parse_spoken_code(said: str, language: str = "en") -> str | None:
     """The code of which an answer consists, alone or beside a yes: `1234`, "yes, 12 34", "the code is 1234, please"."""
     found = SAID.fullmatch(said.strip())
-    if found is None or not all(is_code_frame(found[at], language) for at in (1, 3)):
+    if found is None:
         return None
+    for beside in (found[1], found[3]):  # which may say nothing but yes, and that this is the code
+        if len(beside) > LONGEST or not _frame_pattern(language).fullmatch(_plain_letters(beside)):
+            return None
     return re.sub(r"[\s-]", "", found[2])
 
 
@@ -140,20 +137,6 @@ CONSENT_SECONDS = 300
 PROPOSALS = 100  # that wait for consent at most; the oldest go
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """Calls that wait for consent, as the person was shown them in a home of this plan.
-
-    `guarded` are the guarded devices for which the person is asked, and `missed` is what else the agent tried in vain.
-    """
-
-    made: tuple[TwinCall, ...]
-    shown: str
-    guarded: dict[str, str]
-    missed: tuple[MissedAction, ...]
-    plan: FixedPlan
-
-
 @dataclass
 class WaitingProposals:
     """The proposals that wait, by the dialogue that each ends, with the monotonic time until which it is good."""
@@ -162,17 +145,17 @@ class WaitingProposals:
 
     def add_proposal(self, dialogue: Sequence[Message], speaker: str, proposal: Proposal) -> None:
         """Let a proposal wait that ends a dialogue."""
-        self.proposals[_key(dialogue, speaker)] = time.monotonic() + CONSENT_SECONDS, proposal
+        self.proposals[_hash_dialogue(dialogue, speaker)] = time.monotonic() + CONSENT_SECONDS, proposal
         while len(self.proposals) > PROPOSALS:
             del self.proposals[next(iter(self.proposals))]
 
     def take_proposal(self, dialogue: Sequence[Message], speaker: str) -> Proposal | None:
         """The proposal that ends a dialogue, which waits no more."""
-        until, found = self.proposals.pop(_key(dialogue, speaker), (0.0, None))
+        until, found = self.proposals.pop(_hash_dialogue(dialogue, speaker), (0.0, None))
         return found if until > time.monotonic() else None
 
 
-def _key(dialogue: Sequence[Message], speaker: str) -> str:
+def _hash_dialogue(dialogue: Sequence[Message], speaker: str) -> str:
     """A hash of a dialogue so far: which conversation it is, since a request carries all of it."""
     said = [speaker, *((message["role"], message["content"]) for message in dialogue)]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=16).hexdigest()

@@ -60,7 +60,7 @@ def find_unforeseen_ends(home: Home, dids: Iterable[str], members: Links, guarde
 
     `members` are the entities that groups list.
     """
-    paths = list(_paths(home))
+    paths = list(_automation_paths(home))
     ends = {path: {did for did in path.acts if guarded(did)} for path in paths}
     if not any(ends.values()):
         return {}
@@ -68,7 +68,7 @@ def find_unforeseen_ends(home: Home, dids: Iterable[str], members: Links, guarde
 
     def reached(did: str) -> set[str]:
         """What changes in the real home with a device: what it drives, and the groups of all that."""
-        return _closure(_closure({did}, members), holders)
+        return _reach_of_links(_reach_of_links({did}, members), holders)
 
     onward = {path: set[str]().union(*map(reached, path.acts)) for path in paths}
     grown = True
@@ -77,11 +77,16 @@ def find_unforeseen_ends(home: Home, dids: Iterable[str], members: Links, guarde
         for path in paths:
             ends[path] |= set[str]().union(*(ends[other] for other in paths if other.reads & onward[path]))
         grown = sizes != [len(found) for found in ends.values()]
-    told = {did: _ends(did, reached(did), ends) for did in dids}
-    return {did: found for did, found in told.items() if found}
+    told: Ends = {}
+    for did in dids:
+        # those that read the device itself are followed, if any are
+        unseen = {True: reached(did) - {did}, False: reached(did)}
+        if led := {end for path, found in ends.items() if path.reads & unseen[path.followed] for end in found}:
+            told[did] = tuple(sorted(led))
+    return told
 
 
-def _paths(home: Home) -> Iterator[AutomationPath]:
+def _automation_paths(home: Home) -> Iterator[AutomationPath]:
     for rule in home.rules:
         if rule.enabled and (rule.trigger_slots or rule.awaited_slots):
             reads = frozenset(home.plan.slots[slot].owner for slot in rule.trigger_slots)
@@ -93,13 +98,7 @@ def _paths(home: Home) -> Iterator[AutomationPath]:
         yield AutomationPath(frozenset(one.reads), frozenset(one.acts), followed=False)
 
 
-def _ends(did: str, reached: set[str], ends: Mapping[AutomationPath, set[str]]) -> tuple[str, ...]:
-    """Where the automations end that a device sets off. Those that read the device itself are followed, if any are."""
-    unseen = {True: reached - {did}, False: reached}
-    return tuple(sorted({end for path, found in ends.items() if path.reads & unseen[path.followed] for end in found}))
-
-
-def _closure(dids: set[str], links: Links) -> set[str]:
+def _reach_of_links(dids: set[str], links: Links) -> set[str]:
     """These devices, and all that links lead to."""
     found, new = set(dids), set(dids)
     while new:
@@ -124,16 +123,21 @@ LATIN = str.maketrans(  # of Cyrillic, as people and Home Assistant's ids write 
 
 def has_guard_word(texts: Iterable[str], *groups: Group) -> bool:
     """Whether a text has a word of one of these groups."""
-    return any(_finder(group).search(_without_harmless(way)) for text in texts for way in _ways(text) for group in groups)
+    return any(
+        _word_pattern(group).search(_strip_harmless(way))
+        for text in texts
+        for way in _ways_to_write(text)
+        for group in groups
+    )
 
 
-def _ways(text: str) -> list[str]:
+def _ways_to_write(text: str) -> list[str]:
     """A text with its words apart and in small letters, in the ways to write it without umlauts."""
-    small = normalize_text("".join(_apart(text))).translate({0x307: None})  # the dot of a Turkish I
+    small = normalize_text("".join(_split_words(text))).translate({0x307: None})  # the dot of a Turkish I
     return list(dict.fromkeys((strip_accents(small.translate(UMLAUTS)), strip_accents(small))))
 
 
-def _apart(text: str) -> Iterable[str]:
+def _split_words(text: str) -> Iterable[str]:
     """The signs of a text, with a space where a word begins in it: before a capital in small letters, beside a number."""
     text = unicodedata.normalize("NFKC", text)
     yield text[:1]
@@ -150,30 +154,30 @@ def strip_accents(text: str) -> str:
 
 
 @cache
-def _finder(group: Group) -> re.Pattern[str]:
+def _word_pattern(group: Group) -> re.Pattern[str]:
     listed: dict[str, list[str]] = read_yaml(FILE).data[group]
-    found = {one for words in listed.values() for word in words for one in _patterns(word, group == "harmless")}
+    found = {one for words in listed.values() for word in words for one in _patterns_of_word(word, group == "harmless")}
     return re.compile("|".join(sorted(found, key=lambda one: (-len(one), one))))
 
 
-def _patterns(word: str, anywhere: bool) -> Iterable[str]:
+def _patterns_of_word(word: str, anywhere: bool) -> Iterable[str]:
     """What finds a word, in each of the ways to write it."""
     core, ends, begins = word.strip("-="), word.startswith("-"), word.endswith("-")
-    written, *bare = _ways(core)
+    written, *bare = _ways_to_write(core)
     if word.startswith("="):
         yield rf"^{re.escape(written)}$"
         return
     if (latin := core.translate(LATIN)) != core:
-        yield from (_pattern(one, ends, begins, anywhere) for one in (latin, latin.replace("kh", "h")))
-    yield _pattern(written, ends, begins, anywhere)
+        yield from (_pattern_of_writing(one, ends, begins, anywhere) for one in (latin, latin.replace("kh", "h")))
+    yield _pattern_of_writing(written, ends, begins, anywhere)
     for one in bare:
         if len(one) > LEFT:
-            yield _pattern(one, ends, begins, anywhere)
+            yield _pattern_of_writing(one, ends, begins, anywhere)
         elif ends:
             yield rf"\w{{{LEFT}}}{one}s?\b"
 
 
-def _pattern(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
+def _pattern_of_writing(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
     text, left = re.escape(core), rf"\w{{{LEFT}}}"
     if anywhere or (ends and begins):
         return rf"{text}s?\b" if ends and not begins else text
@@ -184,17 +188,17 @@ def _pattern(core: str, ends: bool, begins: bool, anywhere: bool) -> str:
     return rf"\b{text}s?\b"
 
 
-def _without_harmless(text: str) -> str:
-    return _spared().sub(lambda found: found[1] or " ", text)
+def _strip_harmless(text: str) -> str:
+    return _harmless_pattern().sub(lambda found: found[1] or " ", text)
 
 
 @cache
-def _spared() -> re.Pattern[str]:
+def _harmless_pattern() -> re.Pattern[str]:
     """What finds a long word of the other groups that stands alone, as its first group, or else a harmless one."""
     groups = [words for group, words in read_yaml(FILE).data.items() if group != "harmless"]
-    listed = {way for words in groups for many in words.values() for word in many for way in _ways(word)}
+    listed = {way for words in groups for many in words.values() for word in many for way in _ways_to_write(word)}
     alone = sorted(re.escape(word) for word in listed if len(word) >= COMPOUND and "-" not in word)
-    return re.compile(rf"(\b(?:{'|'.join(alone)})s?\b)|{_finder('harmless').pattern}")
+    return re.compile(rf"(\b(?:{'|'.join(alone)})s?\b)|{_word_pattern('harmless').pattern}")
 
 
 KINDS = frozenset(  # these open the home, arm it, or can set it on fire
@@ -225,10 +229,12 @@ class Guard:
 
     def with_known_home(self, home: Home) -> Guard:
         """The guard with what a home, as it was imported, tells of its devices. What it does not show is held as before."""
-        unseen = _unseen_groups(home)
+        # what was not available when the home was imported: a group does not list its members then
+        found = ((one.did, home.state_of(one.did)) for one in home.plan.devices if one.spec.service_index)
+        unseen = frozenset(did for did, state in found if state.get("state") == "unavailable" and MEMBERS not in state)
         held = unseen | {device.did for device in home.plan.devices if is_guarded(home, device, unseen)}
         hidden = self.held - (home.plan.devices_by_did.keys() - unseen)
-        return replace(self, held=held | hidden, groups={**self.groups, **_groups(home)})
+        return replace(self, held=held | hidden, groups={**self.groups, **_list_groups(home)})
 
     def with_held_devices(self, dids: frozenset[str]) -> Guard:
         """The guard with further devices that are guarded, whatever the owner allowed."""
@@ -237,32 +243,22 @@ class Guard:
     def needs_consent(self, home: Home, made: Sequence[TwinCall], said: str, changed: Iterable[str] = ()) -> dict[str, str]:
         """The guarded devices among those called and `changed` that need consent, each with the reason."""
         dids = dict.fromkeys([*(one.did for one in made), *changed])
-        return dict(self._held_back(home, dids, said))
-
-    def find_unfollowed_ends(self, home: Home, dids: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """The guarded entities to which automations may lead from these devices, unseen by the twin, by device."""
-        members = {**self.groups, **_groups(home)}
-        return find_unforeseen_ends(home, dids, members, lambda did: _is_guarded_entity(home, did, self.held, frozenset()))
-
-    def _held_back(self, home: Home, dids: Iterable[str], said: str) -> Iterator[tuple[str, str]]:
-        led = self.find_unfollowed_ends(home, dids)
+        led, reasons = self.find_unfollowed_ends(home, dids), dict[str, str]()
         for did in dids:
             device = home.plan.devices_by_did[did]
             guarded = is_guarded(home, device, self.held)
             if not guarded and did not in led:
                 continue
             if did not in self.allowed:
-                yield did, "guarded" if guarded else "automation"
+                reasons[did] = "guarded" if guarded else "automation"
             elif not is_device_named(said, home, device):
-                yield did, "not named"
+                reasons[did] = "not named"
+        return reasons
 
-
-def _unseen_groups(home: Home) -> frozenset[str]:
-    """The devices of a home, as it was imported, that were not available then: a group does not list its members so."""
-    found = (device.did for device in home.plan.devices if device.spec.service_index)
-    return frozenset(
-        did for did in found if (state := home.state_of(did)).get("state") == "unavailable" and MEMBERS not in state
-    )
+    def find_unfollowed_ends(self, home: Home, dids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The guarded entities to which automations may lead from these devices, unseen by the twin, by device."""
+        members = {**self.groups, **_list_groups(home)}
+        return find_unforeseen_ends(home, dids, members, lambda did: _is_guarded_entity(home, did, self.held, frozenset()))
 
 
 def is_guarded(home: Home, device: Device, held: frozenset[str] = frozenset(), within: frozenset[str] = frozenset()) -> bool:
@@ -270,37 +266,31 @@ def is_guarded(home: Home, device: Device, held: frozenset[str] = frozenset(), w
 
     `held` are those of `Guard`. `within` are the groups by which it was reached, since groups may hold each other.
     """
-    if _by_kind(device):
+    data = device.spec.userdata
+    if data.category in KINDS | INDIRECT or (data.category == "cover" and data.subcategory not in HARMLESS_COVERS):
         return True
     if not device.spec.service_index:
         return False
-    if device.did in held or _by_name(home, device):
+    if device.did in held or _has_guarded_name(home, device):
         return True
     within |= {device.did}
-    return any(_is_guarded_entity(home, one, held, within) for one in _members(home, device))
+    return any(_is_guarded_entity(home, one, held, within) for one in _listed_entities(home, device))
 
 
-def _by_kind(device: Device) -> bool:
-    data = device.spec.userdata
-    if data.category == "cover":
-        return data.subcategory not in HARMLESS_COVERS
-    return data.category in KINDS | INDIRECT
-
-
-def _by_name(home: Home, device: Device) -> bool:
+def _has_guarded_name(home: Home, device: Device) -> bool:
     link, category = device_link(home, device.did), device.spec.category
     if category == "cover":  # any class may be a guess of its integration: the name tells, but a blind may hang in a garage
         own = [device.name, link.name or "", *link.aliases, device.did.partition(".")[2]]
         if has_guard_word(own, "places"):
             return True
-    return _tells([*full_device_names(home, device), *room_names(home, device), device.did], category)
+    return _tells_to_guard([*full_device_names(home, device), *room_names(home, device), device.did], category)
 
 
-def _groups(home: Home) -> dict[str, tuple[str, ...]]:
-    return {device.did: listed for device in home.plan.devices if (listed := tuple(_members(home, device)))}
+def _list_groups(home: Home) -> dict[str, tuple[str, ...]]:
+    return {device.did: listed for device in home.plan.devices if (listed := tuple(_listed_entities(home, device)))}
 
 
-def _members(home: Home, device: Device) -> Iterator[str]:
+def _listed_entities(home: Home, device: Device) -> Iterator[str]:
     """The entities that a device lists, such as those of a group."""
     for value in home.state_of(device.did).values():
         if isinstance(value, tuple):
@@ -314,9 +304,9 @@ def _is_guarded_entity(home: Home, did: str, held: frozenset[str], within: froze
     if (device := home.plan.devices_by_did.get(did)) is not None:
         return is_guarded(home, device, held, within)
     kind = entity_domain(did)
-    return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells([did], kind)
+    return did in held or kind in KINDS | INDIRECT | {"cover"} or _tells_to_guard([did], kind)
 
 
-def _tells(texts: Iterable[str], category: str) -> bool:
+def _tells_to_guard(texts: Iterable[str], category: str) -> bool:
     """Whether a text says that a device of this category is to be guarded."""
     return has_guard_word(texts, "acts") if category in DECLARED else has_guard_word(texts, "acts", "places", "flows")

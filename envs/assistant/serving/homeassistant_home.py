@@ -50,7 +50,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.automation import compile_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Origin, Unfollowed
+from homerl.envs.homeenv.sim.plan.import_origin import Unfollowed
 from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
 
 
@@ -59,38 +59,39 @@ def remove_devices(home: Home, gone: Collection[str]) -> Home:
     old = home.plan
     if not (gone := old.devices_by_did.keys() & gone):
         return home
-    lost = [rule for rule in home.rules if gone & {*_reads(rule, old), *_acts(rule)}]
-    kept = [rule for rule in home.rules if rule not in lost]
+    lost = [rule for rule in home.rules if gone & {*_devices_read(rule, old), *_devices_acted_on(rule)}]
+    origin = old.origin
+    if origin:  # the guard alone knows the automations that are lost
+        ids = {rule.id for rule in lost}
+        acts = [
+            Unfollowed(id=rule.id, reads=tuple(_devices_read(rule, old)), acts=tuple(_devices_acted_on(rule)))
+            for rule in lost
+        ]
+        told = {
+            "devices": {did: link for did, link in origin.devices.items() if did not in gone},
+            "hidden": tuple(one for one in origin.hidden if one.id not in ids),
+            "unfollowed": (*origin.unfollowed, *acts),
+        }
+        origin = origin.model_copy(update=told)
     plan = replace(
         old,
         devices=tuple(device for device in old.devices if device.did not in gone),
         entrance=(old.entrance_room.id if old.entrance_room else None) if old.entrance in gone else old.entrance,
-        origin=old.origin and _origin(old.origin, lost, gone, old),
+        origin=origin,
     )
     fresh = Home(plan, [home.read_value(slot.owner, slot.path) for slot in plan.slots], home.clock)
-    fresh.rules = tuple(compile_rule(rule, plan) for rule in kept)
+    fresh.rules = tuple(compile_rule(rule, plan) for rule in home.rules if rule not in lost)
     return fresh
 
 
-def _origin(origin: Origin, lost: list[Rule], gone: Collection[str], plan: FixedPlan) -> Origin:
-    ids = {rule.id for rule in lost}
-    unfollowed = [Unfollowed(id=rule.id, reads=tuple(_reads(rule, plan)), acts=tuple(_acts(rule))) for rule in lost]
-    told = {
-        "devices": {did: link for did, link in origin.devices.items() if did not in gone},
-        "hidden": tuple(one for one in origin.hidden if one.id not in ids),
-        "unfollowed": (*origin.unfollowed, *unfollowed),
-    }
-    return origin.model_copy(update=told)
-
-
-def _reads(rule: Rule, plan: FixedPlan) -> dict[str, None]:
+def _devices_read(rule: Rule, plan: FixedPlan) -> dict[str, None]:
     """The devices on which it depends whether a rule acts."""
     return dict.fromkeys(
         owner for slot in sorted(rule.slots_it_reads) if (owner := plan.slots[slot].owner) in plan.devices_by_did
     )
 
 
-def _acts(rule: Rule) -> Iterator[str]:
+def _devices_acted_on(rule: Rule) -> Iterator[str]:
     return (action.did for action in rule.actions)
 
 
@@ -117,7 +118,7 @@ class HomeAssistantHome:
 
         Raises `HomeAssistantError` if the address or the token is wrong, or nothing answers.
         """
-        async with self._connected(GREETING) as client:
+        async with self._connect(GREETING) as client:
             self._hear_language(await client.call_command(CONFIG))
             rows = [*await client.call_command(REGISTERED), *await client.read_states()]
             return frozenset(row["entity_id"] for row in rows)
@@ -126,7 +127,7 @@ class HomeAssistantHome:
         self.spoken = config.get("language") or self.spoken
 
     @asynccontextmanager
-    async def _connected(self, patience: float = PATIENCE) -> AsyncIterator[HomeAssistantClient]:
+    async def _connect(self, patience: float = PATIENCE) -> AsyncIterator[HomeAssistantClient]:
         async with connect_client(self.url, self._token, patience) as client:
             self.url = client.url
             yield client
@@ -135,20 +136,20 @@ class HomeAssistantHome:
         """The home as it is set up now, if it is another one than was given last; None if not."""
         async with self._reading:
             if self._doubt.is_set():
-                await self._read()
+                await self._read_home()
             fresh, self._fresh = self._fresh, None
             return fresh
 
     async def follow_home(self) -> None:
         """Hear what happens to the home, for ever, and read it once it is quiet, before anybody asks."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._hear())
-            tasks.create_task(self._prepare())
+            tasks.create_task(self._hear_events())
+            tasks.create_task(self._read_when_quiet())
 
-    async def _hear(self) -> None:
+    async def _hear_events(self) -> None:
         while True:
             try:
-                async with self._connected() as client:
+                async with self._connect() as client:
                     async for _ in follow_setup_events(client):
                         self._doubt.set()  # at the beginning too: what happened before was not heard
             except HomeAssistantError as error:
@@ -156,24 +157,24 @@ class HomeAssistantHome:
                 self._doubt.set()  # until it is heard again
             await asyncio.sleep(AGAIN)
 
-    async def _prepare(self) -> None:
+    async def _read_when_quiet(self) -> None:
         while True:
             await self._doubt.wait()
             await asyncio.sleep(QUIET)
             try:
                 async with self._reading:
                     if self._doubt.is_set():
-                        await self._read()
+                        await self._read_home()
             except HomeAssistantError as error:
                 log.info("%s", error)
             if self._doubt.is_set():
                 await asyncio.sleep(AGAIN)
 
-    async def _read(self) -> None:
+    async def _read_home(self) -> None:
         """Read the home, and make it anew if its setup has changed. While Home Assistant starts, it stays as it was."""
         self._doubt.clear()  # what happens meanwhile sets it again
         try:
-            async with self._connected() as client:
+            async with self._connect() as client:
                 listing = await client.read_listing()
                 self._hear_language(listing.sources[CONFIG])
                 listing = merge_earlier_listing(await with_automation_texts(client, listing), self.known)
@@ -197,7 +198,7 @@ class HomeAssistantHome:
 
         What is exposed and has no state, since it was disabled or Home Assistant is starting, is unavailable.
         """
-        async with self._connected() as client:
+        async with self._connect() as client:
             states = await client.read_states()
             as_known = is_same_setup(self.known, states, await client.read_exposed_entities())
             known = {row["entity_id"] for row in states}
@@ -211,7 +212,7 @@ class HomeAssistantHome:
     async def ask_service(self, did: str, service: str, data: Mapping[str, Any]) -> Any:
         """What a service of a device answers that changes nothing. Nothing is asked of what is not exposed any more."""
         domain = entity_domain(did)
-        async with self._connected() as client:
+        async with self._connect() as client:
             if await find_withdrawn_devices(client, {did}, [unavailable_state(did)]):
                 raise HomeAssistantError(f"{did} is not exposed to Assist any more.")
             return await client.call_service(domain, service, data, {"entity_id": did}, returns=True)
@@ -223,7 +224,7 @@ class HomeAssistantHome:
         """
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
         try:
-            async with asyncio.timeout(PATIENCE), self._connected() as client:
+            async with asyncio.timeout(PATIENCE), self._connect() as client:
                 if await find_withdrawn_devices(client, {made.did}, [unavailable_state(made.did)]):
                     raise HomeAssistantError(f"{spoken_device_name(twin.plan, made.did)} is not exposed to Assist any more.")
                 await client.call_service(call.domain, call.service, call.data, call.target)

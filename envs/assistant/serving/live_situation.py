@@ -1,9 +1,12 @@
 """A person and an agent in a home, without a task: what a served agent plays.
 
-Invariants: the caller's home does not change; `Witnessed.made` has every service call of the agent that was carried out, in
-order, and none of automations or of forks in which a tool only tries; where a device asks for a code, the twin takes a call
-without it, since a person says the code; `LiveSituation.attempts` has every tool call that
-could be read, with what came of it; the agent changes no automation; the dialogue ends only at a limit of the episode.
+Invariants:
+- The caller's home does not change.
+- `RecordingHome.made` has every service call of the agent that was carried out, in order, and none of automations or of
+  forks in which a tool only tries.
+- Where a device asks for a code, the twin takes a call without it, since a person says the code.
+- `LiveSituation.attempts` has every tool call that could be read, with what came of it.
+- The agent changes no automation, and the dialogue ends only at a limit of the episode.
 """
 
 from __future__ import annotations
@@ -71,7 +74,7 @@ class ToolAttempt:
     refused: tuple[tuple[TwinCall, str], ...] = ()
 
 
-Answers = dict[str, RunResult]  # by `asked`: what calls read in the real home
+Answers = dict[str, RunResult]  # by `tool_call_key`: what calls read in the real home
 
 
 def tool_call_key(tool: str, arguments: Mapping[str, Any]) -> str:

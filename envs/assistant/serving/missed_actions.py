@@ -5,7 +5,7 @@ the same service of that device; where it has no such service, by any. Else the 
 If the person named the device that was not found, the later call must name it too: another device may be the next wish.
 What only reads, or names neither, is put right by any later act.
 
-Invariants: all functions are pure; of what the agent wrote, only names that a person may say are told of a `Missed`.
+Invariants: all functions are pure; of what the agent wrote, only names that a person may say are told of a `MissedAction`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class MissedAction:
     def missed_call(cls, plan: FixedPlan, did: Any, service: Any, rule: str, tool: str = "") -> MissedAction:
         """A service call that was not made."""
         known = isinstance(did, str) and did in plan.devices_by_did
-        return cls(rule, spoken_device_name(plan, did) if known else "", _service(service), did if known else "", tool)
+        return cls(
+            rule, spoken_device_name(plan, did) if known else "", _spoken_service(service), did if known else "", tool
+        )
 
 
 def attempts_in_step(step: Step, taken: Iterable[ToolAttempt]) -> tuple[ToolAttempt, ...]:
@@ -70,7 +72,7 @@ def find_missed_actions(tried: Sequence[Sequence[ToolAttempt]], said: str, home:
         for at, attempts in enumerate(tried)
         for attempt in attempts
         for one in _missed_in(attempt, home.plan)
-        if not _put_right(one, [later for message in tried[at + 1 :] for later in message], said, home)
+        if not _is_put_right(one, [later for message in tried[at + 1 :] for later in message], said, home)
     )
     return tuple(dict.fromkeys(found))
 
@@ -81,17 +83,17 @@ def _missed_in(attempt: ToolAttempt, plan: FixedPlan) -> Iterator[MissedAction]:
     if attempt.rule is None:
         return
     known = {(one.did, one.service) for one in [*attempt.made, *(one for one, _ in attempt.refused)]}
-    left = [wanted for wanted in _wanted(attempt) if wanted not in known]
+    left = [wanted for wanted in _wanted_calls(attempt) if wanted not in known]
     rules = [LEFT_OUT if attempt.refused else attempt.rule, *[LEFT_OUT] * len(left)]
     yield from (
         MissedAction.missed_call(plan, did, service, rule, attempt.tool) for (did, service), rule in zip(left, rules)
     )
     if not (attempt.refused or left):
-        act = _act_of(attempt.tool) if "__" in attempt.tool or attempt.rule == "unknown_tool" else ""
-        yield MissedAction(attempt.rule, _named(attempt), act, tool=attempt.tool)
+        act = _act_of_tool(attempt.tool) if "__" in attempt.tool or attempt.rule == "unknown_tool" else ""
+        yield MissedAction(attempt.rule, _name_in_arguments(attempt), act, tool=attempt.tool)
 
 
-def _wanted(attempt: ToolAttempt) -> list[tuple[Any, Any]]:
+def _wanted_calls(attempt: ToolAttempt) -> list[tuple[Any, Any]]:
     """(device id, service) of the calls that the arguments hold."""
     actions = attempt.arguments.get("actions")
     given = actions if isinstance(actions, list) else [attempt.arguments]
@@ -99,30 +101,30 @@ def _wanted(attempt: ToolAttempt) -> list[tuple[Any, Any]]:
     return [(did, service) for did, service in pairs if isinstance(did, str) and isinstance(service, str)]
 
 
-def _named(attempt: ToolAttempt) -> str:
+def _name_in_arguments(attempt: ToolAttempt) -> str:
     """The words by which arguments of Assist name a device: its room, and its name or else its kind."""
     area, name, kind = (attempt.arguments.get(key) for key in ("area", "name", "domain"))
     kind = kind[0] if isinstance(kind, list) and kind else kind
-    return " ".join(filter(None, (_name(area), _name(name) or _name(kind))))
+    return " ".join(filter(None, (_spoken_name(area), _spoken_name(name) or _spoken_name(kind))))
 
 
-def _act_of(tool: str) -> str:
+def _act_of_tool(tool: str) -> str:
     """What a tool does, by its name: `turn on` for `intent__HassTurnOn`."""
     words = tool.rpartition("__")[2].removeprefix("Hass")
-    return _service(re.sub("(?<=[a-z])(?=[A-Z])", " ", words).lower())
+    return _spoken_service(re.sub("(?<=[a-z])(?=[A-Z])", " ", words).lower())
 
 
-def _service(locator: Any) -> str:
+def _spoken_service(locator: Any) -> str:
     """The own name of a service: `set brightness` for `light.set_brightness`."""
-    return _name(locator.rpartition(".")[2].replace("_", " ")) if isinstance(locator, str) else ""
+    return _spoken_name(locator.rpartition(".")[2].replace("_", " ")) if isinstance(locator, str) else ""
 
 
-def _name(text: Any) -> str:
+def _spoken_name(text: Any) -> str:
     """A name as people say it, or nothing if it is none."""
     return text.strip() if isinstance(text, str) and SPOKEN.fullmatch(text) else ""
 
 
-def _put_right(one: MissedAction, later: Sequence[ToolAttempt], said: str, home: Home) -> bool:
+def _is_put_right(one: MissedAction, later: Sequence[ToolAttempt], said: str, home: Home) -> bool:
     """Whether later attempts did what was missed."""
     made = [call for attempt in later for call in attempt.made]
     worked = [attempt for attempt in later if attempt.rule is None]
@@ -130,20 +132,20 @@ def _put_right(one: MissedAction, later: Sequence[ToolAttempt], said: str, home:
         return False
     if one.did:
         anything = one.rule == "unknown_service" or not one.service
-        return any(call.did == one.did and (anything or _service(call.service) == one.service) for call in made)
+        return any(call.did == one.did and (anything or _spoken_service(call.service) == one.service) for call in made)
     anywhere = not one.tool or one.rule == "unknown_tool"
     alike = [attempt for attempt in worked if anywhere or attempt.tool == one.tool]
     if one.device and words_of_name(one.device) <= words_of_name(said):
         return any(words_of_name(one.device) <= words_of_name(" ".join(_names_in(attempt, home))) for attempt in alike)
     if one.service and "__" not in one.tool and not anywhere:
-        return any(_service(call.service) == one.service for attempt in alike for call in attempt.made)
-    reads = READS.match(_act_of(one.tool)) or not (one.device or one.rule == "syntax")
+        return any(_spoken_service(call.service) == one.service for attempt in alike for call in attempt.made)
+    reads = READS.match(_act_of_tool(one.tool)) or not (one.device or one.rule == "syntax")
     return bool(alike or (made and reads))
 
 
 def _names_in(attempt: ToolAttempt, home: Home) -> Iterator[str]:
     """By which names an attempt speaks of devices."""
-    yield _named(attempt)
+    yield _name_in_arguments(attempt)
     for did in dict.fromkeys(call.did for call in attempt.made):
         yield from full_device_names(home, home.plan.devices_by_did[did])
 

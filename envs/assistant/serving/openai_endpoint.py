@@ -37,31 +37,32 @@ class AgentEndpoint:
         """The application."""
         return Starlette(
             routes=[
-                Route("/v1/models", self._models),
-                Route("/v1/chat/completions", self._chat, methods=["POST"]),
-                Route("/", self._page),
-                Route("/health", _well),
+                Route("/v1/models", self._answer_models),
+                Route("/v1/chat/completions", self._answer_chat, methods=["POST"]),
+                Route("/", self._answer_page),
+                Route("/health", _answer_health),
             ],
-            exception_handlers={BadRequest: refusal_response, InputError: _unreadable},
+            exception_handlers={BadRequest: refusal_response, InputError: _tell_unreadable_log},
         )
 
-    async def _models(self, request: Request) -> Response:
+    async def _answer_models(self, request: Request) -> Response:
         admit_request(request, self.address)
         return models_response(self.caretaker.name)
 
-    async def _page(self, request: Request) -> Response:
+    async def _answer_page(self, request: Request) -> Response:
         admit_request(request, self.address, browser=True)
-        return HTMLResponse(await asyncio.to_thread(self._drawn))  # a long log takes long
 
-    def _drawn(self) -> str:
-        log = self.caretaker.journal.read_contents()
-        return render_journal_page(log.entries, log.damaged)
+        def render() -> str:
+            log = self.caretaker.journal.read_contents()
+            return render_journal_page(log.entries, log.damaged)
 
-    async def _chat(self, request: Request) -> Response:
+        return HTMLResponse(await asyncio.to_thread(render))  # a long log takes long
+
+    async def _answer_chat(self, request: Request) -> Response:
         admit_request(request, self.address)
         body = await read_json_body(request)
-        dialogue, speaker = parse_dialogue(body), _text(body.get("user"))
-        told = (_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
+        dialogue, speaker = parse_dialogue(body), _plain_text(body.get("user"))
+        told = (_plain_text(one.get("content")) for one in body["messages"] if one.get("role") == "system")
         asked: dict[str, Any] = {
             "gone": request.is_disconnected,
             "care": parse_request_care(body),
@@ -69,12 +70,12 @@ class AgentEndpoint:
             "speaker": speaker,
         }
         if body.get("stream"):
-            return streamed_completion(self.caretaker.name, self._parts(dialogue, asked))
+            return streamed_completion(self.caretaker.name, self._stream_parts(dialogue, asked))
         return completion_response(
             self.caretaker.name, text_message(await self.caretaker.answer_dialogue(dialogue, **asked)), False
         )
 
-    async def _parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:
+    async def _stream_parts(self, dialogue: list[Message], asked: Mapping[str, Any]) -> AsyncIterator[str]:
         """The reply in the parts in which it may be spoken."""
         parts, told = asyncio.Queue[str | None](), ""
         task = asyncio.create_task(self.caretaker.answer_dialogue(dialogue, speak=parts.put_nowait, **asked))
@@ -97,14 +98,14 @@ def parse_dialogue(body: Mapping[str, Any]) -> list[Message]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise BadRequest(400, "`messages` is not a list of messages")
-    told = [{"role": message.get("role"), "content": _text(message.get("content"))} for message in messages]
+    told = [{"role": message.get("role"), "content": _plain_text(message.get("content"))} for message in messages]
     dialogue = [message for message in told if message["role"] in ("user", "assistant") and message["content"]]
     if not dialogue or dialogue[-1]["role"] != "user":
         raise BadRequest(400, "the last message must be the user's")
     return dialogue
 
 
-def _text(content: Any) -> str:
+def _plain_text(content: Any) -> str:
     if isinstance(content, str):
         return content.strip()
     parts = content if isinstance(content, list) else []
@@ -112,9 +113,9 @@ def _text(content: Any) -> str:
     return " ".join(text for text in texts if isinstance(text, str)).strip()
 
 
-async def _well(request: Request) -> Response:
+async def _answer_health(request: Request) -> Response:
     return PlainTextResponse("ok")  # for whom restarts it, without a key
 
 
-async def _unreadable(request: Request, error: Exception) -> Response:
+async def _tell_unreadable_log(request: Request, error: Exception) -> Response:
     return PlainTextResponse(str(error), 500)

@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -23,19 +24,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
 from homerl.envs.assistant.serving.call_effects import compare_change
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
-from homerl.envs.homeenv.sim.assist.assist_tools import (
-    DONE,
-    EVENTS,
-    FAILED,
-    LISTS,
-    OPEN,
-    PLAY,
-    READS,
-    SEARCH,
-    TIMERS,
-    find_media_player,
-    refused_result,
-)
+from homerl.envs.homeenv.sim.assist import assist_tools as assist
 from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
 from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
 from homerl.envs.homeenv.sim.home import Home
@@ -61,18 +50,20 @@ class ReadableHome(Protocol):
 async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Answers:
     """What the calls of a message read in the real home. Calls that mean no device of the home are left to the twin."""
     found: Answers = {}
-    for tool, arguments in _calls(reply):
-        if tool == TIMERS:  # nothing outside of Home Assistant tells of them
-            found[tool_call_key(tool, arguments)] = refused_result(
-                "unknown_tool", f"{FAILED}timers are Home Assistant's own"
-            )
+    for call in reply.message.get("tool_calls") or ():
+        tool, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
+        if tool not in (*assist.READS, assist.TIMERS) or arguments is None:
+            continue
+        key = tool_call_key(tool, arguments)
+        if tool == assist.TIMERS:  # nothing outside of Home Assistant tells of them
+            found[key] = assist.refused_result("unknown_tool", f"{assist.FAILED}timers are Home Assistant's own")
             continue
         try:
-            did, service, data = _question(home, tool, arguments)
+            did, service, data = _make_question(home, tool, arguments)
             told = (await real.ask_service(did, service, data) or {}).get(did) or {}
-            found[tool_call_key(tool, arguments)] = RunResult(json.dumps(_told(tool, told), ensure_ascii=False))
+            found[key] = RunResult(json.dumps(_answer_of_assist(tool, told), ensure_ascii=False))
         except HomeAssistantError as error:
-            found[tool_call_key(tool, arguments)] = refused_result("unavailable", f"{FAILED}{error.said or error}")
+            found[key] = assist.refused_result("unavailable", f"{assist.FAILED}{error.said or error}")
         except (IntentFailed, NoMatch, LookupError, ValueError, TypeError, AttributeError):
             continue  # the twin says what is wrong with the call
     return found
@@ -85,58 +76,50 @@ def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
         yield from home.plan.devices_by_did if calls or TOOLSETS[toolset].one_answer else ()
         return
     for call in calls:
-        if name := (parse_call_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
+        if name := (parse_call_arguments(call["arguments"]) or {}).get(assist.LISTS.get(call["name"], "")):
             with suppress(NoMatch):
-                yield from (
-                    one.id for one in match_entities(home, EntityConstraints(str(name), domains=frozenset({LIST}))).entities
-                )
+                named = EntityConstraints(str(name), domains=frozenset({LIST}))
+                yield from (one.id for one in match_entities(home, named).entities)
 
 
 async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home) -> None:
     """Put the items of those devices that are lists into homes. Raises `HomeAssistantError` if the real home is gone."""
     for did in dict.fromkeys(dids):
-        if entity_domain(did) != LIST or did not in homes[0].plan.devices_by_did or homes[0].read_value(did, OPEN) is None:
+        known = entity_domain(did) == LIST and did in homes[0].plan.devices_by_did
+        if not known or homes[0].read_value(did, assist.OPEN) is None:
             continue
         try:
-            items = (await real.ask_service(did, "get_items", {"status": [OPEN, DONE]}))[did]["items"]
+            items = (await real.ask_service(did, "get_items", {"status": [assist.OPEN, assist.DONE]}))[did]["items"]
         except (HomeAssistantError, LookupError, TypeError) as error:
             if isinstance(error, HomeAssistantError) and error.code is None:
                 raise
             continue
-        for kind in {OPEN, DONE} & homes[0].plan.devices_by_did[did].spec.attribute_index.keys():
+        for kind in {assist.OPEN, assist.DONE} & homes[0].plan.devices_by_did[did].spec.attribute_index.keys():
             told = [str(one["summary"])[:LONGEST] for one in items if one.get("status") == kind and one.get("summary")]
             for home in homes:
                 home.write_slot(home.plan.slot_of(did, kind), tuple(told[:MOST_ITEMS]))
 
 
-def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for call in reply.message.get("tool_calls") or ():
-        arguments = parse_call_arguments(call["function"]["arguments"])
-        if call["function"]["name"] in (*READS, TIMERS) and arguments is not None:
-            yield call["function"]["name"], arguments
-
-
-def _question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def _make_question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """The device, the service and its data by which a tool reads."""
-    if tool == EVENTS:
-        calendar = match_entities(
-            home, EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
-        ).entities[0]
+    if tool == assist.EVENTS:
+        named = EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
+        calendar = match_entities(home, named).entities[0]
         now = datetime.now(home.plan.origin.time_zone if home.plan.origin else UTC)
         day = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=DAYS[arguments["range"]])
         return calendar.id, "get_events", {"start_date_time": now.isoformat(), "end_date_time": day.isoformat()}
     within = {f"media_content_{part}": arguments.get(f"within_media_content_{part}") for part in ("id", "type")}
     data = {"search_query": str(arguments["search_query"])} | {key: value for key, value in within.items() if value}
-    return find_media_player(home, arguments).id, "search_media", data
+    return assist.find_media_player(home, arguments).id, "search_media", data
 
 
-def _told(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _answer_of_assist(tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """An answer as Assist tells it."""
-    if tool == EVENTS:
+    if tool == assist.EVENTS:
         return {"events": [one if "T" in one["start"] else {**one, "all_day": True} for one in answer.get("events", ())]}
     results = [{key: one.get(key) for key in RESULT} for one in (answer.get("result") or ())[:MOST_RESULTS]]
-    hint = {"instruction": f"{PLAY} plays a result that can_play, and {SEARCH} looks inside of one that can_search."}
-    return {"results": results} | (hint if results else {})
+    hint = f"{assist.PLAY} plays a result that can_play, and {assist.SEARCH} looks inside of one that can_search."
+    return {"results": results} | ({"instruction": hint} if results else {})
 
 
 SLOW, LONGER = ("media_player", "vacuum", "lawn_mower"), 4  # domains that take their time, and how many times as long
@@ -159,41 +142,39 @@ class RealHome(ReadableHome, Protocol):
 
 
 async def carry_out_exchange(real: RealHome, exchange: Exchange) -> None:
-    """Make the calls of an exchange, until one fails: the next may rest on it. Raises `GivenUp`."""
-    for call in exchange.calls:
-        await exchange.asker.require_waiting()
-        call.fate = "sent"
+    """Make the calls of an exchange, until one fails: the next may rest on it. Raises `AskerGone`."""
+    for call in exchange.turn.calls:
+        await exchange.sentence.asker.require_waiting()
+        exchange.fates.append("sent")
         try:
-            await real.carry_out_call(exchange.home, call.made)
+            await real.carry_out_call(exchange.seen.home, call)
         except Exception as error:  # whatever it was, the calls before it stand and are to be told
-            call.fate = "failed"
+            exchange.fates[-1] = "failed"
             exchange.errors.append(str(error) or type(error).__name__)
             return
-        call.fate = "done"
+        exchange.fates[-1] = "done"
 
 
 async def wait_until_settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
     """The home once it agrees with the twin, or has had the seconds to; the changes of the exchange are compared with it.
 
-    What wakes up first, such as a television, has longer. Raises `HomeAssistantError` if its states do not come for as long
-    as others may be kept waiting.
+    What wakes up first, such as a television, has longer. Only what was done is waited for. Raises `HomeAssistantError` if
+    its states do not come for as long as others may be kept waiting.
     """
-    settle *= LONGER if any(entity_domain(one.did) in SLOW for one in exchange.done_calls) else 1
+    done, everything = {call.did for call in exchange.done_calls}, exchange.call_outcome == "done"
+    settle *= LONGER if any(entity_domain(did) in SLOW for did in done) else 1
+    until = time.monotonic() + settle
     try:
         async with asyncio.timeout(settle + LOOK_SECONDS):
-            return await _settled(real, exchange, settle)
+            while True:
+                home = await real.refresh_twin(exchange.seen.home)
+                await read_todo_lists(real, (change.did for change in exchange.effects.changes), home)
+                # each look is noted at once: the next one may not come
+                changes = tuple(compare_change(change, home) for change in exchange.effects.changes)
+                exchange.effects = replace(exchange.effects, changes=changes)
+                late = any(change.differs for change in changes if everything or change.did in done)
+                if not late or time.monotonic() > until:
+                    return home
+                await asyncio.sleep(min(0.25, settle))
     except TimeoutError:
         raise HomeAssistantError("Home Assistant did not tell its states in time.") from None
-
-
-async def _settled(real: RealHome, exchange: Exchange, settle: float) -> Home:
-    """Only what was done is waited for."""
-    done, until = {one.did for one in exchange.done_calls}, time.monotonic() + settle
-    while True:
-        home = await real.refresh_twin(exchange.home)
-        await read_todo_lists(real, (change.did for change in exchange.changes), home)
-        exchange.changes = tuple(compare_change(change, home) for change in exchange.changes)
-        late = any(change.differs for change in exchange.changes if exchange.outcome == "done" or change.did in done)
-        if not late or time.monotonic() > until:
-            return home
-        await asyncio.sleep(min(0.25, settle))

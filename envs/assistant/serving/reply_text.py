@@ -27,12 +27,12 @@ from homerl.envs.assistant.serving.call_effects import is_press_change, is_state
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import UNMADE, TwinCall
 from homerl.envs.assistant.serving.missed_actions import WITH_SENTENCE, MissedAction, words_of_name
-from homerl.envs.assistant.serving.secret_masking import visible_arguments as told_of
+from homerl.envs.assistant.serving.secret_masking import visible_arguments
 from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.play.chat_messages import SpokenWords as Spoken
+from homerl.play.chat_messages import SpokenWords
 from homerl.play.false_claims import admits_failure, asks_about_state, claims_success, only_confirms, says_done
 
 ASK_CODE = "question_code"  # the text that asks for a code
@@ -47,7 +47,7 @@ class ReplyPhrases:
     """
 
     def __init__(self, language: str, spoken: str = "en") -> None:
-        known = _texts()
+        known = _read_phrases()
         if language == "en" and (own := spoken.partition("-")[0]) in known:
             language = own
         if language not in known:
@@ -80,11 +80,11 @@ def join_sentences(*sentences: str) -> str:
 
 def is_code_question(said: str) -> bool:
     """Whether something that was said to a person asks for a code, in any language: that of the home may have changed."""
-    return any(texts[ASK_CODE] in said for texts in _texts().values())
+    return any(texts[ASK_CODE] in said for texts in _read_phrases().values())
 
 
 @lru_cache(maxsize=1)
-def _texts() -> dict[str, dict[str, Any]]:
+def _read_phrases() -> dict[str, dict[str, Any]]:
     texts: dict[str, dict[str, Any]] = read_yaml(FILE).data
     return texts
 
@@ -106,33 +106,32 @@ class ReplyWriter:
 
     def describe_calls(self, home: Home, exchange: Exchange) -> str:
         """What calls do, as a person is shown it before: at once, and then by automations."""
-        return self.words.join_list([*self._now(home, exchange), *self._later(exchange)])
+        later = exchange.effects.later
+        stated = {change.did for change in later.changes if is_state_change(change)}
+        # of a device whose state changes, its state alone
+        main = [change for change in later.changes if is_state_change(change) or change.did not in stated]
+        texts = dict.fromkeys([*map(self._describe_change, main), *self._describe_actions(exchange, later.actions)])
+        after = [self.words.fill_phrase("later", what=text) for text in texts]
+        return self.words.join_list([*self._describe_at_once(home, exchange), *after])
 
-    def _now(self, home: Home, exchange: Exchange) -> list[str]:
+    def _describe_at_once(self, home: Home, exchange: Exchange) -> list[str]:
         """Changes that were asked for in words; calls, or arguments of calls, that no change shows follow.
 
         Where a call changes nothing of its device in the twin, the device's present state is told: what a toggle does
         depends on it.
         """
-        made = {one.did for one in exchange.made_calls}
-        changes = [one for one in exchange.changes if not (is_press_change(one) and one.did in made)]  # its call tells more
-        main = [change for change in changes if was_asked_for(change, exchange.made_calls)]
+        made = {one.did for one in exchange.turn.calls}
+        changes = [
+            one for one in exchange.effects.changes if not (is_press_change(one) and one.did in made)
+        ]  # its call tells more
+        main = [change for change in changes if was_asked_for(change, exchange.turn.calls)]
         touched = {one.did for one in main}
         told = [change for change in changes if change in main or change.did not in touched]
         changed = {change.did for change in told}
-        states = {one.did: {} if one.did in changed else _state(home, one.did) for one in exchange.made_calls}
-        rests = [(one, _rest(one, told, exchange) | states[one.did]) for one in exchange.made_calls]
-        actions = [self._action(one, rest) for one, rest in rests if rest or one.did not in changed]
-        return [*map(self._change, told), *dict.fromkeys(actions)]
-
-    def _later(self, exchange: Exchange) -> Iterator[str]:
-        """What automations do: of a device whose state changes, its state alone."""
-        later = exchange.later
-        stated = {change.did for change in later.changes if is_state_change(change)}
-        told = [self._change(change) for change in later.changes if is_state_change(change) or change.did not in stated]
-        actions = self._actions(exchange, later.actions)
-        for text in dict.fromkeys([*told, *actions]):
-            yield self.words.fill_phrase("later", what=text)
+        states = {one.did: {} if one.did in changed else _state_of_several(home, one.did) for one in exchange.turn.calls}
+        rests = [(one, _arguments_not_shown(one, told, exchange) | states[one.did]) for one in exchange.turn.calls]
+        actions = [self._describe_action(one, rest) for one, rest in rests if rest or one.did not in changed]
+        return [*map(self._describe_change, told), *dict.fromkeys(actions)]
 
     def describe_possible_effects(self, ends: Iterable[str]) -> Iterator[str]:
         """On what automations may act that the twin does not follow. What is not exposed is told by its kind alone."""
@@ -142,22 +141,24 @@ class ReplyWriter:
         ):
             yield self.words.fill_phrase("perhaps", what=self.words.join_list(things, "within"))
 
-    def audible_words(self, exchange: Exchange, said: Spoken) -> str:
+    def audible_words(self, exchange: Exchange, said: SpokenWords) -> str:
         """The words of the agent's last message that the person may hear."""
-        if exchange.missed:
-            claims = not exchange.calls and says_done(said.claims)
+        if exchange.turn.missed:
+            claims = not exchange.turn.calls and says_done(said.claims)
             return said.text if (said.question or admits_failure(said.text)) and not claims else ""
-        unfounded = not (exchange.calls or asks_about_state(exchange.said)) and claims_success(said.claims)
+        unfounded = not (exchange.turn.calls or asks_about_state(exchange.sentence.said)) and claims_success(said.claims)
         return join_sentences(said.text, self.words.fill_phrase("idle") if unfounded else "")
 
     def describe_missed_actions(self, exchange: Exchange) -> str:
         """What the agent tried in vain, and why; empty if nothing."""
-        own = [self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.missed)]
-        named = [one for one in exchange.missed if one.rule not in WITH_SENTENCE]
-        what = self.words.join_list(dict.fromkeys(map(self._missed, named)))
+        own = [
+            self.words.fill_phrase(rule) for rule in WITH_SENTENCE if any(one.rule == rule for one in exchange.turn.missed)
+        ]
+        named = [one for one in exchange.turn.missed if one.rule not in WITH_SENTENCE]
+        what = self.words.join_list(dict.fromkeys(map(self._describe_missed, named)))
         return join_sentences(self.words.fill_phrase("refused", what=exchange.mask_text(what)) if what else "", *own)
 
-    def _missed(self, one: MissedAction) -> str:
+    def _describe_missed(self, one: MissedAction) -> str:
         parts, why = [part for part in (one.device, one.service) if part], self.words.explain_rule(one.rule)
         if not parts:
             return why
@@ -166,81 +167,88 @@ class ReplyWriter:
 
     def reply_without_calls(self, exchange: Exchange) -> str:
         """The reply where nothing was called. An agent that admits it needs no help of ours."""
-        admitted = exchange.reply if admits_failure(exchange.reply) else ""
-        return (
-            admitted
-            or join_sentences(self.describe_missed_actions(exchange), exchange.reply)
-            or self.words.fill_phrase("unable")
-        )
+        words = exchange.turn.words
+        if words and admits_failure(words):
+            return words
+        return join_sentences(self.describe_missed_actions(exchange), words) or self.words.fill_phrase("unable")
 
     def report_outcome(self, exchange: Exchange) -> str:
         """What became of calls: the agent's own words if all were carried out, what was done and what not otherwise.
 
         Where the real home was compared with the twin, what is not as expected follows.
         """
-        parts = [self._result(exchange), self.describe_missed_actions(exchange), exchange.reply if exchange.missed else ""]
+        parts = [
+            self._report_calls(exchange),
+            self.describe_missed_actions(exchange),
+            exchange.turn.words if exchange.turn.missed else "",
+        ]
         failed = {one.did for one in exchange.undone_calls}
-        main = [change for change in exchange.changes if change.compared and was_asked_for(change, exchange.made_calls)]
+        main = [
+            change for change in exchange.effects.changes if change.compared and was_asked_for(change, exchange.turn.calls)
+        ]
         if wrong := [change for change in main if change.differs and change.did not in failed]:
-            parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._is, wrong))))
+            parts.append(self.words.fill_phrase("differs", changes=self.words.join_list(map(self._describe_actual, wrong))))
         if right := [change for change in main if not change.differs and change.did in failed]:
-            parts.append(self.words.fill_phrase("nevertheless", changes=self.words.join_list(map(self._is, right))))
+            parts.append(
+                self.words.fill_phrase("nevertheless", changes=self.words.join_list(map(self._describe_actual, right)))
+            )
         return join_sentences(*parts)
 
-    def _result(self, exchange: Exchange) -> str:
-        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.missed):
-            return self.words.fill_phrase("only", done=self.words.join_list(self._actions(exchange, exchange.done_calls)))
+    def _report_calls(self, exchange: Exchange) -> str:
+        if not exchange.undone_calls and any(one.rule != UNMADE for one in exchange.turn.missed):
+            return self.words.fill_phrase(
+                "only", done=self.words.join_list(self._describe_actions(exchange, exchange.done_calls))
+            )
         if not exchange.undone_calls:
-            own = "" if exchange.missed else exchange.reply
-            bare = only_confirms(own) and not exchange.agent  # the matcher does what was said
-            return join_sentences(own, self._acted(exchange) if bare else "") or self.words.fill_phrase("done")
+            own = "" if exchange.turn.missed else exchange.turn.words
+            bare = only_confirms(own) and not exchange.turn.agent  # the matcher does what was said
+            return join_sentences(own, self._describe_done(exchange) if bare else "") or self.words.fill_phrase("done")
         why = exchange.mask_text(spoken_error(exchange.errors[0]))
         if exchange.call_outcome == "failed":
             return self.words.fill_phrase("failed", why=why)
         done, left = (
-            self.words.join_list(self._actions(exchange, made)) for made in (exchange.done_calls, exchange.undone_calls)
+            self.words.join_list(self._describe_actions(exchange, made))
+            for made in (exchange.done_calls, exchange.undone_calls)
         )
         return self.words.fill_phrase("partly", done=done, left=left, why=why)
 
-    def _acted(self, exchange: Exchange) -> str:
+    def _describe_done(self, exchange: Exchange) -> str:
         """What was done, without what the person has said in just these words."""
-        said = words_of_name(exchange.said)
+        said = words_of_name(exchange.sentence.said)
         named = [
-            (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_plain(one.service)}"))
+            (one, words_of_name(f"{spoken_device_name(self.plan, one.did)} {_as_words(one.service)}"))
             for one in exchange.done_calls
         ]
-        actions = list(dict.fromkeys(self._actions(exchange, [one for one, words in named if not words <= said])))
+        actions = list(dict.fromkeys(self._describe_actions(exchange, [one for one, words in named if not words <= said])))
         more = [self.words.fill_phrase("more", count=len(actions) - MOST_TOLD)] if len(actions) > MOST_TOLD else []
         return self.words.fill_phrase("acted", done=self.words.join_list([*actions[:MOST_TOLD], *more])) if actions else ""
 
-    def _actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
-        return [self._action(one, told_of(one, exchange.fields)) for one in made]
+    def _describe_actions(self, exchange: Exchange, made: Iterable[TwinCall]) -> list[str]:
+        return [self._describe_action(one, visible_arguments(one, exchange.seen.fields)) for one in made]
 
-    def _action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
-        device, service = spoken_device_name(self.plan, made.did), _plain(made.service)
+    def _describe_action(self, made: TwinCall, arguments: dict[str, Any]) -> str:
+        device, service = spoken_device_name(self.plan, made.did), _as_words(made.service)
         if not arguments:
             return self.words.fill_phrase("action", device=device, service=service)
-        return self.words.fill_phrase(
-            "action_with",
-            device=device,
-            service=service,
-            arguments=self.words.join_list(self._arguments(arguments), "within"),
+        told = (
+            self.words.fill_phrase("argument", name=_as_words(name), value=_value_as_text(value))
+            for name, value in arguments.items()
         )
+        within = self.words.join_list(told, "within")
+        return self.words.fill_phrase("action_with", device=device, service=service, arguments=within)
 
-    def _arguments(self, arguments: dict[str, Any]) -> Iterator[str]:
-        for name, value in arguments.items():
-            yield self.words.fill_phrase("argument", name=_plain(name), value=_value(value))
-
-    def _change(self, change: ChangeRecord) -> str:
+    def _describe_change(self, change: ChangeRecord) -> str:
         if is_press_change(change):
             (service, *_) = self.plan.devices_by_did[change.did].spec.service_index
-            return self.words.fill_phrase("action", device=change.device, service=_plain(service))
-        before, after = _value(change.before), _value(change.after)
-        return self.words.fill_phrase("change", device=change.device, path=_plain(change.path), before=before, after=after)
+            return self.words.fill_phrase("action", device=change.device, service=_as_words(service))
+        before, after = _value_as_text(change.before), _value_as_text(change.after)
+        return self.words.fill_phrase(
+            "change", device=change.device, path=_as_words(change.path), before=before, after=after
+        )
 
-    def _is(self, change: ChangeRecord) -> str:
+    def _describe_actual(self, change: ChangeRecord) -> str:
         actual = change.actual if change.differs else change.after
-        return self.words.fill_phrase("is", device=change.device, path=_plain(change.path), actual=_value(actual))
+        return self.words.fill_phrase("is", device=change.device, path=_as_words(change.path), actual=_value_as_text(actual))
 
 
 def spoken_error(error: object) -> str:
@@ -254,24 +262,28 @@ def spoken_error(error: object) -> str:
     return SENTENCE.split(heard, maxsplit=1)[0].strip().rstrip(".。?？!！")
 
 
-def _rest(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
+def _arguments_not_shown(made: TwinCall, changes: Sequence[ChangeRecord], exchange: Exchange) -> dict[str, Any]:
     """The arguments of a call, as they may be told, that are not the new value of a told change of the same name."""
     shown = [(change.path.rpartition(".")[2], change.after) for change in changes if change.did == made.did]
-    given = {name: value for name, value in told_of(made, exchange.fields).items() if made.arguments[name] is not None}
+    given = {
+        name: value
+        for name, value in visible_arguments(made, exchange.seen.fields).items()
+        if made.arguments[name] is not None
+    }
     return {name: value for name, value in given.items() if (name, value) not in shown}
 
 
-def _state(home: Home, did: str) -> dict[str, Any]:
+def _state_of_several(home: Home, did: str) -> dict[str, Any]:
     """The state of a device, if it is one of several."""
     _, state = home.plan.devices_by_did[did].spec.attribute_index.get("state", (0, None))
     return {"state": home.read_value(did, "state")} if state is not None and state.options else {}
 
 
-def _plain(path: str) -> str:
+def _as_words(path: str) -> str:
     return path.replace("_", " ").replace(".", " ")
 
 
-def _value(value: Any) -> str:
+def _value_as_text(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 

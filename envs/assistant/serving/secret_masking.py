@@ -51,7 +51,7 @@ def secrets_in_reply(reply: Reply, fields: frozenset[str]) -> set[str]:
     """The secrets in the calls of an agent's message. Of its words only those count that stand for a call."""
     content = str(reply.message.get("content") or "")
     calls = [call["function"]["arguments"] for call in reply.message.get("tool_calls") or ()]
-    return secrets_in_data([*calls, content] if reply.malformed or _parsed(content) else calls, fields)
+    return secrets_in_data([*calls, content] if reply.malformed or _parse_container(content) else calls, fields)
 
 
 def secrets_in_calls(made: Iterable[TwinCall], fields: frozenset[str]) -> set[str]:
@@ -61,10 +61,10 @@ def secrets_in_calls(made: Iterable[TwinCall], fields: frozenset[str]) -> set[st
 
 def secrets_in_data(data: Any, fields: frozenset[str]) -> set[str]:
     """The secrets in JSON data. Texts in it are read too: as JSON, or by `CODE` if they are none."""
-    return {text for text in map(str.strip, _secrets(data, fields)) if text not in NOTHING}
+    return {text for text in map(str.strip, _find_secrets(data, fields)) if text not in NOTHING}
 
 
-def _secrets(data: Any, fields: frozenset[str]) -> Iterator[str]:
+def _find_secrets(data: Any, fields: frozenset[str]) -> Iterator[str]:
     waiting = [(data, False)]  # no recursion: an agent may nest as deep as it likes
     while waiting:
         value, secret = waiting.pop()
@@ -75,14 +75,14 @@ def _secrets(data: Any, fields: frozenset[str]) -> Iterator[str]:
         elif isinstance(value, (list, tuple)):
             waiting += [(part, secret) for part in value]
         elif isinstance(value, str):
-            inner = _parsed(value)
+            inner = _parse_container(value)
             waiting += [(inner, secret)] if inner else []
             yield from () if inner else CODE.findall(value)
         if secret and not isinstance(value, bool):
             yield value if isinstance(value, str) else quote_value(value)
 
 
-def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
+def _parse_container(text: str) -> dict[str, Any] | list[Any] | None:
     """The object or list that a text of JSON holds."""
     try:
         data = json.loads(text)
@@ -93,27 +93,26 @@ def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """A text with `***` in place of secrets."""
-    for form in sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True):
-        text = _without(text, form) if len(form) >= LEAST else _without_short(text, form)
+    for form in sorted({form for secret in secrets for form in _written_forms(secret)}, key=len, reverse=True):
+        if len(form) >= LEAST:
+            text = _mask_everywhere(text, form)
+        else:
+            quoted = re.escape(form)
+            text = re.sub(rf"""(?<=["'`]){quoted}(?=\\?["'`])""", HIDDEN, text)
+            text = re.sub(rf"\b((?:{NAMED}|value)\b(?: is)?\W{{0,3}}){quoted}(?!\w)", rf"\1{HIDDEN}", text)
     return text
 
 
-def _forms(secret: str) -> set[str]:
+def _written_forms(secret: str) -> set[str]:
     """The ways in which programs write a text: as it is, in JSON, as Python quotes it, and JSON within JSON."""
     inside = json.dumps(secret)[1:-1]
     return {secret, inside, json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1], json.dumps(inside)[1:-1]}
 
 
-def _without(text: str, form: str) -> str:
+def _mask_everywhere(text: str, form: str) -> str:
     text = text.replace(form, HIDDEN)
     for cut in reversed([*CUT.finditer(text)]):
         most = min(len(form) - 1, cut.start())
         if size := next((size for size in range(most, LEAST - 1, -1) if text.endswith(form[:size], 0, cut.start())), 0):
             text = f"{text[: cut.start() - size]}{HIDDEN}{text[cut.start() :]}"
     return text
-
-
-def _without_short(text: str, form: str) -> str:
-    one = re.escape(form)
-    text = re.sub(rf"""(?<=["'`]){one}(?=\\?["'`])""", HIDDEN, text)
-    return re.sub(rf"\b((?:{NAMED}|value)\b(?: is)?\W{{0,3}}){one}(?!\w)", rf"\1{HIDDEN}", text)

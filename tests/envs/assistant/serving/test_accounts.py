@@ -308,7 +308,7 @@ def test_who_waits_for_the_turn_of_another_is_told_in_time(serve, lamp):
         first = asyncio.create_task(keeper.answer_dialogue([{"role": "user", "content": "light"}]))
         await begun.wait()
         keeper.house = replace(keeper.house, patience=0.2)
-        late = await keeper.answer([{"role": "user", "content": "off"}])
+        late = await keeper.answer_dialogue([{"role": "user", "content": "off"}])
         waits = not first.done()
         freed.set()
         return late, waits, await first

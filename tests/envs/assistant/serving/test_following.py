@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from serving import OtherHome, Says, Served, call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.commands.serve_agent import _homes, _matching
+from homerl.envs.assistant.commands.serve_agent import _find_homes, _with_first_agent
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.envs.assistant.listing.setup_changes import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
@@ -175,9 +175,9 @@ def test_a_home_of_another_home_assistant_is_refused(server, tmp_path, monkeypat
     save_home(import_home(server.listing).home, its)
     save_home(make_home(0, HomeRecipe(devices=(3, 3))), other)
     with pytest.raises(InputError, match=f"0 of its 3 devices are known to the Home Assistant at {server.url}") as refused:
-        _homes(other, server.url, "HA_TOKEN", "shadow")
+        _find_homes(other, server.url, "HA_TOKEN", "shadow")
     assert "homerl import-ha" in str(refused.value)
-    twin, home = _homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
+    twin, home = _find_homes(its, f"{server.url}/lovelace/0", "HA_TOKEN", "shadow")
     assert set(twin.plan.devices_by_did) == {LAMP, SWITCH} and home.url == server.url
     assert home.spoken == server.listing.sources[CONFIG]["language"]
 
@@ -282,7 +282,7 @@ def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
     assert heard() == {LAMP, SWITCH}, "before its withdrawal was read"
     server.listing = exposing(listing(), *left)
     assert heard() == heard() == set(left)
-    asyncio.run(home._read())  # as whoever follows it does, and finds nothing new
+    asyncio.run(home._read_home())  # as whoever follows it does, and finds nothing new
     server.listing = shown
     heard()
     assert heard() == {LAMP, SWITCH}
@@ -294,9 +294,9 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     save_home(import_home(server.listing).home, file)
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
-    twin, home = _homes(file, url, "HA_TOKEN", "confirm")
+    twin, home = _find_homes(file, url, "HA_TOKEN", "confirm")
     agent = Says(call_of(SWITCH, "turn_off"), "Off.")
-    matching = _matching("hassil", lambda: agent, lambda: home.spoken or "en")
+    matching = _with_first_agent("hassil", lambda: agent, lambda: home.spoken or "en")
     house, journal = CaretakerSettings("confirm", "smh", "en", settle=0.05), AgentJournal(tmp_path / "a.jsonl")
     served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
     home._doubt.set()  # as whoever follows it finds
