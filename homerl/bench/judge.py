@@ -124,7 +124,7 @@ async def judge_cases(
     missing = {key: case for case in todo if not journal.is_settled(key := judgement_key(case, judge.name))}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, case: JudgeCase) -> None:
+    async def judge_case(key: str, case: JudgeCase) -> None:
         nonlocal heard
         told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
@@ -138,7 +138,7 @@ async def judge_cases(
         heard += isinstance(found, Vote)
         progress(heard, len(missing))
 
-    await asyncio.gather(*(one(key, case) for key, case in missing.items()))
+    await asyncio.gather(*(judge_case(key, case) for key, case in missing.items()))
 
 
 def judgement_key(case: JudgeCase, by: str) -> str:

@@ -192,7 +192,7 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
         report(self, *args)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(RLVETrainer, "_report", breaks)
+        patched.setattr(RLVETrainer, "_report_rollouts", breaks)
         train_rlve(broken)
     assert checkpoints(broken.out)[-1] == 2 and not (broken.out / "model").exists()
     train_rlve(broken)
