@@ -106,7 +106,7 @@ class Judge:
     async def request_verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
 
-        Raises `InfraError` or `Unreadable` if a vote fails.
+        Raises `InfraError` or `UnreadableAnswer` if a vote fails.
         """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
         asked = (self.client.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))

@@ -77,7 +77,7 @@ class BenchJournal:
                     raise InputError("not a row of a journal: it has no index, or does not say what counts", where, EDITED)
                 self._at[index], self._counts[index] = (whole, self._lines), counts
                 whole = file.tell()
-            file.truncate(whole)
+            file.truncate(whole)  # an incomplete last line is what a killed process left
 
     def append_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
@@ -190,7 +190,7 @@ def run_suite(
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
 
-    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `Interrupted`, and servers that
+    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `BenchInterrupted`, and servers that
     fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
@@ -221,6 +221,7 @@ def run_suite(
         what = f"{why_nothing_scored(scored)}: {len(journal)} episodes were tried, {ends}"
         raise NothingScored(f"{what}\nsee to it; {AGAIN}")
     faults = (row["result"].get("fault") or {} for row in _read_results(journal, len(episodes)))
+    # prompts that exceed a server's limit count as the agent's failures, unless every single one does
     if all((fault.get("reason") or "").startswith(TOO_LONG) for fault in faults):
         what = f"of all {count_with_noun(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
         raise NothingScored(
@@ -313,6 +314,7 @@ async def _play_one_by_one(
             break
     else:
         return
+    # one iterator for all workers: each takes the next episode as soon as its own has ended
     todo = iter(index for index in missing if index != answered)
 
     async def worker() -> None:

@@ -110,6 +110,7 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     instances with k such runs; where these are not all, `pass_hat_n` has their number.
     """
     runs = _by_instance(rows)
+    # by k, the runs of each instance that has k of them or more
     with_runs = {k: [of for of in runs.values() if len(of) >= k] for k in range(1, max(map(len, runs.values())) + 1)}
     found = {
         str(k): float(np.mean([math.comb(int(sum(of)), k) / math.comb(len(of), k) for of in each]))

@@ -105,6 +105,7 @@ class TreeNode:
             if child.pending is None:
                 return child
             await child.apply_candidate()
+            # a child whose effect a sibling had before it is merged into that sibling, and another one is selected
             if all(other is child or other.pending or other.effect != child.effect for other in self.children):
                 return child
             self.children = [other for other in self.children if other is not child]
@@ -215,6 +216,7 @@ async def search_forest(
     is one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
     """
     stats, found = TreeStats(), dict[tuple[Any, ...], Trajectory]()
+    # a generator of its own: whether dialogues are forgiving changes no other draw
     forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
 
     def goes_on() -> bool:
@@ -232,6 +234,7 @@ async def search_forest(
             stats.nodes += 1
             stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
             stats.merged += node.merged
+    # equal successes of two trees count as merged, too
     stats.merged += stats.successes + stats.recovered - len(found)
     stats.grounded = stats.successes
     verified = [trajectory for trajectory in found.values() if trajectory.is_valid]

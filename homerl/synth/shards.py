@@ -109,7 +109,7 @@ async def _play_shards(config: SynthesisConfig, todo: Sequence[range], at_once: 
     """Raises `InfraError` if servers failed for all blueprints of some shards in a row, and these are not few."""
     maker, limiter, failed = BlueprintSynthesiser(config), BlueprintLimiter(at_once), 0
     coming, pending = deque(todo), list[asyncio.Task[Shard]]()
-    most = OPEN + at_once // config.shard
+    most = OPEN + at_once // config.shard  # open shards; a slow one keeps those after it open, if shards are ordered
     try:
         while coming or pending:
             awaited = pending[:1] if ordered else pending

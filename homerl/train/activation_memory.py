@@ -180,6 +180,7 @@ class _KeptStorages:
             to[storage._cdata] = storage.nbytes()
 
     def bytes_per_token(self, tokens: int) -> TokenBytes:
+        # what all layers keep; and what is kept with checkpointing: the layers' inputs, and one layer that runs again
         every, once = dict(self.others), self.others | self.inputs
         for layer in self.layers:
             every |= layer

@@ -177,6 +177,7 @@ def estimate_training_memory(
         if settings.distill and not settings.distill.url:
             teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
+        # keys and values of one episode, in all layers
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always

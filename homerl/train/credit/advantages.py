@@ -88,7 +88,7 @@ class StateValues:
         """V of a state at a step of a rollout, from the other rollouts; `unmet` if no other was in it or came so far."""
         sum_state, visits = self.states[state].returns_of_others(rollout) if state in self.states else (0.0, 0)
         sum_index, reached = self.indices[step].returns_of_others(rollout) if step in self.indices else (0.0, 0)
-        prior = sum_index / reached if reached else None
+        prior = sum_index / reached if reached else None  # b of the formula above, and `weight` its κ
         weight = self.shrinkage if prior is not None else 0.0
         if visits + weight == 0:
             return unmet if prior is None else prior

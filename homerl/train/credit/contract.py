@@ -1,8 +1,8 @@
 """The contract of a credit mode, which is defined completely in one file.
 
 Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step; it is asked only
-about groups whose returns vary (`registry.assign`); of tokens it knows numbers alone; importing a mode is cheap, and never
-imports torch.
+about groups whose returns vary (`make_advantage_rule`); of tokens it knows numbers alone; importing a mode is cheap, and
+never imports torch.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ class Curriculum:
 
     def draw_groups(self, count: int) -> list[GroupDraw]:
         """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
+        # numbers decide the seeds of episodes, so a resumed group keeps the number that it had
         again = [self.unfinished.popleft() for _ in range(min(count, len(self.unfinished)))]
         fresh = range(self.count, self.count + count - len(again))
         self.count = fresh.stop
@@ -123,7 +124,7 @@ class Curriculum:
         """
         for number, times in replaced.items():
             for place in self.drawn.pop(number)[1 + times :]:
-                insort(self.returned, place)
+                insort(self.returned, place)  # by position, so that what was put back is drawn in the order of the pass
 
     def _take_places(self, count: int) -> list[Place]:
         """The next `count` places whose blueprints are played; what was put back comes first."""
@@ -199,6 +200,7 @@ class Curriculum:
         if self.settings.by == "success" and seed in self.success_rates:
             success, _ = self.success_rates[seed]
             chance *= max(LEAST, 4 * success * (1 - success))
+        # a generator for each position: whether one is skipped does not depend on how many were asked about before
         return chance == 1.0 or random.Random(f"take {self.seed} {position}").random() < chance
 
     def _seed_at(self, position: int) -> int:

@@ -74,11 +74,12 @@ def index_verified_trajectories(
         return None
     file = Path(settings.synthesis)
     file = file / "trajectories.jsonl" if file.is_dir() else file
+    ids = [str(row.get("id")) for row in read_rows(file)]
     with file.open("rb") as stored:
         starts = list(accumulate((len(line) for line in stored), initial=0))[:-1]  # where lines begin, in bytes
     lines: dict[str, list[int]] = {}
-    for row, start in zip(read_rows(file), starts, strict=True):
-        lines.setdefault(str(row.get("id")), []).append(start)
+    for id, start in zip(ids, starts, strict=True):
+        lines.setdefault(id, []).append(start)
     verified, rng = VerifiedTrajectories(file, lines), random.Random(0)
     seeds = rng.sample(range(source.first_seed, source.first_seed + source.count), source.count)
     known = islice((one for one in map(blueprint, seeds) if one.id in lines), COMPARED)

@@ -121,7 +121,7 @@ class Rollout:
 
     @property
     def prefix_steps(self) -> int:
-        """The number of first steps that are the expert's (`prefixes`), which the policy only read."""
+        """The number of first steps that are the expert's (`prefixes.py`), which the policy only read."""
         return self.ledger.shared
 
     @property

@@ -136,7 +136,7 @@ class RolloutSupply:
             len(RankContext(rank, self.ranks.world_size).rank_share(self.groups)) for rank in range(self.ranks.world_size)
         ]
         counts = [count(share) for share in shares]
-        begin = sum(counts[: self.ranks.rank])
+        begin = sum(counts[: self.ranks.rank])  # all ranks draw the same groups, and each keeps its own part
         return self.curriculum.draw_groups(sum(counts))[begin : begin + counts[self.ranks.rank]]
 
     async def play_groups(self, draws: Iterable[GroupDraw]) -> list[PlayedGroup]:
@@ -310,7 +310,7 @@ class GroupQueue:
             self._changed.notify_all()
 
     def fail_with(self, error: BaseException) -> None:
-        """Make `take` raise an error."""
+        """Make `take_groups` raise an error."""
         with self._changed:
             self._error = error
             self._changed.notify_all()
@@ -333,6 +333,7 @@ class GroupQueue:
 
     def choose_groups(self, update: int) -> list[int] | None:
         """The groups that an update takes, if it need not wait."""
+        # the oldest come first. Of the others, no more may fall due by any later update than the updates until then can take
         chosen = sorted(self.ended, key=lambda number: (self.begun[number], number))[: self.share]
         last = [version + self.k for number, version in self.begun.items() if number not in chosen]
         in_time = all(

@@ -130,6 +130,7 @@ def label_learnt_tokens(
 
     Or of all tokens but these, up to the assistant's last.
     """
+    # a message starts where the mask rises; its number is the count of starts so far
     starts = np.diff(said, prepend=False) & said
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
     last = np.flatnonzero(said & ~passed)[-1:]
@@ -235,6 +236,7 @@ def balance_over_ranks(parts: Iterable[Sequence[int]], lengths: Sequence[int], p
     """The dialogues by process, with each part in one: each gets about as many parts, with about as many tokens."""
     batches: list[list[int]] = [[] for _ in range(processes)]
     tokens = [0] * processes
+    # rounds of one part for each process: the process with the fewest tokens so far gets the longest part of a round
     longest_first = sorted(parts, key=lambda part: (-sum(lengths[i] for i in part), part))
     for round_ in split_into_runs(longest_first, processes):
         for batch, part in zip(sorted(range(processes), key=tokens.__getitem__), round_, strict=False):

@@ -34,23 +34,6 @@ from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, unsharded_loadi
 from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
 
 
-class OptimizerChoice(Trainer):
-    """A trainer that makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
-
-    muon: float | None = None
-    optimizer: torch.optim.Optimizer | None
-
-    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
-        """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
-        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
-        if self.optimizer is None and self.muon is not None:
-            args = self.args
-            self.optimizer = MuonWithAdamW(self.model, self.muon, args.learning_rate, args.adam_beta2, args.weight_decay)
-        elif not self.is_deepspeed_enabled and any(map(has_master, trained)):
-            self.optimizer_cls_and_kwargs = AdamW, self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]
-        return super().create_optimizer(*model)
-
-
 def match_adapter_dtype(model: torch.nn.Module) -> None:
     """Store an adapter in its base's number format, if that is bfloat16. peft makes it in float32, for an autocast."""
     if not isinstance(model, PeftModel) or model.dtype != torch.bfloat16:
@@ -89,8 +72,24 @@ def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
-    """A trainer that shards as configured, and saves complete models and complete checkpoints."""
+class ParallelTrainer(CompleteCheckpoints, Trainer):
+    """A trainer that shards as configured, and saves complete models and complete checkpoints.
+
+    It makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone.
+    """
+
+    muon: float | None = None
+    optimizer: torch.optim.Optimizer | None
+
+    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
+        """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        if self.optimizer is None and self.muon is not None:
+            args = self.args
+            self.optimizer = MuonWithAdamW(self.model, self.muon, args.learning_rate, args.adam_beta2, args.weight_decay)
+        elif not self.is_deepspeed_enabled and any(map(has_master, trained)):
+            self.optimizer_cls_and_kwargs = AdamW, self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]
+        return super().create_optimizer(*model)
 
     def create_accelerator_and_postprocess(self) -> None:
         """Create the accelerator. Raises `InputError` if FSDP2 was asked for and accelerate does not shard."""

@@ -41,7 +41,7 @@ class WeightLock:
                 if not self._closed:
                     self._under_way += 1
                     return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the lock is the sync's, which runs in another thread; the event loop must not block
 
     def end_sample(self) -> None:
         """End a sample."""
@@ -98,6 +98,7 @@ def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor
         with torch.no_grad(), gather_weights([*layer.parameters()] if layer else [weight]):
             whole = weight.data
             if layer is not None:
+                # W + ΔW in float32, rounded once; in half precision the sum would be rounded at each step
                 whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
             yield name.replace(".base_layer", ""), whole
 

@@ -93,6 +93,7 @@ def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
     places: list[list[np.ndarray]] = [[] for _ in sequences]
     open_branches = _split_branches(order, sequences, 0, -1)
     while open_branches:
+        # a segment reaches as far as its first and last member agree: those between do in lexical order
         members, depth, parent = open_branches.pop()
         first, last = sequences[members[0]], sequences[members[-1]]
         end = count_shared_places(first, last)
@@ -182,7 +183,9 @@ def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> PassSpli
     best, begin = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
     for end in range(1, len(order) + 1):
         for start in range(end - 1, -1, -1):
+            # what the first sequence of a pass shares with the one before it is forwarded again
             tokens = own[end] - own[start] + shared[start]
+            # an earlier start only adds own tokens, so none further back fits either
             if own[end] - own[start] > budget.most and start < end - 1:
                 break
             if tokens > budget.most and start < end - 1:

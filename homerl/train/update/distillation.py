@@ -162,5 +162,6 @@ def add_teacher_advantages(
     taught = np.repeat(np.asarray(valid, dtype=bool), tokens.rollout_lengths) & np.isfinite(teacher) & np.isfinite(policy)
     gaps = np.where(taught, teacher - policy, 0.0)
     bound = settings.bound or math.inf
+    # A = v A_credit + w d, as above
     advantages = settings.reward * tokens.advantages + settings.weight * np.clip(gaps, -bound, bound)
     return replace(tokens, advantages=advantages), np.array([gaps.sum(), taught.sum()])

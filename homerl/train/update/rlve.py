@@ -12,7 +12,7 @@ the schedule, checkpoints and callbacks. From the rollouts to the new weights an
    `RolloutObjective` hands on the loss of each pass, from `losses/<loss>.py`, and the sums for the metrics.
 5. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
    leaves the gradients of the update in the model. transformers then makes the optimizer's step.
-6. `engines/weight_sync.py`: `sync` sends the weights that changed to the sampler, before the next rollouts.
+6. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
 
 Invariants:
 - Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
@@ -138,7 +138,7 @@ def make_rlve_arguments(recipe: RLVERecipe) -> TrainingArguments:
         "logging_steps": settings.log_steps * settings.iterations,
         "logging_first_step": settings.iterations == 1,  # else a line would have half an update
     }
-    steps = settings.updates * settings.iterations
+    steps = settings.updates * settings.iterations  # a step of transformers' trainer is one optimizer update
     arguments = TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
     if arguments.n_gpu > 1:  # transformers would copy the model to each of them for every pass
         remedy = "start a process for each (`accelerate launch --num_processes`), or show it one (CUDA_VISIBLE_DEVICES)"
@@ -267,11 +267,13 @@ class RLVETrainer(ParallelTrainer):
             with phases.enter_phase("sync"):
                 engine.sync(update)
             self.evaluate_policy()
+            # a resumed run samples what an uninterrupted one would, whether or not an evaluation came before
             torch.manual_seed(hash_seed(self.recipe.seed, update, self.accelerator.process_index))
 
         with phases.enter_phase("rollout", "idle" if self.prefetcher.k else "rollout"), engine.awake():
             batch = self.prefetcher.take_batch(update, sync)
         seconds = self.player.waiting.take_wait_seconds()
+        # of rollouts ahead, which take no time of the trainer's own, only the wait counts
         for share in ("user", "world", "reward") if not self.prefetcher.k else ():
             phases.move_seconds("rollout", share, seconds[share])
         phases.begin_training(update)

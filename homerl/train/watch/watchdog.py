@@ -75,6 +75,7 @@ class PhaseTimer:
             self._count_seconds()
             self.stack.pop()
             outer, kept = self.stack[-1]
+            # the deadline of the outer phase begins anew: it is for waiting in it, not for the nested phase
             self.stack[-1] = replace(outer, since=self.clock()), kept
             self._write_phase()
 
@@ -189,4 +190,4 @@ def _describe_rank(doing: RankPhase, now: float) -> str:
 def _stop_process(text: str) -> None:
     print_error(f"the watchdog stopped the run: {text}")
     write_exit_code(STALLED)
-    os._exit(STALLED)
+    os._exit(STALLED)  # at once: the main thread may hang in a collective operation, and would never see an exception

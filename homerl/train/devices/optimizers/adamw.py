@@ -45,6 +45,7 @@ def use_float32_masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) 
     bits = torch.add(flatten_tensors(residuals), flatten_tensors(uppers).to(torch.int32), alpha=1 << 16)
     yield split_like_tensors(bits.view(torch.float32), weights)
     torch._foreach_copy_(list(residuals), split_like_tensors(bits.to(torch.int16), weights))  # the lower 16 bits
+    # half of the last place and the shift round to the nearest bfloat16 number; the residual is the signed difference to it
     rounded = bits.add_(HALF).bitwise_right_shift_(16)
     torch._foreach_copy_(uppers, split_like_tensors(rounded.to(torch.int16), weights))
 
@@ -93,6 +94,7 @@ class ExactState(torch.optim.Optimizer):
         """Restore settings and states."""
         saved = [index for group in state_dict["param_groups"] for index in group["params"]]
         weights = [weight for group in self.param_groups for weight in group["params"]]
+        # torch casts a restored state to the type of its weight, which would lose the float32 moments of a bfloat16 weight
         own = {index: weight for index, weight in zip(saved, weights, strict=True) if has_master(weight)}
         others = {index: state for index, state in state_dict["state"].items() if index not in own}
         super().load_state_dict(state_dict | {"state": others})
@@ -114,7 +116,7 @@ class MasteredOptimizer(ExactState):
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make a step of all weights; return the loss of `closure`, if there is one."""
-        loss: float | None = super().step(closure)
+        loss: float | None = super().step(closure)  # of the other weights, see `_init_group`
         with torch.no_grad():
             for group in self.param_groups:
                 taken = [p for p in group["params"] if p.grad is not None and self.handles_weight(p)]

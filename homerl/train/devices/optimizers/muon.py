@@ -43,7 +43,7 @@ def map_whole_matrices(
     [dim] = [dim for dim, placement in enumerate(weights[0].placements) if placement.is_shard(0)]
     group = weights[0].device_mesh.get_group(dim)
     count, rank = dist.get_world_size(group), dist.get_rank(group)
-    for start in range(0, len(weights), count):
+    for start in range(0, len(weights), count):  # in each turn every rank gets one whole matrix, if there is one left
         turn = weights[start : start + count]
         shards = [shard_of(weight) for weight in turn]
         sent = [shard.numel() for shard in shards] + [0] * (count - len(turn))
@@ -107,7 +107,7 @@ class Muon(MasteredOptimizer, torch.optim.Muon):
 
         for weight, change in map_whole_matrices(weights, add_momentum, make_orthogonal):
             shard, state = local_shard(weight.detach()), self.weight_state(weight, "momentum_buffer")
-            kept = 1 - settings["lr"] * settings["weight_decay"]
+            kept = 1 - settings["lr"] * settings["weight_decay"]  # decoupled decay, which torch makes before the step
             if not has_master(weight):
                 shard.mul_(kept).add_(change)
                 continue
