@@ -299,7 +299,7 @@ class RLVETrainer(ParallelTrainer):
             return tokens
         valid = [rollout.trajectory.outcome.is_counted for rollout in self.batch_rollouts]
         teacher_logps = self.teacher.score_targets(tokens.sequences)
-        if settings.exact:
+        if settings.is_exactly_on_policy:
             logps = tokens.logps
         else:
             found = self.updates.score_sequences(self.model, tokens.sequences) if old_logps is None else old_logps
