@@ -106,7 +106,7 @@ class Judge:
     async def request_verdict(self, system: str, told: Mapping[str, str], seed: int = 0) -> Vote:
         """A vote of the majority. A single vote is sampled at temperature 0, several at temperature 1.
 
-        Raises `InfraError` or `Unreadable` if a vote fails.
+        Raises `InfraError` or `UnreadableAnswer` if a vote fails.
         """
         text, heat = json.dumps(told, ensure_ascii=False, indent=1), float(self.votes > 1)
         asked = (self.client.ask(f"{system} {FORM}", text, Vote, seed + n, heat) for n in range(self.votes))
@@ -124,7 +124,7 @@ async def judge_cases(
     missing = {key: case for case in todo if not journal.is_settled(key := judgement_key(case, judge.name))}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, case: JudgeCase) -> None:
+    async def judge_case(key: str, case: JudgeCase) -> None:
         nonlocal heard
         told = {case.asked_as: case.asked, "truth": case.wanted, "assistant": case.said}
         async with gate:
@@ -138,7 +138,7 @@ async def judge_cases(
         heard += isinstance(found, Vote)
         progress(heard, len(missing))
 
-    await asyncio.gather(*(one(key, case) for key, case in missing.items()))
+    await asyncio.gather(*(judge_case(key, case) for key, case in missing.items()))
 
 
 def judgement_key(case: JudgeCase, by: str) -> str:

@@ -75,10 +75,7 @@ def rescore_trajectories(trajectories: Path, results: Sequence[Mapping[str, Any]
 
 def rescore_trajectory(trajectory: Trajectory, stored: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a trajectory, in the form in which one was stored."""
-    row = build_result_row(trajectory, 0) | unreplayable_fields(stored, trajectory)
+    # no replay can compute token counts, labels and the number of the run
+    kept = {key: stored[key] for key in (*UNSEEN, *labels_of_blueprint(trajectory.blueprint)) if key in stored}
+    row = build_result_row(trajectory, 0) | kept
     return {key: value for key, value in row.items() if key in stored or not (key in METRICS and METRICS[key].newer)}
-
-
-def unreplayable_fields(stored: Mapping[str, Any], trajectory: Trajectory) -> dict[str, Any]:
-    """What a stored result says that no replay of its trajectory can compute: token counts, labels and number of the run."""
-    return {key: stored[key] for key in (*UNSEEN, *labels_of_blueprint(trajectory.blueprint)) if key in stored}

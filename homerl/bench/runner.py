@@ -1,23 +1,19 @@
-"""The played episodes of a benchmark, in one append-only file.
+"""Plays a suite with an agent, many episodes concurrently, resumable.
 
-Invariants:
-- A row is in the file completely or not at all (opening the file cuts off an incomplete last line).
-- A killed process loses no row.
-- Of two rows with one index the later counts.
-- Memory holds only the positions of rows.
-- A line that is no row of a journal is an `InputError` with its place.
-
-Plays a suite with an agent, many episodes concurrently, resumable.
-
-Invariants:
+Invariants of a run (`run_suite`):
 - A played episode is in the journal as soon as it ends.
-- It is never played again (but see `Pace.alike`), and never mistaken for one of another suite, setting or agent
+- It is never played again (but see `EpisodePace.alike`), and never mistaken for one of another suite, setting or agent
   (`identity`).
 - An episode that a server, user or world spoiled is retried in a fresh world, then marked, left out of the score, and
   played again by the next run.
 - Memory does not grow with the number of instances.
 
-The instances of a suite as episodes to play.
+Invariants of the journal (`BenchJournal`), one append-only file with a row for each episode:
+- A row is in the file completely or not at all (opening the file cuts off an incomplete last line).
+- A killed process loses no row.
+- Of two rows with one index the later counts.
+- Memory holds only the positions of rows.
+- A line that is no row of a journal is an `InputError` with its place.
 """
 
 from __future__ import annotations
@@ -28,9 +24,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,13 +61,10 @@ class BenchJournal:
         self._counts: dict[Any, bool] = {}
         self._synced = -math.inf
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._read()
-
-    def _read(self) -> None:
-        if not self.path.exists():
+        if not path.exists():
             return
-        with self.path.open("rb+") as file:
-            whole = 0
+        with path.open("rb+") as file:
+            whole = 0  # the end of the last complete line
             for line in iter(file.readline, b""):
                 if not line.endswith(b"\n"):
                     break
@@ -85,7 +77,7 @@ class BenchJournal:
                     raise InputError("not a row of a journal: it has no index, or does not say what counts", where, EDITED)
                 self._at[index], self._counts[index] = (whole, self._lines), counts
                 whole = file.tell()
-            file.truncate(whole)
+            file.truncate(whole)  # an incomplete last line is what a killed process left
 
     def append_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows, each with `index` and `counts` (whether the outcome says something about the agent)."""
@@ -95,17 +87,13 @@ class BenchJournal:
             at = file.tell()
             file.write(b"".join(lines))
             file.flush()
-            self._sync(file.fileno())
+            if time.monotonic() - self._synced > 1.0:  # only a loss of power makes it necessary
+                os.fsync(file.fileno())
+                self._synced = time.monotonic()
         for row, line in zip(rows, lines):
             self._lines += 1
             self._at[row["index"]], self._counts[row["index"]] = (at, self._lines), row["counts"]
             at += len(line)
-
-    def _sync(self, descriptor: int) -> None:
-        """Force a write to disk, at most once a second; only a loss of power makes it necessary."""
-        if time.monotonic() - self._synced > 1.0:
-            os.fsync(descriptor)
-            self._synced = time.monotonic()
 
     def is_settled(self, index: int | str) -> bool:
         """Whether the episode of this index was played, and its outcome counts."""
@@ -157,12 +145,8 @@ class HeldoutSuite:
 
     def __init__(self, suite: SuiteSettings, limits: EpisodeLimits) -> None:
         self.suite, self.limits = suite, limits
-        self.identity = json.dumps(
-            [
-                suite.model_dump(mode="json", context=IDENTITY, exclude={"count", "benchmark", "easier_half", "setting"}),
-                asdict(limits),
-            ]
-        )
+        asked = suite.model_dump(mode="json", context=IDENTITY, exclude={"count", "benchmark", "easier_half", "setting"})
+        self.identity = json.dumps([asked, asdict(limits)])
 
     def __len__(self) -> int:
         return self.suite.count
@@ -206,15 +190,25 @@ def run_suite(
 ) -> dict[str, Any]:
     """Play the episodes that were not played yet; write results, trajectories and score to `out`; return the score.
 
-    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `Interrupted`, and servers that
+    `progress` is called with (episodes done, episodes in all). Ctrl-C and SIGTERM raise `BenchInterrupted`, and servers that
     fail for every episode `NothingScored`; what was played is then written all the same.
     """
     digest = hashlib.blake2b(f"{episodes.identity}{factories.identity}".encode(), digest_size=8).hexdigest()
     path = out / "journal" / f"{digest}.jsonl"
-    journal, way = BenchJournal(path), _play_waves if pace.waves else _play_all
+    journal, play_all = BenchJournal(path), _play_in_waves if pace.waves else _play_one_by_one
+
+    async def play_interruptible() -> None:
+        def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            # a task that Ctrl-C ended is not reported as one that nobody waited for
+            if not isinstance(context.get("exception"), KeyboardInterrupt):
+                loop.default_exception_handler(context)
+
+        asyncio.get_running_loop().set_exception_handler(report)
+        await play_all(episodes, factories, journal, pace, progress)
+
     try:
         with stop_on_signals():
-            asyncio.run(_interruptible(way(episodes, factories, journal, pace, progress)))
+            asyncio.run(play_interruptible())
     except KeyboardInterrupt:
         journal = BenchJournal(path)  # read again, since it may have been interrupted between disk and memory
         write_bench_results(journal, len(episodes), out)
@@ -223,28 +217,17 @@ def run_suite(
         ) from None
     scored = write_bench_results(journal, len(episodes), out)
     if not scored["n"] or len(journal) < len(episodes):
-        raise NothingScored(_why_nothing(scored, len(journal)))
-    if all(map(_is_too_long, _first(journal, len(episodes)))):
+        ends = "so the run stops" if scored["n"] else "so there is no score"
+        what = f"{why_nothing_scored(scored)}: {len(journal)} episodes were tried, {ends}"
+        raise NothingScored(f"{what}\nsee to it; {AGAIN}")
+    faults = (row["result"].get("fault") or {} for row in _read_results(journal, len(episodes)))
+    # prompts that exceed a server's limit count as the agent's failures, unless every single one does
+    if all((fault.get("reason") or "").startswith(TOO_LONG) for fault in faults):
         what = f"of all {count_with_noun(len(journal), 'task')}, {TOO_LONG}: that says nothing about the agent"
         raise NothingScored(
             f"{what}\nlet its server take more tokens, ask for fewer a message, or take shorter prompts; {AGAIN}"
         )
     return scored
-
-
-def _is_too_long(row: Mapping[str, Any]) -> bool:
-    return ((row["result"].get("fault") or {}).get("reason") or "").startswith(TOO_LONG)
-
-
-async def _interruptible(work: Coroutine[Any, Any, None]) -> None:
-    """Do the work; a task that Ctrl-C ended is not reported as a task that nobody waited for."""
-
-    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if not isinstance(context.get("exception"), KeyboardInterrupt):
-            loop.default_exception_handler(context)
-
-    asyncio.get_running_loop().set_exception_handler(report)
-    await work
 
 
 class BenchInterrupted(RunStopped):
@@ -264,37 +247,29 @@ def why_nothing_scored(scored: Mapping[str, Any]) -> str:
     return next(iter(scored.get("faults", {})), "no episode says anything about the agent")
 
 
-def _why_nothing(scored: Mapping[str, Any], played: int) -> str:
-    """The most frequent reason, and what to do."""
-    ends = "so the run stops" if scored["n"] else "so there is no score"
-    return f"{why_nothing_scored(scored)}: {played} episodes were tried, {ends}\nsee to it; {AGAIN}"
-
-
 def write_bench_results(journal: BenchJournal, count: int, out: Path) -> dict[str, Any]:
     """Write `results.jsonl`, `trajectories.jsonl` and `score.json` in the suite's order; return the score."""
-    write_rows(out / "results.jsonl", (row["result"] for row in _first(journal, count)))
-    write_rows(out / "trajectories.jsonl", uniform_rows(lambda: (row["trajectory"] for row in _first(journal, count))))
-    scored = score_results(
-        [row["result"] for row in _first(journal, count)], labels_in_trajectories(out / "trajectories.jsonl")
-    )
+    trajectories = out / "trajectories.jsonl"
+    write_rows(out / "results.jsonl", (row["result"] for row in _read_results(journal, count)))
+    write_rows(trajectories, uniform_rows(lambda: (row["trajectory"] for row in _read_results(journal, count))))
+    results = [row["result"] for row in _read_results(journal, count)]
+    scored = score_results(results, labels_in_trajectories(trajectories))
     write_atomic(out / "score.json", json.dumps(scored, indent=1) + "\n")
     return scored
 
 
-def _first(journal: BenchJournal, count: int) -> Iterator[dict[str, Any]]:
-    return (row for row in map(partial(_whole, journal), journal.sorted_rows()) if row["index"] < count)
+def _read_results(journal: BenchJournal, count: int) -> Iterator[dict[str, Any]]:
+    """The rows of the first `count` episodes. Raises `InputError` with the place of one without a result or trajectory."""
+    for row in journal.sorted_rows():
+        where = journal.row_location(row["index"])
+        check_result(row.get("result"), where, SCORED)
+        if not isinstance(row.get("trajectory"), dict) or not isinstance(row["index"], int):
+            raise InputError("the episode has no trajectory", where, EDITED)
+        if row["index"] < count:
+            yield row
 
 
-def _whole(journal: BenchJournal, row: dict[str, Any]) -> dict[str, Any]:
-    """A row with a result and a trajectory. Raises `InputError` with its place if it is none."""
-    where = journal.row_location(row["index"])
-    check_result(row.get("result"), where, SCORED)
-    if not isinstance(row.get("trajectory"), dict) or not isinstance(row["index"], int):
-        raise InputError("the episode has no trajectory", where, EDITED)
-    return row
-
-
-async def _play_waves(
+async def _play_in_waves(
     episodes: EpisodeSpecs,
     factories: ParticipantFactories,
     journal: BenchJournal,
@@ -307,15 +282,15 @@ async def _play_waves(
         if missing:
             pace.begin(start)
 
-            async def one(index: int) -> None:
-                journal.append_rows([await _play_one(episodes, index, factories)])
+            async def play_and_keep(index: int) -> None:
+                journal.append_rows([await _play_episode(episodes, index, factories)])
                 progress(len(journal), len(episodes))
 
-            await asyncio.gather(*map(one, wave if pace.alike else missing))
+            await asyncio.gather(*map(play_and_keep, wave if pace.alike else missing))
         progress(wave.stop, len(episodes))
 
 
-async def _play_all(
+async def _play_one_by_one(
     episodes: EpisodeSpecs,
     factories: ParticipantFactories,
     journal: BenchJournal,
@@ -325,39 +300,39 @@ async def _play_all(
     """Play what is missing, after a few scouts: while servers spoil all of these, nothing else is tried."""
     missing = [index for index in range(len(episodes)) if not journal.is_settled(index)]
 
-    async def one(index: int, patient: bool = True) -> dict[str, Any]:
-        row = await _play_one(episodes, index, factories, patient)
+    async def play_and_keep(index: int, patient: bool = True) -> dict[str, Any]:
+        row = await _play_episode(episodes, index, factories, patient)
         journal.append_rows([row])
         progress(len(journal), len(episodes))
         return row
 
-    scouts = spread_evenly(missing, SCOUTS)
     answered = None
-    for index in scouts:
-        row = await one(index, patient=False)
+    for index in spread_evenly(missing, SCOUTS):
+        row = await play_and_keep(index, patient=False)
         if row["result"]["outcome"] != Outcome.INFRA_ERROR:
             answered = index if row["counts"] else None
             break
     else:
         return
+    # one iterator for all workers: each takes the next episode as soon as its own has ended
     todo = iter(index for index in missing if index != answered)
 
     async def worker() -> None:
         for index in todo:
-            await one(index)
+            await play_and_keep(index)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(pace.at_once):
             group.create_task(worker())
 
 
-async def _play_one(
+async def _play_episode(
     episodes: EpisodeSpecs, index: int, factories: ParticipantFactories, patient: bool = True
 ) -> dict[str, Any]:
     """The row of an episode, which is retried after faults that are not the agent's; those of servers only if `patient`."""
     task, user_failures = episodes[index], 0
     for _ in range(RETRIES + 1):
-        agent, seed = _Counted(factories.agent()), task.blueprint.seed
+        agent, seed = _CountedAgent(factories.agent()), task.blueprint.seed
         user = factories.user(seed + user_failures)  # a user that left its role would do so again
         trajectory = await play(begin_episode(task.blueprint, task.limits), agent, user, seed)
         user_failures += trajectory.outcome is Outcome.USER_ERROR
@@ -372,7 +347,7 @@ async def _play_one(
     }
 
 
-class _Counted:
+class _CountedAgent:
     """An agent whose tokens are counted. It passes on what that agent may see."""
 
     def __init__(self, agent: Agent) -> None:
@@ -404,12 +379,10 @@ class SuiteInstances:
     def __getitem__(self, index: int) -> EpisodeSpec:
         run, at = divmod(index, len(self.found))
         instance = self.found[at]
-        blueprint = instance.blueprint_for(self.setting)
-        suite = suite_of_instance(instance.id, world_of(blueprint))
-        return EpisodeSpec(
-            blueprint_with_behaviours(
-                blueprint.model_copy(update={"id": instance.id, "seed": blueprint.seed + run}), self.behaviours
-            ),
-            instance.limits_for(self.setting),
-            {name: getattr(instance, name) for name in suite.labels} | {"run": run},
+        made = instance.blueprint_for(self.setting)
+        labels = suite_of_instance(instance.id, world_of(made)).labels
+        blueprint = blueprint_with_behaviours(
+            made.model_copy(update={"id": instance.id, "seed": made.seed + run}), self.behaviours
         )
+        limits = instance.limits_for(self.setting)
+        return EpisodeSpec(blueprint, limits, {name: getattr(instance, name) for name in labels} | {"run": run})

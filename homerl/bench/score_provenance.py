@@ -1,11 +1,10 @@
-"""Who played the results in a folder of a `run: bench` recipe.
+"""Who played the results in a folder: of a `run: bench` recipe, or of `homerl bench run` for the card of a model.
 
-Invariants: the results in a folder are those of the player whose file lies beside them; results of earlier versions have no
-such file. (`run.json` beside results is that of `homerl bench run`, which says other things.)
+Invariants of a recipe: the results in a folder are those of the player whose file lies beside them; results of earlier
+versions have no such file. (`run.json` beside results is that of `homerl bench run`, which says other things.)
 
-Scores of `homerl bench run` for the card of a model.
-
-Invariant: a score is of the whole suite, or of the tasks that `--limit` left, and of no other model, as far as one can tell.
+Invariant of a card: a score is of the whole suite, or of the tasks that `--limit` left, and of no other model, as far as one
+can tell.
 """
 
 from __future__ import annotations
@@ -56,14 +55,12 @@ def claim_results(folder: Path, player: PlayerRecord) -> None:
 def is_score_of_stage(folder: Path, score: Mapping[str, Any], stage: Path) -> bool:
     """Whether a score in a folder is a whole one of a stage's model. One that does not say who played is taken to be."""
     player = read_player_record(folder)
-    return player is None or (is_complete_score(score, player.episodes) and is_player_of_stage(player, stage))
-
-
-def is_player_of_stage(player: PlayerRecord, stage: Path) -> bool:
-    """Whether a player is a stage's model as it is now. In a copy of the folder the times of files are others."""
-    parts = 3 if Path(player.recipe["out"]).resolve() == stage.resolve() else 2
+    if player is None:
+        return True
+    parts = 3 if Path(player.recipe["out"]).resolve() == stage.resolve() else 2  # in a copy the times of files are others
     now = [stamp[:parts] for stamp in model_file_stamps(str(stage / "model"))]
-    return player.own and [stamp[:parts] for stamp in player.files] == now
+    is_own = player.own and [stamp[:parts] for stamp in player.files] == now
+    return is_complete_score(score, player.episodes) and is_own
 
 
 def model_file_stamps(model: str) -> list[Stamp]:
@@ -75,19 +72,18 @@ def model_file_stamps(model: str) -> list[Stamp]:
 def read_complete_scores(folders: Sequence[Path], model: Path) -> dict[str, dict[str, Any]]:
     """The scores in folders of `homerl bench run`, by the folders' names. Raises `InputError` for a folder without a whole
     score, and for one of another model than that of the folder `model`."""
-    return {folder.resolve().name: _score(folder, model) for folder in folders}
+    scores = {}
+    for folder in folders:
+        said, score = read_run_facts(folder, "run.json"), read_run_facts(folder, "score.json")
+        if not is_complete_score(score, min(said["limit"] or said["of"], said["of"]) * said["runs"]):
+            raise InputError("this benchmark was not played to its end", str(folder), "go on with homerl bench run --resume")
+        if not _is_played_with(said, model):
+            raise InputError("this benchmark was played with another model", str(folder), f"play it with --model {model}")
+        scores[folder.resolve().name] = score
+    return scores
 
 
-def _score(folder: Path, model: Path) -> dict[str, Any]:
-    said, score = read_run_facts(folder, "run.json"), read_run_facts(folder, "score.json")
-    if not is_complete_score(score, min(said["limit"] or said["of"], said["of"]) * said["runs"]):
-        raise InputError("this benchmark was not played to its end", str(folder), "go on with homerl bench run --resume")
-    if not _is_of(said, model):
-        raise InputError("this benchmark was played with another model", str(folder), f"play it with --model {model}")
-    return score
-
-
-def _is_of(said: Mapping[str, Any], model: Path) -> bool:
+def _is_played_with(said: Mapping[str, Any], model: Path) -> bool:
     """Whether a benchmark was played with a model, as far as anybody can tell: a server does not say what it serves."""
     if played := said.get("weights"):
         return bool(played == hash_model_weights(str(model)))

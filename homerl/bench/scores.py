@@ -57,7 +57,8 @@ def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (),
     """
     valid = [row for row in rows if is_counted_result(row)]
     if not valid:
-        return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_faults(rows)}
+        return {"n": 0, "outcomes": dict(Counter(row["outcome"] for row in rows)), **_count_faults(rows)}
+    released = [row["released"] for row in rows if row.get("released", -1) >= 0]  # verdicts of a paper's own program
     families = sorted({family for row in valid for family in row["families"]})
     return {
         **success_with_interval(valid, seed),
@@ -67,11 +68,11 @@ def score_results(rows: Sequence[Mapping[str, Any]], labels: Sequence[str] = (),
         "by_family": {
             family: float(np.mean([row["success"] for row in valid if family in row["families"]])) for family in families
         },
-        **{f"by_{label}": _by(label, valid) for label in labels if all(label in row for row in valid)},
+        **{f"by_{label}": _score_by_label(label, valid) for label in labels if all(label in row for row in valid)},
         **(pass_hat(rows) if any(row.get("run") for row in valid) else {}),
         **score_metrics(Share, valid, seed),
-        **_released(rows),
-        **_faults(rows),
+        **({"released": {"n": len(released), "success": float(np.mean(released))}} if released else {}),
+        **_count_faults(rows),
         "errors": dict(Counter(": ".join(row["error"]) for row in valid if row.get("error")).most_common()),
     }
 
@@ -83,25 +84,15 @@ def success_with_interval(rows: Sequence[Mapping[str, Any]], seed: int = 0) -> d
     return {"n": len(rows), "success": float(success.mean()), "interval": interval}
 
 
-def _released(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The accuracy as a paper's own program counts it, if the world computes it; rows with -1 are left out."""
-    verdicts = [row["released"] for row in rows if row.get("released", -1) >= 0]
-    return {"released": {"n": len(verdicts), "success": float(np.mean(verdicts))}} if verdicts else {}
-
-
-def _faults(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+def _count_faults(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """Who failed and why in episodes that do not count, the most frequent first."""
-    faults = (Fault(Boundary(row["fault"]["boundary"]), row["fault"]["reason"]) for row in rows if _left_out(row))
+    told = [row["fault"] for row in rows if not is_counted_result(row) and "fault" in row]  # older results have none
+    faults = (Fault(Boundary(fault["boundary"]), fault["reason"]) for fault in told)
     found = Counter(f"{fault.boundary}: {fault.reason_kind}" for fault in faults)
     return {"faults": dict(found.most_common())} if found else {}
 
 
-def _left_out(row: Mapping[str, Any]) -> bool:
-    """Whether an episode does not count and says why; results that were stored before faults were do not."""
-    return not is_counted_result(row) and "fault" in row
-
-
-def _by(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _score_by_label(label: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Success with its interval for each value of a label, in the suite's order."""
     found = {}
     for value in dict.fromkeys(row[label] for row in rows):
@@ -119,6 +110,7 @@ def pass_hat(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     instances with k such runs; where these are not all, `pass_hat_n` has their number.
     """
     runs = _by_instance(rows)
+    # by k, the runs of each instance that has k of them or more
     with_runs = {k: [of for of in runs.values() if len(of) >= k] for k in range(1, max(map(len, runs.values())) + 1)}
     found = {
         str(k): float(np.mean([math.comb(int(sum(of)), k) / math.comb(len(of), k) for of in each]))

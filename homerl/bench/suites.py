@@ -51,7 +51,7 @@ def resolve_suite(source: str) -> tuple[WorldAdapter, Suite]:
     """The world and the suite of a name, or of a file of instances. Raises `InputError` if it is neither."""
     if source in known_suites():
         return known_suites()[source]
-    path, lines = _lines_of(source)
+    path, lines = _read_lines(source)
     if not lines:
         raise InputError("the file holds no task of a suite", str(path), REBUILD)
     first = parse_instance(lines[0], f"{path}:1")
@@ -128,11 +128,11 @@ def read_suite(source: str) -> list[Any]:
 
     Raises `InputError` if the suite is not shipped, if the checksum differs, or if a line is of no suite.
     """
-    path, lines = _lines_of(source)
+    path, lines = _read_lines(source)
     return [parse_instance(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
-def _lines_of(source: str) -> tuple[Path, list[str]]:
+def _read_lines(source: str) -> tuple[Path, list[str]]:
     path = Path(source)
     if not path.is_file():
         path = shipped_suite_file(find_suite(source))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -71,7 +70,7 @@ class BlueprintSynthesiser:
         fault = ""
         for attempt in range(self.config.attempts):
             try:
-                return await self._once(index)
+                return await self._start_blueprint(index)
             except RequestRefused as error:  # a retry would not help
                 return BlueprintResult([], self._line(index, REFUSED) | {"fault": error.why})
             except EndpointRejected:  # the server refuses every request, so the run stops
@@ -82,26 +81,25 @@ class BlueprintSynthesiser:
                 await asyncio.sleep(REST * 2**attempt if attempt + 1 < self.config.attempts else 0)
         return BlueprintResult([], self._line(index, Outcome.INFRA_ERROR) | {"fault": fault})
 
-    async def _once(self, index: int) -> BlueprintResult:
+    async def _start_blueprint(self, index: int) -> BlueprintResult:
+        """One attempt: write the blueprint, play it, and keep the best trajectories."""
         dropped, record = Counter[str](), dict[str, Any]()
         try:
-            made, record = await self._blueprint(index, dropped)
+            made, record = await self._write_blueprint(index, dropped)
             blueprint = blueprint_with_behaviours(made, self.config.user.behaviours, self.config.blueprint_recipe_at(index))
-            found, stats = await self._play(blueprint)
+            found, stats = await self._play_blueprint(blueprint)
         except NoBlueprint as error:
             return BlueprintResult([], self._line(index, NO_BLUEPRINT) | {"fault": str(error)}, dropped)
         except (WorldError, AgentFault) as error:
             fault = fault_from_error(error)
-            return BlueprintResult(
-                [], self._line(index, Outcome.from_boundary(fault.boundary)) | record | {"fault": fault.reason}, dropped
-            )
-        kept = sorted(found, key=lambda trajectory: (trajectory.is_valid, len(trajectory.steps)))[
-            : self.config.per_blueprint
-        ]
+            line = self._line(index, Outcome.from_boundary(fault.boundary)) | record | {"fault": fault.reason}
+            return BlueprintResult([], line, dropped)
+        found.sort(key=lambda trajectory: (trajectory.is_valid, len(trajectory.steps)))  # a recovery, then the shortest
+        kept = found[: self.config.per_blueprint]
         line = self._line(index, classify_outcome(stats)) | stats.to_row() | record
         return BlueprintResult([trajectory_to_row(t) | {"difficulty": line["difficulty"]} for t in kept], line, dropped)
 
-    async def _blueprint(self, index: int, dropped: Counter[str]) -> tuple[BlueprintProtocol, dict[str, Any]]:
+    async def _write_blueprint(self, index: int, dropped: Counter[str]) -> tuple[BlueprintProtocol, dict[str, Any]]:
         """The index-th blueprint, and its author's record for the statistics. Raises `NoBlueprint` and `InfraError`."""
         config, recipe, seed = self.config, self.config.blueprint_recipe_at(index), self.config.first_seed + index
         if config.author:
@@ -117,30 +115,27 @@ class BlueprintSynthesiser:
         client = StructuredClient(self.endpoints["paraphrase"], config.paraphrase)
         return await paraphrase_blueprint(made, client, dropped), {"paraphrase": asdict(client.tally)}
 
-    async def _play(self, blueprint: BlueprintProtocol) -> tuple[list[Trajectory], TreeStats]:
+    async def _play_blueprint(self, blueprint: BlueprintProtocol) -> tuple[list[Trajectory], TreeStats]:
         config = self.config
         if config.strategy == "m1":
             role_play = world_of(blueprint).role_play
             assert role_play and config.agent, "the recipe was checked"
             client = StructuredClient(self.endpoints["agent"], config.agent)
-            found: tuple[list[Trajectory], TreeStats] = await role_play(
-                blueprint, self._agent(blueprint, blueprint.seed), client, config.limits
-            )
+            agent = self._make_agent(blueprint, blueprint.seed)
+            found: tuple[list[Trajectory], TreeStats] = await role_play(blueprint, agent, client, config.limits)
             return found
-        if config.strategy == "m2":
-            line = config.search.model_copy(update={"k_agent": 1, "k_user": 1})
-            return await search_forest(blueprint, self._trees(blueprint, line.rollouts), line, config.limits)
-        return await search_forest(blueprint, self._trees(blueprint, 1), config.search, config.limits)
+        search, trees = config.search, 1
+        if config.strategy == "m2":  # each tree is one dialogue
+            search, trees = search.model_copy(update={"k_agent": 1, "k_user": 1}), search.rollouts
+        participants = (self._make_participants(blueprint, take) for take in range(trees))
+        return await search_forest(blueprint, participants, search, config.limits)
 
-    def _trees(self, blueprint: BlueprintProtocol, count: int) -> Iterator[Participants]:
-        """The players of `count` trees of a blueprint; each tree gets other seeds."""
-        return (self._participants(blueprint, take) for take in range(count))
-
-    def _participants(self, blueprint: BlueprintProtocol, take: int) -> Participants:
+    def _make_participants(self, blueprint: BlueprintProtocol, take: int) -> Participants:
+        """The players of a blueprint's tree; each tree gets other seeds."""
         users = [self.users(blueprint.seed + take + i) for i in range(self.config.search.k_user + SPARES)]
-        return Participants(self._agent(blueprint, blueprint.seed + take * TAKE), users)
+        return Participants(self._make_agent(blueprint, blueprint.seed + take * TAKE), users)
 
-    def _agent(self, blueprint: BlueprintProtocol, seed: int) -> Agent:
+    def _make_agent(self, blueprint: BlueprintProtocol, seed: int) -> Agent:
         if (said := self.config.agent) is None:
             return world_of(blueprint).expert(self.config.expert, seed)
         return LLMAgent(self.endpoints["agent"], said.temperature, said.max_tokens, seed, extra_body=said.extra)

@@ -1,17 +1,18 @@
-"""The dialogue tree of MCTS-Flow (HomeFlow 3.3.2).
+"""MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
 
-Invariants:
+Invariants of the tree (`TreeNode`):
 - A node is a reusable prefix and never changes once it was entered.
 - A candidate takes effect only at its first visit.
 - Siblings differ in effect, because a child with the effect of another is merged into it.
 - A visited leaf is impassable, and so is a node whose children all are.
 
-MCTS-Flow: tree search over dialogues, verified by the environment (HomeFlow 3.3.2, Appendix C); and linear sampling.
-
-Invariants: the result is a pure function of blueprint, agent, users and configuration; every returned trajectory meets all
-of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which guides no search; every simulated node is
-kept, unless another has the same effect; a user that leaves its role counts against nobody: another user speaks in its
-place, and if none is left, the prefix gets no continuation.
+Invariants of the search:
+- The result is a pure function of blueprint, agent, users and configuration.
+- Every returned trajectory meets all of Φ and is valid, but for one recovery at most (`SearchConfig.recoveries`), which
+  guides no search.
+- Every simulated node is kept, unless another has the same effect.
+- A user that leaves its role counts against nobody: another user speaks in its place. If none is left, the prefix gets no
+  continuation.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class TreeNode:
             if child.pending is None:
                 return child
             await child.apply_candidate()
+            # a child whose effect a sibling had before it is merged into that sibling, and another one is selected
             if all(other is child or other.pending or other.effect != child.effect for other in self.children):
                 return child
             self.children = [other for other in self.children if other is not child]
@@ -214,45 +216,61 @@ async def search_forest(
     is one dialogue, so this is linear sampling. Equal trajectories of two trees are kept once. A recovery is the first.
     """
     stats, found = TreeStats(), dict[tuple[Any, ...], Trajectory]()
+    # a generator of its own: whether dialogues are forgiving changes no other draw
     forgiving = random.Random(f"recoveries {blueprint.seed}").random() < config.recoveries
 
     def goes_on() -> bool:
-        """Whether another rollout is allowed."""
         return stats.rollouts < config.rollouts and (calls is None or stats.calls < calls)
 
     for players in takewhile(lambda _: goes_on(), participants):
         root = TreeNode(begin_episode(blueprint, limits), forgiving=forgiving)
         while root.passable and goes_on():
-            for trajectory in await _rollout(root, players, config, stats):
-                found.setdefault(_deeds(trajectory), trajectory)
-        _count(root, stats)
+            if (trajectory := await _add_rollout(root, players, config, stats)) is not None:
+                # two successes are equal by texts, states and observations; one last word is like another
+                texts = tuple(message["content"] for message in trajectory.messages[:-1])
+                deeds = tuple((step.state_key, step.observations) for step in trajectory.steps)
+                found.setdefault((texts, deeds), trajectory)
+        for node in walk_tree(root):
+            stats.nodes += 1
+            stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
+            stats.merged += node.merged
+    # equal successes of two trees count as merged, too
     stats.merged += stats.successes + stats.recovered - len(found)
     stats.grounded = stats.successes
     verified = [trajectory for trajectory in found.values() if trajectory.is_valid]
-    return [*_recovery(found.values(), verified), *verified], stats
-
-
-def _recovery(found: Iterable[Trajectory], verified: Sequence[Trajectory]) -> list[Trajectory]:
-    """The shortest trajectory that only its refused calls tell from the `verified` ones, if there is one: it changed nothing
-    else, and has no more turns than they need.
-    """
+    # the shortest recovery, which only its refused calls tell from the verified ones: it changed nothing else, and has no
+    # more turns than they need
     turns = min((len(trajectory.turns()) for trajectory in verified), default=0)
-    alike = [one for one in found if not one.is_valid and one.clean and len(one.turns()) <= turns]
-    return sorted(alike, key=lambda trajectory: len(trajectory.steps))[:1]
+    recoveries = [one for one in found.values() if not one.is_valid and one.clean and len(one.turns()) <= turns]
+    recoveries.sort(key=lambda trajectory: len(trajectory.steps))
+    return recoveries[:1] + verified, stats
 
 
-def _deeds(trajectory: Trajectory) -> tuple[Any, ...]:
-    """A success's texts, states and observations, by which two are equal. One last word is like another."""
-    said = tuple(message["content"] for message in trajectory.messages[:-1])
-    return said, tuple((step.state_key, step.observations) for step in trajectory.steps)
+async def _add_rollout(root: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Trajectory | None:
+    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it meets all of Φ.
 
-
-async def _rollout(root: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> list[Trajectory]:
-    """Add one path from root to leaf, and backpropagate its reward; return its trajectory if it meets all of Φ."""
-    path = await _path(root, players, config, stats)
+    The path is selected by UCB down to a leaf, then simulated to an end. Every node on the way is kept.
+    """
+    path = [root]
+    while not (node := path[-1]).is_terminal:
+        if not node.children:
+            try:
+                node.add_children(await _ask_candidates(node, players, config, stats))
+            except (RequestRefused, AgentFault) as error:
+                if not node.episode.steps:
+                    raise
+                fault = fault_from_error(error)
+                if isinstance(error, RequestRefused):  # by a server, usually for the dialogue's length
+                    boundary = Boundary.AGENT if node.next_role is NodeRole.AGENT else Boundary.USER
+                    fault = Fault(boundary, f"outgrown: {fault.reason}")
+                node.episode.end_with_fault(fault)  # other dialogues of the tree stay
+                break
+        if (child := await node.enter_best_child(config.c_ucb, config.unvisited)) is None:
+            break
+        path.append(child)
     if not path[-1].is_terminal or path[-1].episode.outcome is Outcome.USER_ERROR:
         update_passability(path)  # no continuation from here, and not the agent's fault
-        return []
+        return None
     leaf = path[-1].episode
     success = leaf.outcome is Outcome.SUCCESS
     verified = success and leaf.is_valid
@@ -264,39 +282,10 @@ async def _rollout(root: TreeNode, players: Participants, config: SearchConfig, 
     stats.steps_linear += len(leaf.steps)
     stats.calls_linear += sum(node.requests for node in path[1:])
     stats.tokens_linear += sum(node.cost for node in path)
-    return [leaf.to_trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed)] if success else []
+    return leaf.to_trajectory(players.agent.name, players.users[0].name, leaf.blueprint.seed) if success else None
 
 
-async def _path(root: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> list[TreeNode]:
-    """Select by UCB down to a leaf, then simulate to an end; every node on the way is kept."""
-    path = [root]
-    while not (node := path[-1]).is_terminal:
-        if not node.children:
-            try:
-                node.add_children(await _candidates(node, players, config, stats))
-            except RequestRefused as error:
-                if not node.episode.steps:
-                    raise
-                _outgrown(node, error)
-                break
-            except AgentFault as error:  # other dialogues of the tree stay
-                if not node.episode.steps:
-                    raise
-                node.episode.end_with_fault(fault_from_error(error))
-                break
-        if (child := await node.enter_best_child(config.c_ucb, config.unvisited)) is None:
-            break
-        path.append(child)
-    return path
-
-
-def _outgrown(node: TreeNode, error: RequestRefused) -> None:
-    """End a dialogue that a server refuses, usually for its length; other dialogues of the tree stay."""
-    boundary = Boundary.AGENT if node.next_role is NodeRole.AGENT else Boundary.USER
-    node.episode.end_with_fault(Fault(boundary, f"outgrown: {fault_from_error(error).reason}"))
-
-
-async def _candidates(node: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
+async def _ask_candidates(node: TreeNode, players: Participants, config: SearchConfig, stats: TreeStats) -> Sequence[Any]:
     """k_user utterances or k_agent messages (role-aware adaptive branching)."""
     if node.next_role is NodeRole.AGENT:
         replies = await replies_from(players.agent, node.episode, config.k_agent)
@@ -304,18 +293,12 @@ async def _candidates(node: TreeNode, players: Participants, config: SearchConfi
         stats.sampled += len(replies)
         stats.tokens += max(reply.prompt_tokens for reply in replies) + sum(reply.tokens for reply in replies)
         return replies
-    spoken = await _spoken(node.episode, players.users, config.k_user, stats)
-    return list({utterance.text: utterance for utterance in spoken}.values())
-
-
-async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: TreeStats) -> list[Utterance]:
-    """The utterances of `count` users, or fewer if too many leave their role; the failed ones are counted as cost."""
-    said: list[Utterance] = []
-    for user in users:
-        if len(said) == count:
+    said: list[Utterance] = []  # fewer than k_user if too many users leave their role; these are counted as cost
+    for user in players.users:
+        if len(said) == config.k_user:
             break
         try:
-            said.append(spent := await user.speak(episode))
+            said.append(spent := await user.speak(node.episode))
         except UserError as error:
             stats.user_errors[error.reason] = stats.user_errors.get(error.reason, 0) + 1
             spent = error.spent
@@ -324,12 +307,4 @@ async def _spoken(episode: Episode, users: Sequence[User], count: int, stats: Tr
         stats.calls += spent.requests
         stats.sampled += spent.requests
         stats.tokens += candidate_tokens(spent)
-    return said
-
-
-def _count(root: TreeNode, stats: TreeStats) -> None:
-    """Add a finished tree's nodes to the statistics."""
-    for node in walk_tree(root):
-        stats.nodes += 1
-        stats.steps_run += sum(len(child.episode.steps) - len(node.episode.steps) for child in node.children)
-        stats.merged += node.merged
+    return list({utterance.text: utterance for utterance in said}.values())

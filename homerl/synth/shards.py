@@ -1,6 +1,13 @@
-"""A worker's part of a synthesis: it plays the blueprints of its shards concurrently, in one event loop.
+"""Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
 
-Invariants:
+Invariants of a dataset (`synthesise_dataset`):
+- Only this process writes shards, atomically, in a folder of the recipe's digest. So machines need no shared disk.
+- A complete shard is never rewritten, except if servers failed in it.
+- The dataset is the shards in order, so its bytes depend neither on the number of workers nor on where a run was killed.
+- Workers end with the run.
+- Memory holds tens of shards.
+
+Invariants of a worker (`synthesise_shards`), which plays the blueprints of its shards concurrently in one event loop:
 - A shard's bytes are a pure function of the recipe and its range of blueprints (if models give the same answer to the same
   request).
 - While blueprints are left, the allowed number of them is played, however long some take.
@@ -8,21 +15,9 @@ Invariants:
 - If asked for, shards are returned in order.
 - Where servers fail for one blueprint after another, the work ends: going on would not help.
 
-A synthesis over a Ray cluster: the same workers as on one machine, one for each CPU.
-
-Invariants:
+Invariants of a Ray cluster (`synthesise_on_ray`), with the same workers, one for each CPU:
 - A worker returns its shards in the order in which it got them, so Ray can restart it on another machine.
-- Only the run that waits for the shards writes them, so the machines need no shared disk.
 - Folders of plug-ins must have the same path on every machine.
-
-Synthesis over processes or a Ray cluster: blueprints in, verified trajectories out; resumable.
-
-Invariants:
-- Only this process writes shards, atomically, in a folder of the recipe's digest.
-- A complete shard is never rewritten, except if servers failed in it.
-- The dataset is the shards in order, so its bytes depend neither on the number of workers nor on where a run was killed.
-- Workers end with the run.
-- Memory holds tens of shards.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from homerl.envs.core.documents import InputError, read_json, write_atomic
@@ -76,13 +71,13 @@ def synthesise_shards(config: SynthesisConfig, todo: Sequence[range], at_once: i
     `at_once` blueprints are played concurrently, also across the borders of shards.
     """
     with asyncio.Runner() as loop:
-        shards = _shards(config, todo, at_once, ordered)
-        while (shard := loop.run(_next(shards))) is not None:
+        shards = _play_shards(config, todo, at_once, ordered)
+
+        async def next_shard() -> Shard | None:
+            return await anext(shards, None)
+
+        while (shard := loop.run(next_shard())) is not None:
             yield shard
-
-
-async def _next(shards: AsyncIterator[Shard]) -> Shard | None:
-    return await anext(shards, None)
 
 
 class BlueprintLimiter:
@@ -110,57 +105,46 @@ class BlueprintLimiter:
         self._free.release()
 
 
-async def _shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
+async def _play_shards(config: SynthesisConfig, todo: Sequence[range], at_once: int, ordered: bool) -> AsyncIterator[Shard]:
     """Raises `InfraError` if servers failed for all blueprints of some shards in a row, and these are not few."""
     maker, limiter, failed = BlueprintSynthesiser(config), BlueprintLimiter(at_once), 0
     coming, pending = deque(todo), list[asyncio.Task[Shard]]()
-    most = OPEN + at_once // config.shard
+    most = OPEN + at_once // config.shard  # open shards; a slow one keeps those after it open, if shards are ordered
     try:
         while coming or pending:
             awaited = pending[:1] if ordered else pending
             if done := next((task for task in awaited if task.done()), None):
                 pending.remove(done)
-                faults = _faults(shard := done.result())
+                shard = done.result()
+                faults = [line["fault"] for line in shard.stats["blueprints"] if line["outcome"] == Outcome.INFRA_ERROR]
                 failed = failed + len(faults) if len(faults) == len(shard.blueprints) else 0
                 if failed >= min(FAILED, config.shard, config.blueprints):
                     raise InfraError(faults[0])
                 yield shard
             elif coming and len(pending) < most and limiter.room.is_set():
                 limiter.expect_blueprints(len(coming[0]))
-                pending.append(asyncio.create_task(_shard(maker, coming.popleft(), limiter)))
-            else:
-                await _first(awaited, limiter.room if coming and len(pending) < most else None)
+                pending.append(asyncio.create_task(_play_shard(maker, coming.popleft(), limiter)))
+            else:  # wait until a shard is completed, or until there is room for another
+                more = [asyncio.create_task(limiter.room.wait())] if coming and len(pending) < most else []
+                await asyncio.wait((*awaited, *more), return_when=asyncio.FIRST_COMPLETED)
+                for opened in more:
+                    opened.cancel()
     finally:
         for task in pending:
             task.cancel()
         await maker.close()
 
 
-async def _first(shards: Sequence[asyncio.Task[Shard]], room: asyncio.Event | None) -> None:
-    """Wait until a shard is completed, or until `room` is set."""
-    more = [asyncio.create_task(room.wait())] if room else []
-    await asyncio.wait((*shards, *more), return_when=asyncio.FIRST_COMPLETED)
-    for task in more:
-        task.cancel()
-
-
-async def _shard(maker: BlueprintSynthesiser, blueprints: range, limiter: BlueprintLimiter) -> Shard:
-    """Play one range."""
-
-    async def one(index: int) -> BlueprintResult:
+async def _play_shard(maker: BlueprintSynthesiser, blueprints: range, limiter: BlueprintLimiter) -> Shard:
+    async def play_blueprint(index: int) -> BlueprintResult:
         async with limiter:
             return await maker.synthesise_blueprint(index)
 
-    made = await asyncio.gather(*map(one, blueprints))
+    made = await asyncio.gather(*map(play_blueprint, blueprints))
     lines = [part.stats for part in made]
     dropped = sum((part.dropped for part in made), Counter())
     stats = {"blueprints": lines, "dropped": dict(sorted(dropped.items())), "transport": maker.take_transport_counts()}
     return Shard(blueprints, "".join(rows_to_json_lines(row for part in made for row in part.rows)), stats)
-
-
-def _faults(shard: Shard) -> list[str]:
-    """What failed where servers failed, for each such blueprint."""
-    return [line["fault"] for line in shard.stats["blueprints"] if line["outcome"] == Outcome.INFRA_ERROR]
 
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +160,7 @@ def synthesise_on_ray(
 
     Raises `InputError` if Ray is missing or does not answer, and the worker's own error if a worker fails.
     """
-    ray = _connected(address, workers, {settings.key for settings in config.model_endpoints.values()})
+    ray = _connect_ray(address, workers, {settings.key for settings in config.model_endpoints.values()})
     try:
         from ray.exceptions import RayTaskError
 
@@ -212,14 +196,14 @@ def check_ray_cluster(config: SynthesisConfig, address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER).close()
     except OSError as error:
-        raise _silent(address, error) from None
+        raise _no_answer(address, error) from None
 
 
-def _silent(address: str, error: Exception) -> InputError:
+def _no_answer(address: str, error: Exception) -> InputError:
     return InputError(f"no Ray cluster answers at {address}: {error}", "--ray", "`ray start --head` prints one")
 
 
-def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
+def _connect_ray(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     """The package ray, connected; workers import this code as installed, or from the source tree."""
     try:
         import ray
@@ -233,7 +217,7 @@ def _connected(address: str, workers: int | None, keys: Iterable[str]) -> Any:
     try:
         ray.init(address=address, **settings, **here)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise _silent(address, error) from None
+        raise _no_answer(address, error) from None
     return ray
 
 
@@ -258,18 +242,31 @@ def synthesise_dataset(
     """
     shards = [range(i, min(i + config.shard, config.blueprints)) for i in range(0, config.blueprints, config.shard)]
     folder = out / "shards" / config.digest
-    todo = [shard for shard in shards if not _stands(folder, shard)]
+    todo = [shard for shard in shards if not _is_complete(folder, shard)]
     done = len(shards) - len(todo)
     progress(done, len(shards))
     if todo and ray is not None:
         check_ray_cluster(config, ray)
     with ExitStack() as servers:
-        asked = _reachable(config, out, servers) if todo else config
-        for shard in _workers(asked, todo, processes, ray):
+        asked = _serve_models(config, out, servers) if todo else config
+        for shard in _play_in_workers(asked, todo, processes, ray) if todo else ():
             write_shard(folder, shard)
             done += 1
             progress(done, len(shards))
-    return _assemble(config, folder, shards, out, describe)
+
+    path = out / "trajectories.jsonl"
+    write_atomic(path, (chunk for shard in shards for chunk in _read_chunks(_lines_path(folder, shard))))
+    lines = (line for stats in _read_stats(folder, shards) for line in stats["blueprints"])
+    write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    report = SynthesisStatistics(config)
+    for stats in _read_stats(folder, shards):
+        report.add_shard_stats(stats)
+    report.read_dataset(path)
+    write_atomic(out / "endpoints.json", json.dumps(report.transport, indent=1) + "\n")
+    stats = report.summarise_synthesis()
+    describe(out, config, stats)
+    write_atomic(out / "stats.json", json.dumps(stats, indent=1, ensure_ascii=False) + "\n")
+    return path
 
 
 def make_shard(config: SynthesisConfig, blueprints: range, folder: Path) -> None:
@@ -284,7 +281,7 @@ def write_shard(folder: Path, shard: Shard) -> None:
     write_atomic(_stats_path(folder, shard.blueprints), json.dumps(shard.stats))
 
 
-def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
+def _serve_models(config: SynthesisConfig, out: Path, servers: ExitStack) -> SynthesisConfig:
     """The recipe with the address of every model; models that it serves run until `servers` closes."""
     from homerl.models.endpoint.vllm_server import serve_endpoint
     from homerl.worlds.users.user_factory import refuse_missing_key
@@ -297,10 +294,10 @@ def _reachable(config: SynthesisConfig, out: Path, servers: ExitStack) -> Synthe
     return config.model_copy(update=found)
 
 
-def _workers(config: SynthesisConfig, todo: Sequence[range], processes: int | None, ray: str | None) -> Iterator[Shard]:
+def _play_in_workers(
+    config: SynthesisConfig, todo: Sequence[range], processes: int | None, ray: str | None
+) -> Iterator[Shard]:
     """Yield shards as they are completed; the workers share the shards, and the concurrent blueprints, equally."""
-    if not todo:
-        return
     try:
         if ray is not None:
             yield from synthesise_on_ray(config, todo, ray, processes)
@@ -322,7 +319,7 @@ def synthesise_in_processes(config: SynthesisConfig, parts: Sequence[tuple[Seque
     running: dict[Any, BaseProcess] = {}
     for todo, at_once in parts:
         reader, writer = context.Pipe(duplex=False)
-        process = context.Process(target=_serve, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
+        process = context.Process(target=_work_in_process, args=(writer, config, todo, at_once, os.getpid()), daemon=True)
         with children_ignore_interrupt():
             process.start()
         writer.close()  # the reader then sees the end of a worker that dies
@@ -330,18 +327,25 @@ def synthesise_in_processes(config: SynthesisConfig, parts: Sequence[tuple[Seque
     try:
         while running:
             for ready in connection.wait(list(running)):
-                if (found := _received(ready)) is None:
-                    _ended(running.pop(ready))
+                reader = cast(connection.Connection, ready)
+                try:
+                    found: Shard | Exception | None = reader.recv()
+                except (EOFError, ConnectionResetError):
+                    raise RuntimeError("a worker was killed; start the same command again to go on") from None
+                if isinstance(found, Exception):
+                    raise found
+                if found is None:  # its end
+                    _await_end(running.pop(reader))
                 else:
                     yield found
     finally:
         for worker in running.values():
             worker.terminate()
         for worker in running.values():
-            _ended(worker)
+            _await_end(worker)
 
 
-def _ended(process: Any) -> None:
+def _await_end(process: Any) -> None:
     """Wait for a worker to end, and kill it after `GRACE` seconds."""
     process.join(GRACE)
     if process.is_alive():
@@ -349,19 +353,7 @@ def _ended(process: Any) -> None:
         process.join()
 
 
-def _received(reader: Any) -> Shard | None:
-    """What a worker sent: a shard, or None at its end; an error that it sent is raised."""
-    try:
-        found = reader.recv()
-    except (EOFError, ConnectionResetError):
-        raise RuntimeError("a worker was killed; start the same command again to go on") from None
-    if isinstance(found, Exception):
-        raise found
-    shard: Shard | None = found
-    return shard
-
-
-def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:
+def _work_in_process(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once: int, parent: int) -> None:
     """The main function of a worker process."""
     die_with_process(parent)
     try:
@@ -376,35 +368,18 @@ def _serve(writer: Any, config: SynthesisConfig, todo: Sequence[range], at_once:
         writer.send(RuntimeError(f"a worker failed:\n{traceback.format_exc()}"))
 
 
-def _assemble(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path, describe: Describe) -> Path:
-    """Join the shards, sum up their statistics, and let `describe` write further files; write `stats.json` last."""
-    path = out / "trajectories.jsonl"
-    write_atomic(path, (chunk for shard in shards for chunk in _chunks(_lines_path(folder, shard))))
-    lines = (line for stats in _all(folder, shards) for line in stats["blueprints"])
-    write_atomic(out / "blueprints.jsonl", (json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    report = SynthesisStatistics(config)
-    for stats in _all(folder, shards):
-        report.add_shard_stats(stats)
-    report.read_dataset(path)
-    write_atomic(out / "endpoints.json", json.dumps(report.transport, indent=1) + "\n")
-    stats = report.summarise_synthesis()
-    describe(out, config, stats)
-    write_atomic(out / "stats.json", json.dumps(stats, indent=1, ensure_ascii=False) + "\n")
-    return path
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             yield chunk
 
 
-def _all(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
+def _read_stats(folder: Path, shards: Sequence[range]) -> Iterator[dict[str, Any]]:
     """The statistics of the shards, one at a time."""
     return (read_json(_stats_path(folder, shard)).data for shard in shards)
 
 
-def _stands(folder: Path, shard: range) -> bool:
+def _is_complete(folder: Path, shard: range) -> bool:
     """Whether a shard is complete, and servers failed for none of its blueprints."""
     path = _stats_path(folder, shard)
     if not path.exists():

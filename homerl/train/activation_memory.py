@@ -66,25 +66,25 @@ def count_model_memory(
     `fused`. Raises `InputError` for a model that transformers does not know, and for adapters of modules that it lacks.
     """
     used = settings.model_copy(update={"name": None, "from_scratch": None, "parameters": None})
-    return _counted(json.dumps(config, sort_keys=True), used, fused, device, min(longest, LONGEST))
+    return _count_once(json.dumps(config, sort_keys=True), used, fused, device, min(longest, LONGEST))
 
 
 @cache
-def _counted(config: str, settings: ModelSettings, fused: bool, device: str, tokens: int) -> ModelCount:
+def _count_once(config: str, settings: ModelSettings, fused: bool, device: str, tokens: int) -> ModelCount:
     values = json.loads(config)
     with ExitStack() as undone, load_unsharded():
-        model = _without_weights(values, settings, fused, undone)
+        model = _make_meta_model(values, settings, fused, undone)
         sizes = [(part.numel(), part.requires_grad) for part in model.parameters()]
         try:
-            token = _forwarded(model, _kernel(model, settings, device), tokens)
+            token = _forward_fake_row(model, _choose_kernel(model, settings, device), tokens)
         except (DataDependentOutputException, DynamicOutputShapeException):  # its code looks at values, which none has
-            like = _without_weights(sizes_from_config(values).config, settings, fused, undone)
-            token = _forwarded(like, _kernel(like, settings, device), tokens)
+            like = _make_meta_model(sizes_from_config(values).config, settings, fused, undone)
+            token = _forward_fake_row(like, _choose_kernel(like, settings, device), tokens)
     trained = sum(size for size, trains in sizes if trains)
     return ModelCount(sum(size for size, _ in sizes) - (trained if settings.lora else 0), trained, token)
 
 
-def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: bool, undone: ExitStack) -> PreTrainedModel:
+def _make_meta_model(values: Mapping[str, Any], settings: ModelSettings, fused: bool, undone: ExitStack) -> PreTrainedModel:
     """A model on device `meta`, as it is trained. What Liger changes in the model's own file lasts until `undone`."""
     try:
         with torch.device("meta"):
@@ -109,7 +109,7 @@ def _without_weights(values: Mapping[str, Any], settings: ModelSettings, fused: 
     return model.train()
 
 
-def _kernel(model: PreTrainedModel, settings: ModelSettings, device: str) -> Kernel | None:
+def _choose_kernel(model: PreTrainedModel, settings: ModelSettings, device: str) -> Kernel | None:
     """What attends to packed rows, or None. The kernels of packages keep what torch's own does."""
     if find_packing_obstacle(model.config.to_dict()):
         return None
@@ -117,17 +117,17 @@ def _kernel(model: PreTrainedModel, settings: ModelSettings, device: str) -> Ker
     return attend_by_segment if kernel is attend_by_segment else attend_by_torch_varlen
 
 
-def _forwarded(model: PreTrainedModel, kernel: Kernel | None, tokens: int) -> TokenBytes:
+def _forward_fake_row(model: PreTrainedModel, kernel: Kernel | None, tokens: int) -> TokenBytes:
     """What a token of a row of one sequence keeps in the model's layers."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     decoder = base.get_decoder()
     attention = use_packed_attention(*list_attention_configs(model)) if kernel else nullcontext()
-    with FakeTensorMode(), _looking_at_no_values(), attention, ExitStack() as hooks:
+    with FakeTensorMode(), _allow_fake_tensors(), attention, ExitStack() as hooks:
         named = [*decoder.named_parameters(), *decoder.named_buffers()]
         fakes = {name: torch.empty(part.shape, dtype=part.dtype).requires_grad_(part.requires_grad) for name, part in named}
         row = pack_row([TokenSequence.from_ids(range(tokens + 1), np.array([tokens]))], kernel, "cpu")
         inputs = {name: value for name, value in row.inputs.items() if name not in NOT_FORWARDED}
-        kept = _Kept({part.untyped_storage()._cdata for part in fakes.values()})
+        kept = _KeptStorages({part.untyped_storage()._cdata for part in fakes.values()})
         for layer in decoder.modules():
             if isinstance(layer, GradientCheckpointingLayer):
                 hooks.callback(layer.register_forward_pre_hook(kept.enter_layer, with_kwargs=True).remove)
@@ -139,7 +139,7 @@ def _forwarded(model: PreTrainedModel, kernel: Kernel | None, tokens: int) -> To
 
 
 @contextmanager
-def _looking_at_no_values() -> Iterator[None]:
+def _allow_fake_tensors() -> Iterator[None]:
     """Within the context transformers takes fake tensors as it takes real ones of a single sequence."""
     with (
         patch.object(moe, "_grouped_mm", lambda rows, weight, offs: rows.to(weight.dtype) @ weight[0]),  # keeps the same
@@ -150,7 +150,7 @@ def _looking_at_no_values() -> Iterator[None]:
 
 
 @dataclass
-class _Kept:
+class _KeptStorages:
     """The storages that a forward pass keeps, with their bytes: of each layer, of the layers' inputs, and others."""
 
     weights: set[int]
@@ -161,25 +161,26 @@ class _Kept:
     within: bool = False
 
     def pack_saved_tensor(self, tensor: torch.Tensor) -> None:
-        self._add(tensor, self.layers[-1] if self.within else self.others)
+        self._add_storage(tensor, self.layers[-1] if self.within else self.others)
 
     def enter_layer(self, layer: torch.nn.Module, args: object, kwargs: object) -> None:
         for value in tree_leaves((args, kwargs)):
             if isinstance(value, torch.Tensor):
-                self._add(value, self.inputs)
+                self._add_storage(value, self.inputs)
         self.layers.append({})
         self.within = True
 
     def leave_layer(self, *_: object) -> None:
         self.within = False
 
-    def _add(self, tensor: torch.Tensor, to: dict[int, int]) -> None:
+    def _add_storage(self, tensor: torch.Tensor, to: dict[int, int]) -> None:
         storage = tensor.untyped_storage()
         if storage._cdata not in self.weights:
             self.held.append(storage)
             to[storage._cdata] = storage.nbytes()
 
     def bytes_per_token(self, tokens: int) -> TokenBytes:
+        # what all layers keep; and what is kept with checkpointing: the layers' inputs, and one layer that runs again
         every, once = dict(self.others), self.others | self.inputs
         for layer in self.layers:
             every |= layer

@@ -1,9 +1,7 @@
-"""The disk that the checkpoints and models of a training take, before anything is written.
+"""Estimates the memory of a recipe on each GPU, and the disk of its checkpoints and models, before anything is loaded.
 
-Estimates the memory of a recipe on each GPU, before anything is loaded.
-
-A pass of the trainer takes what weights, gradients, the optimizer and the engine leave (`homerl/train/rows`), so its
-budget of tokens is found here too.
+A pass of the trainer takes what weights, gradients, the optimizer and the engine leave, so its budget of tokens
+(`homerl/train/packing/micro_batches.py`) is found here too.
 
 Invariants:
 - No network, and torch only where activations are counted.
@@ -161,13 +159,14 @@ def estimate_training_memory(
     stages = training_stages(recipe)
     stage = stage or stages[0]
     alone = recipe.cpu or parallel_mode(recipe) == "none"
-    count = gpus or recipe.processes or (1 if alone else max(1, 8 - _served(recipe)))
+    served = len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0
+    count = gpus or recipe.processes or (1 if alone else max(1, 8 - served))
     settings: SFTSettings | RLVESettings = getattr(recipe, stage)
     shape, found = sizes_from_config(find_model_config(recipe.model)), count_recipe_model(recipe, longest_sequence(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     adam = ADAM[recipe.model.dtype]
-    always = _states(parallel, whole, trained, width, count, adam)
+    always = _estimate_states(parallel, whole, trained, width, count, adam)
     always["overhead"] = PROCESS if recipe.cpu else OVERHEAD
     use, evaluates = MemoryUse(), False
     if isinstance(recipe, RLVESections) and isinstance(settings, RLVESettings):
@@ -178,18 +177,32 @@ def estimate_training_memory(
         if settings.distill and not settings.distill.url:
             teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
+        # keys and values of one episode, in all layers
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always
     logits = shape.logits_bytes() / GB
     headroom = MemoryHeadroom(settings, found.token, (memory - sum(always.values()) - logits) * GB, recipe.cpu)
-    activations, lacks = _activations(headroom, longest_sequence(settings))
-    training = {"activations": activations, "logits": logits}
-    unit = "process" if recipe.cpu else "GPU"
-    saved, out = _saved(parallel, trained, width, count, adam), recipe.out / (stage if len(stages) > 1 else "")
-    disk = estimate_disk(out, settings, evaluates, *saved)
+    budget, longest = headroom.make_budget(), longest_sequence(settings)
+    activations = headroom.expected_bytes(budget.plain, False)
+    if budget.most > budget.plain:
+        activations = max(activations, headroom.expected_bytes(budget.most, True))
+    alone_bytes = headroom.expected_bytes(longest, budget.plain < budget.most)
+    lacks = f"the longest sequence ({longest} tokens) needs {alone_bytes / GB:.1f} GB for its activations"
+
+    # a checkpoint has the optimizer's states besides a model; ZeRO-1 and -2 save 16-bit weights twice
+    states = {"zero3": 12, "fsdp2": 12 - width if count > 1 else adam, "none": adam, "ddp": adam}.get(parallel, 12 + width)
+    out = recipe.out / (stage if len(stages) > 1 else "")
     return MemoryEstimate(
-        count, always, training, dict(use.sampling), unit, use.lacks or lacks, headroom, disk, shape.unpackable
+        gpus=count,
+        always=always,
+        training={"activations": activations / GB, "logits": logits},
+        sampling=dict(use.sampling),
+        unit="process" if recipe.cpu else "GPU",
+        lacks=use.lacks or (lacks if alone_bytes > headroom.free else ""),
+        headroom=headroom,
+        disk=estimate_disk(out, settings, evaluates, model=width * trained, states=states * trained),
+        unpackable=shape.unpackable,
     )
 
 
@@ -211,19 +224,15 @@ def count_recipe_model(recipe: TrainingRecipe, longest: int, model: ModelSetting
     from homerl.train.activation_memory import count_model_memory
 
     model = model or recipe.model
-    device, fused = (
-        "cpu" if recipe.cpu else "cuda",
-        uses_liger_kernels(recipe) or (is_liger_installed() and uses_compiled_layers(recipe)),
-    )
-    return count_model_memory(find_model_config(model), model, fused, device, longest)
+    fused = uses_liger_kernels(recipe) or (is_liger_installed() and uses_compiled_layers(recipe))
+    return count_model_memory(find_model_config(model), model, fused, "cpu" if recipe.cpu else "cuda", longest)
 
 
 def uses_liger_kernels(recipe: TrainingRecipe) -> bool:
     """Whether the recipe trains with Liger's kernels on this machine: compiled layers do without."""
-    kernels = recipe.model.kernels
-    return is_liger_installed() and (
-        kernels == "liger" or (kernels == AUTO and not recipe.cpu and not uses_compiled_layers(recipe))
-    )
+    if recipe.model.kernels == AUTO and (recipe.cpu or uses_compiled_layers(recipe)):
+        return False
+    return is_liger_installed() and recipe.model.kernels != "none"
 
 
 def uses_compiled_layers(recipe: TrainingRecipe) -> bool:
@@ -244,19 +253,7 @@ def is_liger_installed() -> bool:
     return find_spec("liger_kernel") is not None
 
 
-def _activations(headroom: MemoryHeadroom, longest: int) -> tuple[float, str]:
-    """GB of the largest pass; and what is missing, if the longest sequence exceeds the memory that is left."""
-    budget = headroom.make_budget()
-    kept = max(
-        headroom.expected_bytes(budget.plain, False),
-        (budget.most > budget.plain) * headroom.expected_bytes(budget.most, True),
-    )
-    alone = headroom.expected_bytes(longest, budget.plain < budget.most)
-    needs = f"the longest sequence ({longest} tokens) needs {alone / GB:.1f} GB for its activations"
-    return kept / GB, needs if alone > headroom.free else ""
-
-
-def _states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:
+def _estimate_states(parallel: str, whole: float, trained: float, width: int, count: int, adam: int) -> dict[str, float]:
     """GB of weights, gradients and Adam's states, for each way of distributing them."""
     if parallel in ("none", "ddp") or (parallel == "fsdp2" and count == 1):  # in the model's own type, complete on each GPU
         buckets = width * trained if parallel == "ddp" and count > 1 else 0  # DDP exchanges copies of the gradients
@@ -271,14 +268,3 @@ def _states(parallel: str, whole: float, trained: float, width: int, count: int,
         parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
         parts["a layer gathered"] = 2 * width * whole / 30
     return {name: size / GB for name, size in parts.items()}
-
-
-def _saved(parallel: str, trained: float, width: int, count: int, adam: int) -> tuple[float, float]:
-    """Bytes of a saved model or adapter, and of what a checkpoint has besides. ZeRO-1 and -2 save 16-bit weights twice."""
-    states = {"zero3": 12, "fsdp2": 12 - width if count > 1 else adam, "none": adam, "ddp": adam}
-    return width * trained, states.get(parallel, 12 + width) * trained
-
-
-def _served(recipe: TrainingRecipe) -> int:
-    """The number of GPUs that serve the user."""
-    return len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0

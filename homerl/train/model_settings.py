@@ -49,10 +49,7 @@ class ModelSettings(Model):
     )
     attention: Literal[
         "auto", "sdpa", "varlen", "flash_attention_2", "flash_attention_3", "kernels-community/vllm-flash-attn3"
-    ] = Field(
-        AUTO,
-        description="Attention in training: `auto` takes what is installed.",
-    )
+    ] = Field(AUTO, description="Attention in training: `auto` takes what is installed.")
     kernels: Literal["auto", "none", "liger"] = Field(
         AUTO,
         description="Liger's kernels: `auto` takes them if they are installed and layers are not compiled.",
@@ -62,10 +59,7 @@ class ModelSettings(Model):
         description="Whether torch.compile fuses the small operations of layers; `auto` does it on CUDA where it can.",
     )
     lora: LoraSettings | None = Field(None, description="Low-rank adapters to train; null trains all weights.")
-    parameters: float | None = Field(
-        None,
-        description="Billions of parameters, where files and name do not tell.",
-    )
+    parameters: float | None = Field(None, description="Billions of parameters, where files and name do not tell.")
 
     @property
     def shows_tool_names_only(self) -> bool:

@@ -1,11 +1,8 @@
-"""Which models can share a packed row: those whose tokens meet in attention alone, and in none that a packed row lacks.
+"""The configuration of a recipe's model, the sizes in it, and whether its sequences can share a packed row.
 
-A layer with convolutions or a recurrent state mixes neighbouring tokens, so in a packed row it would mix dialogues. Such a
-model is trained with one sequence a row, by its own attention, and shares no prompt. That is exact, and slower.
-
-Invariant: no torch, since recipes are checked with it.
-
-The configuration of a recipe's model, and the sizes in it. Estimates of memory are made from them.
+Sequences can share a row if their tokens meet in attention alone, and in no kind of it that a packed row lacks. A layer with
+convolutions or a recurrent state mixes neighbouring tokens, so in a packed row it would mix dialogues. Such a model is
+trained with one sequence a row, by its own attention, and shares no prompt. That is exact, and slower.
 
 Invariant: no torch and no network, since recipes are checked with it.
 """
@@ -22,17 +19,9 @@ from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
 
 PACKED = {"full_attention", "sliding_attention", "attention"}  # layers, by transformers' names
-MIXES = (
-    "mamba_",
-    "ssm_",
-    "conv_",
-    "linear_",
-    "rwkv",
-    "recurrent",
-    "lru_width",
-    "xlstm",
-    "block_types",
-)  # settings of others
+MIXES = (  # settings of other layers, by how their names begin
+    "mamba_", "ssm_", "conv_", "linear_", "rwkv", "recurrent", "lru_width", "xlstm", "block_types",
+)  # fmt: skip
 # settings of attention that the kernels for packed rows lack: caps of scores, chunks, an index of keys; then their families
 LACKS = ("attn_logit_softcapping", "attention_chunk_size", "index_topk")
 SINKS = ("gpt_oss",)  # what attention falls to when no key is worth it
@@ -73,15 +62,11 @@ class DecoderSizes:
     family: str = "qwen3"
 
     @property
-    def layer_parameters(self) -> int:
-        """The number of parameters of a layer."""
-        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
-        return attention + 3 * self.hidden * self.intermediate
-
-    @property
     def parameters(self) -> float:
-        """The number of parameters of the model."""
-        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2)
+        """The number of parameters of the model, without its norms."""
+        attention = self.hidden * self.head_dim * (2 * self.heads + 2 * self.kv_heads)
+        layer = attention + 3 * self.hidden * self.intermediate
+        return self.layers * layer + self.vocab * self.hidden * (1 if self.tied else 2)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -125,43 +110,33 @@ def find_model_config(model: ModelSettings) -> Mapping[str, Any]:
     known model of similar size.
     """
     if model.from_scratch is not None:
-        sizes = model.from_scratch
-        return DecoderSizes(
-            sizes.hidden_size,
-            sizes.layers,
-            sizes.heads,
-            sizes.kv_heads,
-            sizes.intermediate_size,
-            sizes.head_dim,
-            sizes.vocab_size,
-            True,
-        ).config
-    if model.name and (known := _known(model.name)):
+        own = model.from_scratch
+        hidden, inner, vocab = own.hidden_size, own.intermediate_size, own.vocab_size
+        return DecoderSizes(hidden, own.layers, own.heads, own.kv_heads, inner, own.head_dim, vocab, tied=True).config
+    if model.name and (known := _read_known_config(model.name)):
         return known
     size = (model.parameters or 8.2) * GB
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
 
 
-def _known(name: str) -> Mapping[str, Any] | None:
+def _read_known_config(name: str) -> Mapping[str, Any] | None:
     """The configuration of a folder, a known model, or a hub model whose configuration is cached."""
     folder = Path(resolve_model_source(name))
     if is_adapter(folder):
-        return _known(read_adapter_base(folder))
+        return _read_known_config(read_adapter_base(folder))
     if (folder / "config.json").is_file():
         config: Mapping[str, Any] = read_json(folder / "config.json").data
         return config
-    return KNOWN[folder.name].config if folder.name in KNOWN else _cached(name)
-
-
-def _cached(name: str) -> Mapping[str, Any] | None:
+    if folder.name in KNOWN:
+        return KNOWN[folder.name].config
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        config = try_to_load_from_cache(name, "config.json")
+        cached = try_to_load_from_cache(name, "config.json")
     except HFValidationError:  # the name of no repository, such as that of a folder
         return None
-    return read_json(config).data if isinstance(config, str) else None
+    return read_json(cached).data if isinstance(cached, str) else None
 
 
 def sizes_from_config(config: Mapping[str, Any]) -> DecoderSizes:

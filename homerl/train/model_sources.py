@@ -126,7 +126,7 @@ def find_adapter_base(adapter: str | Path, remedy: str = "put it back where the 
         raise InputError(f"the adapter's base {source} is gone", str(folder), remedy)
     wanted = read_export_facts(folder).get("base_weights") or {}
     if wanted and Path(source).is_dir():
-        _refuse_others(Path(source), {CONFIG: None, "tokenizer.json": None, **wanted}, explain_base_download(source))
+        _refuse_other_files(Path(source), {CONFIG: None, "tokenizer.json": None, **wanted}, explain_base_download(source))
     elif wanted and not is_on_hub(source):
         place = f"in {BASES[source].base_folder}" if source in BASES else "on this machine"
         what = f"the base of {folder.name}, {source}, is neither {place} nor reachable on the hub"
@@ -140,8 +140,8 @@ def refuse_changed_export(folder: Path) -> None:
     """Raise `InputError` if a file of an exported adapter is missing, or is another than its export says."""
     remedy = "take it again from where it came: the repository, a wheel of homerl, or its export"
     if folder in list_shipped_models().values():
-        _refuse_others(folder, {FACTS: None}, remedy)
-    _refuse_others(folder, read_export_facts(folder).get("weights") or {}, remedy)
+        _refuse_other_files(folder, {FACTS: None}, remedy)
+    _refuse_other_files(folder, read_export_facts(folder).get("weights") or {}, remedy)
 
 
 def read_export_facts(folder: Path) -> dict[str, Any]:
@@ -160,15 +160,16 @@ def hash_model_weights(source: str) -> dict[str, str]:
 
 def hash_model_files(files: Iterable[Path]) -> dict[str, str]:
     """The SHA-256 of files, by name."""
-    return {file.name: _digest(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files}
+    return {file.name: _hash_unchanged(file, file.stat().st_size, file.stat().st_mtime_ns) for file in files}
 
 
 @cache
-def _digest(file: Path, size: int, changed: int) -> str:
+def _hash_unchanged(file: Path, size: int, changed: int) -> str:
+    """The digest of a file, which is computed once for as long as its size and its time stay."""
     return file_sha256(file)
 
 
-def _refuse_others(folder: Path, files: Mapping[str, str | None], remedy: str) -> None:
+def _refuse_other_files(folder: Path, files: Mapping[str, str | None], remedy: str) -> None:
     """Refuse a folder that lacks a file, or has another than its digest says."""
     for name, digest in files.items():
         if not (folder / name).is_file():

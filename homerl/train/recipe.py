@@ -1,12 +1,11 @@
-"""The recipe keys of plug-ins (losses, credit modes, engines), which become fields of one model.
+"""Recipes of training: SFT and step-wise RLVE.
 
-Invariants: no two plug-ins define the same key differently; every key has a default, since recipes that choose another
-plug-in leave it out.
-
-Recipes of training: SFT and step-wise RLVE.
-
-Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
-imports torch; no loss, no credit mode and no engine is named here, since their keys come from their own files.
+Invariants:
+- Unknown keys are refused. A recipe that loads has everything that a run needs, seeds included.
+- No loss, no credit mode and no engine is named here: the keys of such plug-ins come from their own files, and become fields
+  of one model. No two plug-ins define the same key differently. Every key has a default, since recipes that choose another
+  plug-in leave it out.
+- Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -43,18 +42,13 @@ def combine_plugin_keys(plugins: Iterable[Any], *reserved: type[BaseModel]) -> t
     models = list(dict.fromkeys(plugin.keys for plugin in plugins))
     for model in models:
         for name, field in model.model_fields.items():
-            owner = _owner(model, name)
+            owner = next(base for base in model.__mro__ if name in inspect.get_annotations(base))  # which declares it
             if field.is_required():
                 raise InputError(f"the key '{name}' has no default", _file_of(model), "give it one")
             if owners.setdefault(name, owner) is not owner:
                 raise InputError(f"the key '{name}' is {owners[name].__name__}'s already", _file_of(model), "rename it")
     leaves = [model for model in models if not any(model is not other and issubclass(other, model) for other in models)]
     return tuple(reversed(leaves))  # pydantic takes fields from the last base first
-
-
-def _owner(model: type[BaseModel], name: str) -> type:
-    """The class that declares a field of a model."""
-    return next(base for base in model.__mro__ if name in inspect.get_annotations(base))
 
 
 def _file_of(model: type) -> str:

@@ -28,17 +28,12 @@ def parallel_mode(recipe: BaseRecipe) -> str:
     """
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-        return f"zero{_stage_outside()}"
-    return recipe.parallel
-
-
-def _stage_outside() -> int:
-    """The ZeRO stage of DeepSpeed's own configuration file, if accelerate names one; else accelerate's."""
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
+        return recipe.parallel
     file = os.environ.get("ACCELERATE_DEEPSPEED_CONFIG_FILE", "none")
     if file == "none":
-        return int(os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2"))
-    return int(read_json(file).data.get("zero_optimization", {}).get("stage", 0))
+        return f"zero{int(os.environ.get('ACCELERATE_DEEPSPEED_ZERO_STAGE', '2'))}"
+    return f"zero{int(read_json(file).data.get('zero_optimization', {}).get('stage', 0))}"  # DeepSpeed's own configuration
 
 
 def has_sharded_weights(recipe: BaseRecipe) -> bool:
@@ -54,31 +49,29 @@ def starts_without_weights(recipe: BaseRecipe) -> bool:
 
 def refuse_untrainable(recipe: BaseRecipe) -> None:
     """Raise `InputError` for the first combination in the recipe that cannot be trained."""
-    for what, where, remedy in (*_of_precision(recipe), *_of_sft(recipe), *_of_rlve(recipe)):
+    for what, where, remedy in _find_refusals(recipe):
         raise InputError(what, where=where, remedy=remedy)
 
 
-def _of_precision(recipe: BaseRecipe) -> Iterator[Refusal]:
+def _find_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
     model: ModelSettings | None = getattr(recipe, "model", None)
+    how = parallel_mode(recipe)
     if model and model.dtype == "float16" and isinstance(recipe, TrainingRecipe):
         remedy = "use bfloat16, or float32 on a GPU without it"  # float16 would need float32 masters and loss scaling
         yield "models are trained in bfloat16 or float32, and this one is to be float16", "model.dtype", remedy
     if model and model.attention not in (AUTO, "sdpa") and (recipe.cpu or model.dtype == "float32"):
         what = f"{model.attention} needs a GPU and a 16-bit number format"
         yield what, "model.attention", "use `auto`, or `sdpa`"
-    if model and model.compile is True and (how := parallel_mode(recipe)) not in ("none", "ddp"):
+    if model and model.compile is True and how not in ("none", "ddp"):
         what = f"{how} hooks into the parts of a layer, so that it cannot be compiled whole"
         yield what, "model.compile", "use `auto`, or `parallel: ddp`"
-
-
-def _of_sft(recipe: BaseRecipe) -> Iterator[Refusal]:
     settings: SFTSettings | None = getattr(recipe, "sft", None)
-    how = parallel_mode(recipe)
     if settings and settings.muon and how.startswith("zero"):
         yield f"Muon needs matrices, and {how} flattens them", "sft.muon", "leave it out, or use `parallel: fsdp2` or `ddp`"
+    yield from _find_rlve_refusals(recipe)
 
 
-def _of_rlve(recipe: BaseRecipe) -> Iterator[Refusal]:
+def _find_rlve_refusals(recipe: BaseRecipe) -> Iterator[Refusal]:
     if isinstance(recipe, RLVERecipe) and recipe.model.name is None:
         yield "RLVE starts from a trained model", "model.from_scratch", "give `model.name`"
     if isinstance(recipe, RLVESections):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 from accelerate import Accelerator
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
 from homerl.host.recipe_keys import BaseRecipe, set_monitoring_variables
@@ -56,7 +56,7 @@ def shared_training_arguments(recipe: TrainingRecipe, settings: OptimSettings) -
         {
             "output_dir": str(recipe.out / "checkpoints"),
             "run_name": recipe.out.name,
-            "gradient_accumulation_steps": 1,  # an update's passes are ours (`packing/updates.py`)
+            "gradient_accumulation_steps": 1,  # an update's passes are ours (`packing/packed_updates.py`)
             "learning_rate": settings.learning_rate,
             "lr_scheduler_type": settings.lr_scheduler,
             "warmup_steps": settings.warmup,
@@ -113,7 +113,7 @@ def make_scratch_model(recipe: SFTRecipe, rows: Dataset) -> str:
 def load_chat_tokenizer(source: str, own: bool = False, named: bool = False) -> PreTrainedTokenizerBase:
     """Load a tokenizer with the chat template that it is trained with, and with the end of a turn as the end of a text.
 
-    With `own`, it keeps its own template if homerl did not train with it. See `choose_format` for `named`. Raises
+    With `own`, it keeps its own template if homerl did not train with it. See `choose_chat_template` for `named`. Raises
     `InputError` if there is no template that it could be trained with.
     """
     tokenizer = load_model_tokenizer(resolve_model_source(source))
@@ -148,12 +148,9 @@ def add_liger_kernels(model: PreTrainedModel, recipe: TrainingRecipe) -> PreTrai
 
     Raises `InputError` if the recipe asks for them and they are not installed.
     """
-    refuse_recipe_unless(
-        recipe.model.kernels != "liger" or is_liger_installed(),
-        "Liger's kernels are not installed",
-        "model.kernels",
-        "pip install 'homerl[kernels]', or leave it at `auto`",
-    )
+    if recipe.model.kernels == "liger" and not is_liger_installed():
+        remedy = "pip install 'homerl[kernels]', or leave it at `auto`"
+        raise InputError("Liger's kernels are not installed", "model.kernels", remedy)
     if uses_liger_kernels(recipe) and torch.cuda.is_available():
         fuse_liger_kernels(model)
     return model
@@ -193,12 +190,9 @@ def make_compiled_layers(model: PreTrainedModel, recipe: TrainingRecipe) -> Comp
     compile. Raises `InputError` if the recipe asks for it and there is no compiler.
     """
     asked = recipe.model.compile
-    refuse_recipe_unless(
-        asked is not True or is_compiler_installed(),
-        "there is no C compiler for compiled layers",
-        "model.compile",
-        "install gcc, or leave it at `auto`",
-    )
+    if asked is True and not is_compiler_installed():
+        what = "there is no C compiler for compiled layers"
+        raise InputError(what, "model.compile", "install gcc, or leave it at `auto`")
     able = next((part._can_compile_fullgraph for part in model.modules() if isinstance(part, PreTrainedModel)), False)
     return CompiledLayers(model) if uses_compiled_layers(recipe) and (asked is True or able) else None
 
@@ -209,25 +203,11 @@ def find_last_checkpoint(out: Path) -> str | None:
 
     folder = out / "checkpoints"
     for checkpoint in folder.glob("checkpoint-*"):
-        if not is_complete_checkpoint(checkpoint):
+        try:  # the last file of a checkpoint, whose save can be interrupted too
+            json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
             shutil.rmtree(checkpoint, ignore_errors=True)
     return get_last_checkpoint(str(folder)) if folder.is_dir() else None
-
-
-def is_complete_checkpoint(checkpoint: Path) -> bool:
-    """Whether `trainer_state.json`, the last file of a checkpoint, exists and can be parsed. A save can be interrupted."""
-    try:
-        json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return False
-    return True
-
-
-def is_finished_checkpoint(args: TrainingArguments, checkpoint: str) -> bool:
-    """Whether a checkpoint has all requested updates, so that only the final model is missing."""
-    state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
-    done, asked = ("global_step", args.max_steps) if args.max_steps > 0 else ("epoch", args.num_train_epochs)
-    return bool(state[done] >= asked)
 
 
 def train_and_save_model(
@@ -257,8 +237,12 @@ def train_and_save_model(
     checkpoint = checkpoint or find_last_checkpoint(out)
     if checkpoint and state.is_main_process:
         say(f"{out}: kept from an earlier start: {Path(checkpoint).name}, from which it goes on")
-    if checkpoint and is_finished_checkpoint(trainer.args, checkpoint):  # else the trainer would make one more update
-        trainer.args.max_steps, trainer.args.num_train_epochs = -1, 0
+    if checkpoint:
+        args = trainer.args
+        stored = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
+        done, asked = ("global_step", args.max_steps) if args.max_steps > 0 else ("epoch", args.num_train_epochs)
+        if stored[done] >= asked:  # only the final model is missing, and the trainer would make one more update
+            args.max_steps, args.num_train_epochs = -1, 0
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     finally:
@@ -271,9 +255,3 @@ def train_and_save_model(
         making.rename(out / "model")
     state.wait_for_everyone()
     return out / "model"
-
-
-def refuse_recipe_unless(condition: bool, what: str, where: str, remedy: str) -> None:
-    """Raise `InputError` with `what`, `where` and `remedy` unless `condition` holds."""
-    if not condition:
-        raise InputError(what, where=where, remedy=remedy)

@@ -103,5 +103,5 @@ if __name__ == "__main__":
 
         synced.make_vllm_generation = Generation
         server.PolicyServerKind.packages = {}
-        refusals._of_rlve = lambda recipe: iter(())  # `cpu: true` with a server
+        refusals._find_rlve_refusals = lambda recipe: iter(())  # `cpu: true` with a server
         sys.exit(launch.main(sys.argv[2], sys.argv[3:]))

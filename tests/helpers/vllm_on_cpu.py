@@ -48,5 +48,5 @@ if __name__ == "__main__":
 
     connect = VLLMClient.init_communicator
     VLLMClient.init_communicator = lambda self, device: connect(self, "cuda")
-    refusals._of_rlve = lambda recipe: iter(())  # `cpu: true` with vLLM
+    refusals._find_rlve_refusals = lambda recipe: iter(())  # `cpu: true` with vLLM
     sys.exit(launch.main(sys.argv[1], sys.argv[2:]))

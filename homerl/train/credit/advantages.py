@@ -1,6 +1,6 @@
 """What the credit rules share. Notation: r[i][t] is the reward of step t of rollout i, and G[i][t] its return-to-go.
 
-The value of a state, estimated from a group: V(s) is the mean return-to-go of the steps that others took from s.
+The value V(s) of a state is estimated from a group. It is the mean return-to-go of the steps that others took from s.
 
 The states of a home tell what is still to be done (Φ, exactly), so rollouts of one blueprint meet in the same states.
 Let n be the number of steps that other rollouts of the group took from s, m the mean of their returns-to-go, and b the
@@ -18,7 +18,7 @@ given the state, and a baseline made of it does not bias the gradient.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,7 +78,9 @@ class StateValues:
         self.states: dict[str, ReturnSum] = defaultdict(ReturnSum)
         self.indices: dict[int, ReturnSum] = defaultdict(ReturnSum)
         for i, played in enumerate(group):
-            for t, (state, value) in enumerate(zip(_states(played), compute_returns_to_go(played.rewards), strict=True)):
+            for t, (state, value) in enumerate(
+                zip(_step_states(played), compute_returns_to_go(played.rewards), strict=True)
+            ):
                 self.states[state].add_return(i, value)
                 self.indices[t].add_return(i, value)
 
@@ -86,7 +88,7 @@ class StateValues:
         """V of a state at a step of a rollout, from the other rollouts; `unmet` if no other was in it or came so far."""
         sum_state, visits = self.states[state].returns_of_others(rollout) if state in self.states else (0.0, 0)
         sum_index, reached = self.indices[step].returns_of_others(rollout) if step in self.indices else (0.0, 0)
-        prior = sum_index / reached if reached else None
+        prior = sum_index / reached if reached else None  # b of the formula above, and `weight` its κ
         weight = self.shrinkage if prior is not None else 0.0
         if visits + weight == 0:
             return unmet if prior is None else prior
@@ -101,24 +103,19 @@ def compute_state_credit(group: Group, lam: float = LAMBDA, shrinkage: float = S
     noise of later steps, and a bias as large as the error of V.
     """
     values = StateValues(group, shrinkage)
-    return [_gae(i, played, values, lam) for i, played in enumerate(group)]
+    credit = []
+    for i, played in enumerate(group):
+        states = zip(_step_states(played), compute_returns_to_go(played.rewards), strict=True)
+        known = [values.estimate_state_value(i, t, state, unmet=value) for t, (state, value) in enumerate(states)]
+        known.append(0.0)  # V after the end
+        advantage, backwards = 0.0, []
+        for t in range(len(played.rewards) - 1, -1, -1):
+            advantage = played.rewards[t] + known[t + 1] - known[t] + lam * advantage
+            backwards.append(advantage)
+        credit.append(backwards[::-1])
+    return credit
 
 
-def _gae(rollout: int, played: CreditInput, values: StateValues, lam: float) -> list[float]:
-    """A_t of one rollout."""
-    states = zip(_states(played), compute_returns_to_go(played.rewards), strict=True)
-    known = [values.estimate_state_value(rollout, t, state, unmet=value) for t, (state, value) in enumerate(states)]
-    return list(_backwards(played.rewards, [*known, 0.0], lam))[::-1]
-
-
-def _backwards(rewards: Sequence[float], values: Sequence[float], lam: float) -> Iterable[float]:
-    """A_t from the last step to the first."""
-    advantage = 0.0
-    for t in range(len(rewards) - 1, -1, -1):
-        advantage = rewards[t] + values[t + 1] - values[t] + lam * advantage
-        yield advantage
-
-
-def _states(played: CreditInput) -> Sequence[str]:
+def _step_states(played: CreditInput) -> Sequence[str]:
     """The state of every step; its index if states are not known."""
     return played.states or [f"step {t}" for t in range(len(played.rewards))]

@@ -1,8 +1,8 @@
 """The contract of a credit mode, which is defined completely in one file.
 
 Invariants: a rule is a pure function of a group and the recipe; it gives one advantage for each step; it is asked only
-about groups whose returns vary (`registry.assign`); of tokens it knows numbers alone; importing a mode is cheap, and never
-imports torch.
+about groups whose returns vary (`make_advantage_rule`); of tokens it knows numbers alone; importing a mode is cheap, and
+never imports torch.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Keys = TypeVar("Keys", bound=Model)
 class CreditInput:
     """What a credit mode needs to know of a rollout.
 
-    `rewards` and `states` (hashes of the states that the agent decided from) have one entry for each step. `counts`
-    is false if a fault that is not the agent's ended the rollout.
+    `rewards` and `states` (hashes of the states that the agent decided from) have one entry for each step of the policy;
+    `states` may be empty if they are not known. `counts` is false if a fault that is not the agent's ended the rollout.
     """
 
     rewards: Sequence[float]
@@ -35,21 +35,47 @@ Rule = Callable[[Group], list[list[float]]]
 
 
 class CreditMode(ABC, Generic[Keys]):
-    """One value of `rlve.credit`. The recipe's `rlve` has the `keys` of all modes as flat fields."""
+    """One value of `rlve.credit`, defined as `MODE` in a file of its own.
 
-    name: str
+    To override: `name`, `sentence` and `rule`; and, if the mode needs them, `keys`, `order`, `refuse` and `metrics`. The
+    registry (`registry.py`) owns the rest: it makes the groups, leaves out rollouts that do not count, and gives zeros to
+    a group whose returns do not vary.
+
+    Example:
+        class LastStep(CreditMode[Model]):
+            name, sentence = "last", "Only the last step is credited, with the rollout's return less the group's mean."
+
+            def rule(self, group: Group, settings: Model) -> list[list[float]]:
+                returns = [sum(played.rewards) for played in group]
+                mean = sum(returns) / len(returns)
+                return [
+                    [0.0] * (len(played.rewards) - 1) + [value - mean] for played, value in zip(group, returns, strict=True)
+                ]
+
+        MODE = LastStep()
+    """
+
+    name: str  # the value of `rlve.credit`
     sentence: str  # a description for model cards and docs
     order: int = 100  # listings are sorted by it, ascending
-    keys: type[Model] = Model  # a pydantic model of the mode's own keys, each with a default
+    keys: type[Model] = Model  # a pydantic model of the mode's own keys, each with a default; the recipe's `rlve` has them
 
     @abstractmethod
     def rule(self, group: Group, settings: Keys) -> list[list[float]]:
-        """The advantage of every step, by rollout, for a group in which all rollouts count."""
+        """The advantage of every step.
+
+        Args:
+            group: two rollouts or more of one blueprint. All of them count, and their returns vary.
+            settings: the recipe's `rlve`, with this mode's `keys`.
+
+        Returns:
+            For each rollout one number for each of its rewards. All sampled tokens of a step have the step's advantage.
+        """
 
     def refuse(self, settings: Keys, group: int) -> Iterable[str]:
         """Yield the reasons why this mode cannot be used with the settings, and with groups of so many rollouts."""
         return ()
 
     def metrics(self, groups: Sequence[Group], settings: Keys) -> Mapping[str, float]:
-        """Metrics of an update to log, each named `<mode>/...`."""
+        """Metrics of an update to log, each named `<mode>/...`. `groups` are those of all ranks."""
         return {}

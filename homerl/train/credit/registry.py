@@ -59,7 +59,7 @@ def has_return_variance(group: Group) -> bool:
 
 
 def assign_advantages(rollouts: Sequence[CreditInput], group_size: int, rule: Rule) -> list[list[float]]:
-    """Apply `rule` (see `rule_of`) to each group of rollouts. Raises `ValueError` if they do not divide into groups."""
+    """Apply `rule` to each group of rollouts. Raises `ValueError` if they do not divide into groups."""
     return [credit for group in split_into_groups(rollouts, group_size) for credit in rule(group)]
 
 

@@ -3,8 +3,8 @@
 Step t can only influence rewards from t on. So its signal is G[i][t]; earlier rewards are noise, which `trajectory`
 keeps. There are two baselines. `index`, the default, is the mean over the members that reached step t. It compares steps
 at the same position, and gives 0 to a step that only one member reached. `state` compares with the value of the state in
-which the step was taken, and half trusts the value of the next one (`values`): a step is judged by what it changed, and less
-by what came later.
+which the step was taken, and half trusts the value of the next one (`advantages.py`): a step is judged by what it changed,
+and less by what came later.
 """
 
 from __future__ import annotations

@@ -1,24 +1,23 @@
-"""How groups are shared among the parts of a mixture of worlds: more to those that the policy solves sometimes.
+"""Decides which blueprint is played next.
 
-With p the running success rate of a part and T the temperature, a blueprint of the part is played with probability
-
-    ((4 p (1 - p)) / m)^(1/T)
-
-where m is the largest 4 p (1 - p) of all parts. A group of a part that is always or never solved has no signal, and
-4 p (1 - p) is the variance of its outcome, scaled to 1. A high T leaves the parts' own weights as they are.
-
-Invariants: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p) counts as `LEAST` at
-least; the state is plain data.
-
-Decides which blueprint is played next.
-
-Invariants:
+Invariants of `Curriculum`:
 - The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
 - A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
   counted.
 - Every group is drawn with the blueprints that replace it if it has zero variance. So a replacement depends on the group and
   on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
 - Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
+
+`MixtureBalance` shares groups among the parts of a mixture of worlds: more to those that the policy solves sometimes. With p
+the running success rate of a part and T the temperature, a blueprint of the part is played with probability
+
+    ((4 p (1 - p)) / m)^(1/T)
+
+where m is the largest 4 p (1 - p) of all parts. A group of a part that is always or never solved has no signal, and
+4 p (1 - p) is the variance of its outcome, scaled to 1. A high T leaves the parts' own weights as they are.
+
+Invariants of `MixtureBalance`: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p)
+counts as `LEAST` at least; the state is plain data.
 """
 
 from __future__ import annotations
@@ -88,7 +87,9 @@ class GroupDraw:
 
 
 class Curriculum:
-    """The order of blueprints. `draw` groups, call `train` when their training begins, and `learn` from their results."""
+    """The order of blueprints: `draw_groups`, `mark_trained` when their training begins, `update_success_rates` from their
+    results.
+    """
 
     def __init__(
         self, settings: CurriculumSettings, source: BlueprintSource, seed: int, difficulty: Mapping[int, float] | None = None
@@ -106,13 +107,15 @@ class Curriculum:
 
     def draw_groups(self, count: int) -> list[GroupDraw]:
         """The next `count` groups. Those that an interrupted run had drawn come first, with their numbers."""
+        # numbers decide the seeds of episodes, so a resumed group keeps the number that it had
         again = [self.unfinished.popleft() for _ in range(min(count, len(self.unfinished)))]
         fresh = range(self.count, self.count + count - len(again))
         self.count = fresh.stop
-        groups = again + list(zip(fresh, self._take(len(fresh)), strict=True))
-        columns = [[place for _, place in groups], *(self._take(count) for _ in range(self.settings.refill))]
+        groups = again + list(zip(fresh, self._take_places(len(fresh)), strict=True))
+        columns = [[place for _, place in groups], *(self._take_places(count) for _ in range(self.settings.refill))]
         self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
-        return [_drawn(number, self.drawn[number]) for number, _ in groups]
+        seeds = ([seed for _, seed in self.drawn[number]] for number, _ in groups)
+        return [GroupDraw(number, first, tuple(others)) for (number, _), (first, *others) in zip(groups, seeds, strict=True)]
 
     def mark_trained(self, replaced: Mapping[int, int]) -> None:
         """Note that training on groups has begun, so that a resumed run does not play them again.
@@ -121,22 +124,22 @@ class Curriculum:
         """
         for number, times in replaced.items():
             for place in self.drawn.pop(number)[1 + times :]:
-                insort(self.returned, place)
+                insort(self.returned, place)  # by position, so that what was put back is drawn in the order of the pass
 
-    def _take(self, count: int) -> list[Place]:
+    def _take_places(self, count: int) -> list[Place]:
         """The next `count` places whose blueprints are played; what was put back comes first."""
         places: list[Place] = []
         while len(places) < count:
-            place = self.returned.pop(0) if self.returned else self._next()
-            if self._takes(*place):
+            if self.returned:
+                place = self.returned.pop(0)
+            else:
+                place = self.position, self._seed_at(self.position)
+                self.position += 1
+            if self._is_played(*place):
                 places.append(place)
             else:
                 self.skipped += 1
         return places
-
-    def _next(self) -> Place:
-        self.position += 1
-        return self.position - 1, self._at(self.position - 1)
 
     def update_success_rates(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the running success rates from pairs (blueprint seed, success) of rollouts.
@@ -157,11 +160,11 @@ class Curriculum:
     def curriculum_metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
         share = self.skipped / self.position if self.position else 0.0
-        gone = self.position - len(self._unused())
+        gone = self.position - len(self._unused_places())
         return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
     def checkpoint_state(self) -> dict[str, Any]:
-        """The state as plain data, for `load`."""
+        """The state as plain data, for `restore_state`."""
         tally = [[seed, *result] for seed, result in self.success_rates.items()]
         unfinished = [*((number, places[0]) for number, places in self.drawn.items()), *self.unfinished]
         return {
@@ -170,12 +173,12 @@ class Curriculum:
             "count": self.count,
             "tally": tally,
             "parts": dict(self.balance.rates) if self.balance else {},
-            "held": [list(place) for place in self._unused()],
+            "held": [list(place) for place in self._unused_places()],
             "unfinished": [[number, *place] for number, place in sorted(unfinished)],
         }
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Restore a state that `state` returned."""
+        """Restore a state that `checkpoint_state` returned."""
         self.position, self.skipped, self.count = state["position"], state["passed_over"], state["count"]
         self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
         self.returned = [(position, seed) for position, seed in state["held"]]
@@ -183,11 +186,11 @@ class Curriculum:
             self.balance.restore_rates(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
-    def _unused(self) -> list[Place]:
+    def _unused_places(self) -> list[Place]:
         """The places that were drawn for replacements, and have not been played."""
         return sorted([*self.returned, *(place for places in self.drawn.values() for place in places[1:])])
 
-    def _takes(self, position: int, seed: int) -> bool:
+    def _is_played(self, position: int, seed: int) -> bool:
         """Whether to play a blueprint. With `by: success` the probability is 4p(1-p), which grows with the variance of the
         outcome.
 
@@ -197,35 +200,17 @@ class Curriculum:
         if self.settings.by == "success" and seed in self.success_rates:
             success, _ = self.success_rates[seed]
             chance *= max(LEAST, 4 * success * (1 - success))
+        # a generator for each position: whether one is skipped does not depend on how many were asked about before
         return chance == 1.0 or random.Random(f"take {self.seed} {position}").random() < chance
 
-    def _at(self, position: int) -> int:
+    def _seed_at(self, position: int) -> int:
+        """The blueprint seed at a position. A pass is shuffled, then sorted from easy to hard where that is known."""
         epoch, place = divmod(position, self.source.count)
         if self.epoch is None or self.epoch[0] != epoch:
-            self.epoch = epoch, self._order(epoch)
+            seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
+            random.Random(f"blueprints {self.seed} {epoch}").shuffle(seeds)
+            self.epoch = epoch, sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
         return self.epoch[1][place]
-
-    def _order(self, epoch: int) -> list[int]:
-        """The order of one pass: shuffled, then sorted from easy to hard where difficulties are known."""
-        seeds = list(range(self.source.first_seed, self.source.first_seed + self.source.count))
-        random.Random(f"blueprints {self.seed} {epoch}").shuffle(seeds)
-        return sorted(seeds, key=lambda seed: self.difficulty.get(seed, 0.0))
-
-
-def _drawn(number: int, places: list[Place]) -> GroupDraw:
-    (_, seed), *replacements = places
-    return GroupDraw(number, seed, tuple(seed for _, seed in replacements))
-
-
-def _difficulty(row: Mapping[str, Any], where: str) -> tuple[str, float | None]:
-    """The id of a blueprint and its difficulty, None if it was never played. Raises `InputError` with the place if the row
-    does not tell them."""
-    id, difficulty = row.get("id"), row.get("difficulty", -1)
-    is_number = isinstance(difficulty, int | float) and not isinstance(difficulty, bool)
-    if isinstance(id, str) and is_number and 0 <= difficulty <= 1:
-        return id, None if row.get("rollouts") == 0 else float(difficulty)
-    what = "the line is no blueprint with its id and its difficulty from 0 to 1"
-    raise InputError(what, where, "name a synthesis (`run: synth`), or its blueprints.jsonl")
 
 
 def read_difficulties(settings: CurriculumSettings, source: BlueprintSource) -> dict[int, float]:
@@ -238,7 +223,15 @@ def read_difficulties(settings: CurriculumSettings, source: BlueprintSource) -> 
         return {}
     path = Path(settings.synthesis or "")
     path = path / "blueprints.jsonl" if path.is_dir() else path
-    rows = dict(_difficulty(row, f"{path}:{number}") for number, row in enumerate(read_rows(path), 1))
+    rows: dict[str, float | None] = {}
+    for number, row in enumerate(read_rows(path), 1):
+        id, difficulty = row.get("id"), row.get("difficulty", -1)
+        is_number = isinstance(difficulty, int | float) and not isinstance(difficulty, bool)
+        if not (isinstance(id, str) and is_number and 0 <= difficulty <= 1):
+            what = "the line is no blueprint with its id and its difficulty from 0 to 1"
+            remedy = "name a synthesis (`run: synth`), or its blueprints.jsonl"
+            raise InputError(what, f"{path}:{number}", remedy)
+        rows[id] = None if row.get("rollouts") == 0 else float(difficulty)  # None if it was never played
     seeds = range(source.first_seed, source.first_seed + source.count)
     by_seed = {seed: rows[f"train-{seed}"] for seed in seeds if f"train-{seed}" in rows}
     if len(by_seed) < source.count:
@@ -247,5 +240,5 @@ def read_difficulties(settings: CurriculumSettings, source: BlueprintSource) -> 
             where="rlve.curriculum.synthesis",
             remedy="synthesise the same ones: synth.recipe, synth.first_seed and synth.blueprints as in `blueprints`",
         )
-    mean = fmean([one for one in by_seed.values() if one is not None] or [0.5])
-    return {seed: mean if one is None else one for seed, one in by_seed.items()}
+    mean = fmean([known for known in by_seed.values() if known is not None] or [0.5])
+    return {seed: mean if known is None else known for seed, known in by_seed.items()}

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 
 from homerl.envs.core.documents import InputError
@@ -74,24 +74,18 @@ def index_verified_trajectories(
         return None
     file = Path(settings.synthesis)
     file = file / "trajectories.jsonl" if file.is_dir() else file
+    ids = [str(row.get("id")) for row in read_rows(file)]
+    with file.open("rb") as stored:
+        starts = list(accumulate((len(line) for line in stored), initial=0))[:-1]  # where lines begin, in bytes
     lines: dict[str, list[int]] = {}
-    for row, start in zip(read_rows(file), _starts(file), strict=True):
-        lines.setdefault(str(row.get("id")), []).append(start)
+    for id, start in zip(ids, starts, strict=True):
+        lines.setdefault(id, []).append(start)
     verified, rng = VerifiedTrajectories(file, lines), random.Random(0)
     seeds = rng.sample(range(source.first_seed, source.first_seed + source.count), source.count)
     known = islice((one for one in map(blueprint, seeds) if one.id in lines), COMPARED)
     if not [verified.draw_trajectory(one, rng) for one in known]:
         raise InputError(f"{file} has no trajectory of the {source.count} blueprints", KEY, SAME)
     return verified
-
-
-def _starts(file: Path) -> Iterator[int]:
-    """Where the lines of a file begin, in bytes."""
-    start = 0
-    with file.open("rb") as lines:
-        for line in lines:
-            yield start
-            start += len(line)
 
 
 @dataclass(frozen=True)
@@ -125,10 +119,10 @@ async def play_demonstration(opening: Episode, seed: int) -> list[Episode]:
         while episode.outcome is None:
             if waits_for_user(episode):
                 await let_user_speak(episode, user)
-                continue
-            points.append(episode.fork())
-            (reply,) = await replies_from(expert, episode)
-            episode.apply_reply(reply)
+            else:
+                points.append(episode.fork())
+                (reply,) = await replies_from(expert, episode)
+                episode.apply_reply(reply)
     except EPISODE_ERRORS:
         return []
     return [*points, episode] if episode.outcome is Outcome.SUCCESS else []

@@ -1,12 +1,4 @@
-"""Measures what concurrent episodes wait for, and for how long.
-
-Invariants:
-- Each moment of waiting counts to one thing: to the policy if any episode waits for it, else to the user.
-- An episode does not yield between two waits, but while slow code of its agent runs (`ordered_async_work.py`). So that time
-  is this process's own work: world, rewards, rendering and bookkeeping.
-- Nothing here starts or stops anything.
-
-Rollouts: the policy plays many blueprints concurrently, with rewards at every step.
+"""Rollouts: the policy plays many blueprints concurrently, with rewards at every step.
 
 Invariants:
 - The same blueprints, weights and seeds give the same rollouts.
@@ -15,6 +7,10 @@ Invariants:
 - A rollout always has a prompt and a completion; the completion may be masked.
 - A blueprint's world is made once; its episodes are forks of it, since to fork is hundreds of times faster than to make.
 - No episode waits for another.
+
+`WaitTimes` measures what concurrent episodes wait for, and for how long. Each moment of waiting counts to one thing: to the
+policy if any episode waits for it, else to the user. An episode does not yield between two waits, but while slow code of its
+agent runs (`ordered_async_work.py`). So that time is this process's own work: world, rewards, rendering and bookkeeping.
 """
 
 from __future__ import annotations
@@ -62,17 +58,17 @@ class WaitTimes:
     @contextmanager
     def measure_wait(self, whom: str) -> Iterator[None]:
         """One episode waits for `whom` within the context."""
-        self._settle()
+        self._settle_wait()
         self.open[whom] += 1
         try:
             yield
         finally:
-            self._settle()
+            self._settle_wait()
             self.open[whom] -= 1
 
     def take_wait_seconds(self) -> dict[str, float]:
         """The seconds by cause since the last call; then start again from zero."""
-        self._settle()
+        self._settle_wait()
         seconds = {"policy": self.spent["policy"], "user": self.spent["user"], "world": self.own, "reward": self.rewarding}
         self.spent.clear()
         self.own = self.rewarding = 0.0
@@ -82,7 +78,7 @@ class WaitTimes:
         waits = [f"{count} of its episodes wait for the {whom}" for whom, count in sorted(self.open.items()) if count]
         return ", ".join(waits) or "no episode waits for anybody"
 
-    def _settle(self) -> None:
+    def _settle_wait(self) -> None:
         now = self.clock()
         whom = next((name for name in ("policy", "user") if self.open[name]), None)
         if whom:
@@ -125,7 +121,7 @@ class Rollout:
 
     @property
     def prefix_steps(self) -> int:
-        """The number of first steps that are the expert's (`prefixes`), which the policy only read."""
+        """The number of first steps that are the expert's (`prefixes.py`), which the policy only read."""
         return self.ledger.shared
 
     @property
@@ -141,8 +137,8 @@ class Rollout:
     @property
     def trained_lengths(self) -> list[int]:
         """The number of tokens of each step that have a loss; those that are masked have none."""
-        spans, mask = enumerate(self.ledger.spans), self.ledger.mask
-        return [0 if i < self.ledger.shared else sum(mask[start:end]) for i, (start, end) in spans]
+        shared, spans, mask = self.ledger.shared, self.ledger.spans, self.ledger.mask
+        return [0 if i < shared else sum(mask[start:end]) for i, (start, end) in enumerate(spans)]
 
     @property
     def credit_input(self) -> CreditInput:
@@ -175,20 +171,16 @@ class RolloutPlayer:
     async def play_concurrently(
         self, blueprints: Sequence[BlueprintProtocol], seeds: Sequence[int], start: Start | None = None
     ) -> list[Rollout]:
-        """The same as `play`, inside an event loop. With `start`, the blueprints are one, and all begin where it says."""
-        openings = self.make_openings(blueprints)
+        """The same inside an event loop. With `start`, the blueprints are one, and all rollouts begin where it says."""
+        timer, begun = EpisodeTimer(self.waiting), dict[int, Episode]()
+        for blueprint in blueprints:
+            if id(blueprint) not in begun:  # rollouts of one blueprint fork one episode
+                begun[id(blueprint)] = begin_episode(blueprint, self.limits)
+        timer.count_own_work()
+        openings = [begun[id(blueprint)] for blueprint in blueprints]
         if start is not None:
             openings = [await start(openings[0])] * len(openings)
         return list(await asyncio.gather(*map(self.play_rollout, openings, seeds)))
-
-    def make_openings(self, blueprints: Sequence[BlueprintProtocol]) -> list[Episode]:
-        """The episode that a rollout of each blueprint forks; one and the same for blueprints that are one object."""
-        turns, openings = EpisodeTimer(self.waiting), dict[int, Episode]()
-        for blueprint in blueprints:
-            if id(blueprint) not in openings:
-                openings[id(blueprint)] = begin_episode(blueprint, self.limits)
-        turns.count_own_work()
-        return [openings[id(blueprint)] for blueprint in blueprints]
 
     def play_metrics(self) -> dict[str, float]:
         """What this process's users and engine report: requests and errors of users without a script so far (`user/...`),

@@ -1,6 +1,9 @@
 """Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
 
-Invariants:
+`RolloutSupply` plays groups and makes batches of them. `RolloutPrefetcher` decides when: in their own update, or ahead of it
+beside the trainer. `GroupQueue` decides which groups an update takes, if some were begun ahead.
+
+Invariants of what is played:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
@@ -9,29 +12,18 @@ Invariants:
   advantage 0, so only a KL term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
 
-The groups of one rank that are drawn and not yet trained on, by the age of their oldest weights (`async_rollouts`).
-
-Let `share` be the number of groups that the rank trains on in an update, and k the bound of `async_rollouts`. A group is as
-old as the weights with which it began; later samples may be newer. Update u takes `share` groups.
-
-Invariants:
+Invariants of when. Let k be `async_rollouts`, and `share` the number of groups that a rank trains on in an update:
+- With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
+- With k > 0 groups are played in one thread beside the trainer. A group is as old as the weights with which it began; groups
+  that are running when the sampler receives new weights continue with these.
 - A group that began with weights v is trained on in update v + k at the latest. Nothing is dropped, so long episodes are
   as frequent in training as in play.
 - An update takes the oldest of the groups that have ended. It waits for a running group only if fewer than `share` have
-  ended, or if the groups left could otherwise not all be trained on in time.
-- All of this can be kept whenever at most k * `share` groups are left after an update: each of the next k updates takes
-  `share` of them.
-- With k = 1 nothing is left to choose: all groups that begin in an update are due in the next one.
-
-Plays the groups of updates: in their own update, or ahead of them beside the trainer.
-
-Invariants:
-- With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
-- With k > 0 groups are played in one thread beside the trainer. `queue.py` says which of them an update takes, so that no
-  token is sampled by weights older than k updates. The update then begins as many others, with its own weights.
+  ended, or if the groups left could otherwise not all be trained on in time. It then begins as many others, with its own
+  weights. This works out whenever at most k * `share` groups are left after an update: each of the next k updates takes
+  `share` of them. With k = 1 nothing is left to choose.
 - While an update is trained on, (k + 1) / 2 batches are played. k batches could be; fewer are younger on average, and
   leave the queue a choice (tests/benchmarks/stragglers.py has the figures).
-- Groups that are running when the sampler receives new weights continue with the new weights.
 - Collective operations stay in the trainer's thread: each rank plays, and takes, as many groups in every update.
 """
 
@@ -42,8 +34,8 @@ import hashlib
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from math import fsum
 from statistics import fmean, stdev
 from typing import Any
@@ -51,7 +43,6 @@ from typing import Any
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
-from homerl.train.credit.contract import CreditInput
 from homerl.train.credit.registry import (
     assign_advantages,
     chosen_credit_mode,
@@ -91,11 +82,6 @@ class PlayedGroup:
     rollouts: list[Rollout]
     replaced: int = 0
     results: tuple[tuple[int, bool], ...] = ()
-
-    @property
-    def blueprint_seed(self) -> int:
-        """The seed by which its blueprint was asked for. A blueprint's own seed may be another, as in some worlds."""
-        return self.draw.blueprint_seeds[self.replaced]
 
 
 @dataclass(frozen=True)
@@ -150,7 +136,7 @@ class RolloutSupply:
             len(RankContext(rank, self.ranks.world_size).rank_share(self.groups)) for rank in range(self.ranks.world_size)
         ]
         counts = [count(share) for share in shares]
-        begin = sum(counts[: self.ranks.rank])
+        begin = sum(counts[: self.ranks.rank])  # all ranks draw the same groups, and each keeps its own part
         return self.curriculum.draw_groups(sum(counts))[begin : begin + counts[self.ranks.rank]]
 
     async def play_groups(self, draws: Iterable[GroupDraw]) -> list[PlayedGroup]:
@@ -163,14 +149,15 @@ class RolloutSupply:
         begin_task_group()
         for replaced, seed in enumerate(draw.blueprint_seeds):
             begins()
-            rollouts = await self._play(draw.number, seed, replaced)
+            rollouts = await self._play_blueprint(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
             results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
             if self.settings.distill or has_return_variance([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(results))
 
-    async def _play(self, number: int, seed: int, replaced: int) -> list[Rollout]:
+    async def _play_blueprint(self, number: int, seed: int, replaced: int) -> list[Rollout]:
+        """The rollouts of one blueprint, by its seed. Their own seeds follow from number and replacements."""
         update, first = number // self.groups, number % self.groups * self.settings.group
         slots, lap = range(first, first + self.settings.group), [replaced] if replaced else []
         seeds = [hash_seed(self.seed, update, slot, *lap) for slot in slots]
@@ -180,49 +167,38 @@ class RolloutSupply:
 
     def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
-        batch, reports = self._exchanged(played)
+        size, mine = self.settings.group, self.ranks.rank_share(self.slots)
+        own: dict[int, Rollout] = {}
+        reports = []
+        for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
+            by_slot = dict(enumerate(group.rollouts, place * size))  # slots follow the order of ranks and groups
+            own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
+            moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
+            seed = group.draw.blueprint_seeds[group.replaced]  # that was asked for; a blueprint's own may be another
+            rows = [summarise_rollout(rollout, seed) for rollout in group.rollouts]
+            reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
+        reports = self.ranks.gather(reports)
+        for report in reports:
+            own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
+
         self.curriculum.mark_trained({report.number: report.replaced for report in reports})
         self.curriculum.update_success_rates(result for report in reports for result in report.results)
-        played_rows = [row["played"] for row in batch.rows]
-        batch.advantages = [
-            [0.0] * row["prefix_steps"] + credit for row, credit in zip(batch.rows, self._credit(played_rows), strict=True)
-        ]
-        left = [
-            not has_return_variance(group) for group in split_into_groups(played_rows, self.settings.group)
-        ]  # of zero variance
-        first = [report.replaced > 0 or one for report, one in zip(reports, left, strict=True)]
+
+        batch = RolloutBatch(own, [row for report in reports for row in report.rows])
+        credit_inputs = [row["played"] for row in batch.rows]
+        credit = assign_advantages(credit_inputs, size, make_advantage_rule(self.settings))
+        batch.advantages = [[0.0] * row["prefix_steps"] + steps for row, steps in zip(batch.rows, credit, strict=True)]
+        groups = split_into_groups(credit_inputs, size)
+        left = [not has_return_variance(group) for group in groups]  # of zero variance, after the last replacement
+        first = [report.replaced > 0 or still for report, still in zip(reports, left, strict=True)]
         batch.metrics = {
             "curriculum/zero_variance": sum(first) / self.groups,
             "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.curriculum_metrics(),
-            **self._of_mode(batch),
+            **chosen_credit_mode(self.settings).metrics(groups, self.settings),
         }
         return batch
-
-    def _exchanged(self, played: Sequence[PlayedGroup]) -> tuple[RolloutBatch, list[GroupReport]]:
-        """A batch without credit, and the reports of its groups. Slots are numbered in the order of ranks and groups."""
-        size, mine = self.settings.group, self.ranks.rank_share(self.slots)
-        own: dict[int, Rollout] = {}
-        reports = []
-        for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
-            by_slot = dict(enumerate(group.rollouts, place * size))
-            own |= {slot: rollout for slot, rollout in by_slot.items() if slot in mine}
-            moved = {slot: rollout for slot, rollout in by_slot.items() if slot not in mine}
-            rows = [summarise_rollout(rollout, group.blueprint_seed) for rollout in group.rollouts]
-            reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
-        reports = self.ranks.gather(reports)
-        for report in reports:
-            own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
-        return RolloutBatch(own, [row for report in reports for row in report.rows]), reports
-
-    def _credit(self, played: Sequence[CreditInput]) -> list[list[float]]:
-        return assign_advantages(played, self.settings.group, make_advantage_rule(self.settings))
-
-    def _of_mode(self, batch: RolloutBatch) -> Mapping[str, float]:
-        """The metrics of the recipe's credit mode."""
-        groups = split_into_groups([row["played"] for row in batch.rows], self.settings.group)
-        return chosen_credit_mode(self.settings).metrics(groups, self.settings)
 
 
 def hash_seed(*parts: int) -> int:
@@ -312,7 +288,7 @@ def episode_metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 class GroupQueue:
-    """Groups by number. `begin` and `end` note in any thread what becomes of one; `take` waits for those of an update."""
+    """Groups by number, which any thread may mark as begun and as ended. `take_groups` waits for those of an update."""
 
     def __init__(self, share: int, k: int) -> None:
         self.share, self.k = share, k
@@ -334,13 +310,13 @@ class GroupQueue:
             self._changed.notify_all()
 
     def fail_with(self, error: BaseException) -> None:
-        """Make `take` raise an error."""
+        """Make `take_groups` raise an error."""
         with self._changed:
             self._error = error
             self._changed.notify_all()
 
     def take_groups(self, update: int) -> list[PlayedGroup]:
-        """Wait for the groups of an update; return them by number. Raises what `fail` was given."""
+        """Wait for the groups of an update; return them by number. Raises what `fail_with` was given."""
         chosen: list[int] = []
 
         def can_go_on() -> bool:
@@ -357,6 +333,7 @@ class GroupQueue:
 
     def choose_groups(self, update: int) -> list[int] | None:
         """The groups that an update takes, if it need not wait."""
+        # the oldest come first. Of the others, no more may fall due by any later update than the updates until then can take
         chosen = sorted(self.ended, key=lambda number: (self.begun[number], number))[: self.share]
         last = [version + self.k for number, version in self.begun.items() if number not in chosen]
         in_time = all(
@@ -376,7 +353,14 @@ class RolloutPrefetcher:
 
     def __init__(self, supply: RolloutSupply, k: int, updates: int) -> None:
         self.supply, self.k, self.updates = supply, k, updates
-        self.run, self.begin = _beside() if k else _here()
+        self.run: Run
+        if not k:
+            self.run = asyncio.Runner().run  # the loop is kept, so that connections survive from call to call
+        else:
+            loop = asyncio.new_event_loop()
+            threading.Thread(target=loop.run_forever, name="rollouts", daemon=True).start()
+            self.begin = partial(asyncio.run_coroutine_threadsafe, loop=loop)
+            self.run = lambda coroutine: self.begin(coroutine).result()
         self.queue = GroupQueue(len(supply.ranks.rank_share(supply.groups)), k)
         self.first: int | None = None  # the update with which this process began
 
@@ -397,15 +381,15 @@ class RolloutPrefetcher:
         if not self.k:
             return self.supply.finish_batch(self.run(self.supply.play_groups(draws)))
         for draw in draws:
-            self.begin(self._play(draw))
+            self.begin(self._play_ahead(draw))
         return self.supply.finish_batch(early or self.queue.take_groups(update))
 
-    async def _play(self, draw: GroupDraw) -> None:
-        def begins() -> None:
-            self.queue.mark_begun(draw.number, self.supply.player.engine.version)
-
+    async def _play_ahead(self, draw: GroupDraw) -> None:
+        """Play a group beside the trainer, and put it into the queue."""
+        engine = self.supply.player.engine
         try:
-            self.queue.mark_ended(await self.supply.play_group(draw, begins))
+            group = await self.supply.play_group(draw, lambda: self.queue.mark_begun(draw.number, engine.version))
+            self.queue.mark_ended(group)
         except BaseException as error:  # the trainer's thread, which waits for the group, raises it
             self.queue.fail_with(error)
 
@@ -413,20 +397,3 @@ class RolloutPrefetcher:
 def count_groups_ahead(share: int, k: int) -> int:
     """The number of groups that a rank plays while it trains, if it trains on `share` groups in an update."""
     return -(-share * (k + 1) // 2) if k else 0
-
-
-def _here() -> tuple[Run, Run]:
-    """An event loop that runs only while a result is awaited. It is kept, so that connections survive from call to call."""
-    run = asyncio.Runner().run
-    return run, run
-
-
-def _beside() -> tuple[Run, Run]:
-    """An event loop in a daemon thread of its own: `run` waits for a result, `begin` does not."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="rollouts", daemon=True).start()
-
-    def begin(coroutine: Coroutine[Any, Any, Any]) -> Future[Any]:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop)
-
-    return lambda coroutine: begin(coroutine).result(), begin

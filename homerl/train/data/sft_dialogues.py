@@ -1,12 +1,11 @@
-"""The dialogues that SFT learns: loaded, tokenized, and labelled where they are learnt.
+"""The dialogues that SFT learns: loaded, tokenized, labelled where they are learnt, and shared out to processes.
 
-Invariants: only what the assistant said in play is learnt (or all tokens, see `sft.loss_on`), never what it is said to have
-said before: an earlier "Done." stands without the calls that earned it. Nor is a message whose calls were refused; what it
-did then, is. No dialogue is truncated: a longer one is refused by name.
-
-Which dialogues SFT learns in each update, and in which process.
-
-Invariants: an epoch has every dialogue once, so its last update may be smaller; the order follows from seed and epoch alone.
+Invariants:
+- Only what the assistant said in play is learnt (or all tokens, see `sft.loss_on`). What it is said to have said before is
+  not learnt: an earlier "Done." stands without the calls that earned it. A message whose calls were refused is not learnt
+  either, but what the assistant did next is.
+- No dialogue is truncated: a longer one is refused by name.
+- An epoch has every dialogue once, so its last update may be smaller. The order follows from seed and epoch alone.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from accelerate import PartialState
 from torch.utils.data import Sampler
 
 from homerl.envs.core.documents import InputError
-from homerl.models.policy import chat_template as chat_format
-from homerl.models.policy import chat_template as controls
+from homerl.models.policy import chat_template
 from homerl.models.policy.chat_template import encode_with_mask
 from homerl.play.trajectory import find_unlearnt_messages, locate_row_errors, read_rows
 from homerl.train.packing.packed_rows import IGNORE_INDEX
@@ -55,22 +53,22 @@ def load_dialogues(data: str) -> Dataset:
     path = trajectories_file(data)
     if path.suffix == ".jsonl" and next(read_rows(path), None) is None:
         raise InputError("there is no dialogue in it", str(path), "make some with `run: synth`")
-    rows = (
-        load_dataset("json", data_files=str(path), split="train")
-        if path.suffix in (".jsonl", ".json") or path.exists()
-        else load_dataset(data, split="train")
-    )
+    if path.suffix in (".jsonl", ".json") or path.exists():
+        rows = load_dataset("json", data_files=str(path), split="train")
+    else:
+        rows = load_dataset(data, split="train")
     if missing := [name for name in ("messages", "tools") if name not in rows.column_names]:
         raise InputError(f"the data has no column `{missing[0]}`", data, "train on trajectories that `run: synth` wrote")
     kept = {name: feature for name, feature in rows.features.items() if name in ("messages", "tools")}
     features = Features(kept | {"unlearnt": List(Value("int64"))})  # else the first rows, of empty lists, tell the type
     unused = [column for column in rows.column_names if column not in kept]
-    processes, rule = (
-        count_map_processes(rows, world_size()),
-        {"rule": inspect.getsource(find_unlearnt_messages), "data": str(path)},
-    )
     return rows.map(
-        add_unlearnt_messages, True, fn_kwargs=rule, remove_columns=unused, features=features, num_proc=processes
+        add_unlearnt_messages,
+        with_indices=True,
+        fn_kwargs={"rule": inspect.getsource(find_unlearnt_messages), "data": str(path)},
+        remove_columns=unused,
+        features=features,
+        num_proc=count_map_processes(rows, world_size()),
     )
 
 
@@ -119,7 +117,7 @@ def tokenize_dialogues(rows: Dataset, tokenizer: PreTrainedTokenizerBase, loss_o
 
     state = PartialState()
     # the cache knows functions of modules by their names alone
-    rules = "".join(inspect.getsource(one) for one in (label_learnt_tokens, controls, chat_format))
+    rules = "".join(inspect.getsource(part) for part in (label_learnt_tokens, chat_template))
     rule = {"rule": rules, "where": str(trajectories_file(data))}
     with state.main_process_first(), state.local_main_process_first():  # nodes may have caches of their own
         return rows.map(tokens, True, fn_kwargs=rule, remove_columns=rows.column_names, num_proc=count_map_processes(rows))
@@ -132,6 +130,7 @@ def label_learnt_tokens(
 
     Or of all tokens but these, up to the assistant's last.
     """
+    # a message starts where the mask rises; its number is the count of starts so far
     starts = np.diff(said, prepend=False) & said
     passed = said & np.isin(np.cumsum(starts) - 1, unlearnt)
     last = np.flatnonzero(said & ~passed)[-1:]
@@ -208,9 +207,10 @@ def gather_by_home(order: Iterable[int], home: Callable[[int], Hashable], togeth
     by_home: dict[Hashable, list[int]] = {}
     for dialogue in order:
         by_home.setdefault(home(dialogue), []).append(dialogue)
-    parts = [
-        part for members in by_home.values() for part in split_into_runs(members, even_part_size(len(members), together))
-    ]
+    parts: list[Sequence[int]] = []
+    for members in by_home.values():
+        count = -(-len(members) // together)  # of parts; all but the last are as large: 7 and 6 for 13 of at most 8
+        parts += split_into_runs(members, -(-len(members) // count))
     rng.shuffle(parts)
     return [*chain.from_iterable(parts)]
 
@@ -218,11 +218,6 @@ def gather_by_home(order: Iterable[int], home: Callable[[int], Hashable], togeth
 def split_into_runs(members: Sequence[T], most: int) -> list[Sequence[T]]:
     """The members in runs of at most so many."""
     return [members[start : start + most] for start in range(0, len(members), most)]
-
-
-def even_part_size(count: int, most: int) -> int:
-    """The size of as few parts as `most` allows, if all but the last are as large: 7 for 13 of at most 8."""
-    return -(-count // -(-count // most))
 
 
 def number_homes(prompts: Sequence[str]) -> list[int]:
@@ -241,6 +236,7 @@ def balance_over_ranks(parts: Iterable[Sequence[int]], lengths: Sequence[int], p
     """The dialogues by process, with each part in one: each gets about as many parts, with about as many tokens."""
     batches: list[list[int]] = [[] for _ in range(processes)]
     tokens = [0] * processes
+    # rounds of one part for each process: the process with the fewest tokens so far gets the longest part of a round
     longest_first = sorted(parts, key=lambda part: (-sum(lengths[i] for i in part), part))
     for round_ in split_into_runs(longest_first, processes):
         for batch, part in zip(sorted(range(processes), key=tokens.__getitem__), round_, strict=False):

@@ -1,15 +1,12 @@
-"""Which optimizer a trainer has, and the number format of adapters.
-
-Invariants: bfloat16 weights are never updated without float32 masters (DeepSpeed keeps its own); a float32 run has
-transformers' own optimizer; a schedule and a checkpoint need not know which.
-
-Distributes training over devices by the recipe's `parallel`, through training arguments in the process itself.
+"""Distributes training over devices by the recipe's `parallel`, through training arguments in the process itself.
 
 Invariants:
 - An accelerate configuration given on the command line takes precedence.
 - With one process nothing changes, except that ZeRO keeps 32-bit weights there too.
 - If sharding was asked for, the weights are sharded or the run is refused.
 - A saved model is complete, has each weight once, and has the model's own dtype.
+- bfloat16 weights are never updated without float32 masters (DeepSpeed keeps its own); a float32 run has transformers' own
+  optimizer; a schedule and a checkpoint need not know which.
 """
 
 from __future__ import annotations
@@ -33,27 +30,8 @@ from homerl.train.devices.sharding import gather_whole_weights, prepare_sharding
 from homerl.train.recipe import TrainingRecipe
 from homerl.train.recipe_checks import has_sharded_weights, parallel_mode, world_size
 from homerl.train.watch.sentinel import refuse_infinite_loss
-from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, zero_on_cpus
-from homerl.train.workarounds import unsharded_loading as whole_at_first
-from homerl.train.workarounds import zero_single_process as zero_alone
+from homerl.train.workarounds import fsdp_on_cpus, numbered_cpu, unsharded_loading, zero_on_cpus, zero_single_process
 from homerl.train.workarounds.complete_checkpoints import CompleteCheckpoints
-
-
-class OptimizerChoice(Trainer):
-    """A trainer that makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone."""
-
-    muon: float | None = None
-    optimizer: torch.optim.Optimizer | None
-
-    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
-        """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
-        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
-        if self.optimizer is None and self.muon is not None:
-            args = self.args
-            self.optimizer = MuonWithAdamW(self.model, self.muon, args.learning_rate, args.adam_beta2, args.weight_decay)
-        elif not self.is_deepspeed_enabled and any(map(has_master, trained)):
-            self.optimizer_cls_and_kwargs = AdamW, self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]
-        return super().create_optimizer(*model)
 
 
 def match_adapter_dtype(model: torch.nn.Module) -> None:
@@ -76,15 +54,14 @@ def parallel_arguments(recipe: TrainingRecipe) -> dict[str, Any]:
     if in_zero and not outside:
         arguments["deepspeed"] = deepspeed_config(int(how[-1]))
     if in_zero:
-        zero_alone.set_launcher_environment()
+        zero_single_process.set_launcher_environment()
     if in_zero and recipe.cpu:
         zero_on_cpus.connect_zero_on_cpus(collective_timeout(recipe))
         arguments["accelerator_config"] = {"use_configured_state": True}
     if how == "fsdp2" and world_size() > 1 and not outside:
         arguments |= {"fsdp": True, "fsdp_config": FSDP2}
-    masters = in_zero or (
-        has_sharded_weights(recipe) and not recipe.cpu
-    )  # else our optimizers keep them, and no autocast is needed
+    # else our optimizers keep the 32-bit weights, and no autocast is needed
+    masters = in_zero or (has_sharded_weights(recipe) and not recipe.cpu)
     return arguments | {"bf16": recipe.model.dtype == "bfloat16" and masters}
 
 
@@ -95,8 +72,24 @@ def collective_timeout(recipe: TrainingRecipe) -> timedelta:
     return timedelta(seconds=int(max(recipe.deadlines.collective, recipe.deadlines.step) + 600))
 
 
-class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
-    """A trainer that shards as configured, and saves complete models and complete checkpoints."""
+class ParallelTrainer(CompleteCheckpoints, Trainer):
+    """A trainer that shards as configured, and saves complete models and complete checkpoints.
+
+    It makes its optimizer when training begins. `muon` is Muon's learning rate; None is AdamW alone.
+    """
+
+    muon: float | None = None
+    optimizer: torch.optim.Optimizer | None
+
+    def create_optimizer(self, *model: torch.nn.Module) -> torch.optim.Optimizer:
+        """Muon with AdamW if asked for; else transformers' AdamW, with masters if a trained weight is in bfloat16."""
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        if self.optimizer is None and self.muon is not None:
+            args = self.args
+            self.optimizer = MuonWithAdamW(self.model, self.muon, args.learning_rate, args.adam_beta2, args.weight_decay)
+        elif not self.is_deepspeed_enabled and any(map(has_master, trained)):
+            self.optimizer_cls_and_kwargs = AdamW, self.get_optimizer_cls_and_kwargs(self.args, self.model)[1]
+        return super().create_optimizer(*model)
 
     def create_accelerator_and_postprocess(self) -> None:
         """Create the accelerator. Raises `InputError` if FSDP2 was asked for and accelerate does not shard."""
@@ -105,9 +98,9 @@ class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
         if asked:
             fsdp_on_cpus.allow_fsdp_on_cpus()
         super().create_accelerator_and_postprocess()
-        self._match_adapter()
+        self._match_adapter_dtype()
         numbered_cpu.register_numbered_cpu()
-        whole_at_first.forget_zero3_config()  # else `generate` would wait for other ranks after each token
+        unsharded_loading.forget_zero3_config()  # else `generate` would wait for other ranks after each token
         if asked and world_size() > 1 and not self.accelerator.is_fsdp2:
             raise InputError("FSDP2 was asked for, and accelerate does not shard here", "parallel", "use `parallel: ddp`")
 
@@ -122,9 +115,9 @@ class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
 
     def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_checkpoint(*args, **kwargs)
-        self._match_adapter()  # peft loads adapters in float32
+        self._match_adapter_dtype()  # peft loads adapters in float32
 
-    def _match_adapter(self) -> None:
+    def _match_adapter_dtype(self) -> None:
         if self.accelerator.mixed_precision == "no":
             match_adapter_dtype(self.model)
 
@@ -141,17 +134,13 @@ class ParallelTrainer(CompleteCheckpoints, OptimizerChoice):
         policy = state.unwrap_model(self.model_wrapped)
         for name, weight in gather_whole_weights(policy, frozen=not isinstance(self.model, PeftModel)):
             if self.args.should_save:
-                own = (
-                    weight.dtype if isinstance(self.model, PeftModel) else self.stored_type
-                )  # adapters are trained in their own
-                saved[name] = weight.to("cpu", own, copy=True)
-        if self.args.should_save:
-            self._save(output_dir, state_dict=saved)
-            self._say_type(Path(output_dir or self.args.output_dir) / CONFIG_NAME)
-
-    def _say_type(self, config: Path) -> None:
-        """Write the stored dtype to the configuration: transformers writes the dtype of training, which may differ."""
-        if config.exists():  # an adapter has no config.json
+                dtype = weight.dtype if isinstance(self.model, PeftModel) else self.stored_type  # an adapter's is its own
+                saved[name] = weight.to("cpu", dtype, copy=True)
+        if not self.args.should_save:
+            return
+        self._save(output_dir, state_dict=saved)
+        config = Path(output_dir or self.args.output_dir) / CONFIG_NAME
+        if config.exists():  # transformers writes the dtype of training, which may differ; an adapter has no config.json
             said = json.loads(config.read_text(encoding="utf-8"))
             write_atomic(config, json.dumps(said | {"dtype": str(self.stored_type).removeprefix("torch.")}, indent=2) + "\n")
 

@@ -28,6 +28,7 @@ def make_empty_model(source: str, **options: Any) -> PreTrainedModel:
 
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source), **options)
+    # from `meta` to memory that nobody has written to, so that the system gives none
     for module in model.modules():
         for name, weight in module.named_parameters(recurse=False):
             setattr(module, name, Parameter(torch.empty_like(weight, device="cpu"), weight.requires_grad))
@@ -39,6 +40,7 @@ def make_empty_model(source: str, **options: Any) -> PreTrainedModel:
 
 def copy_model(model: PreTrainedModel, empty: bool) -> PreTrainedModel:
     """A copy of a model, which is empty if the model is."""
+    # deepcopy takes what its memo has: so weights that are empty anyway are not copied
     known = {id(weight): Parameter(torch.empty_like(weight), weight.requires_grad) for weight in model.parameters()}
     return copy.deepcopy(model, known if empty else {})
 

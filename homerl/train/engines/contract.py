@@ -67,16 +67,28 @@ class PolicyTrainer(Protocol):
 class TrainedEngine(Engine, Protocol):
     """An engine that samples with the weights in training. `version` is the update whose weights it has.
 
+    To define: all of it, with `sample(prompt)` of `Engine`, which many episodes await concurrently. The trainer owns the
+    order of calls: `attach` once; then for each update `sync`, and `sample` within `awake`.
+
     If it has a method `metrics`, which returns figures by name since the last call, they are logged with each update.
     """
 
     version: int
 
     def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
-        """Receive what is trained, before training begins. All ranks call it together."""
+        """Receive what is trained, before training begins. All ranks call it together.
+
+        Args:
+            trainer: has the policy. Its weights may be sharded later, so a copy of all of them is made here or gathered.
+            phases: is to be told when the engine makes ranks wait for each other, for the watchdog.
+        """
 
     def sync(self, version: int) -> None:
-        """Take the trainer's current weights, which are those of update `version`. All ranks call it together."""
+        """Take the trainer's current weights, which are those of update `version` (from 0). All ranks call it together.
+
+        Raises:
+            RunStalled: on all ranks, if what samples cannot be reached. The run then ends with exit code 4.
+        """
 
     def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling of an update. The trainer does not work in it, except with `async_rollouts`."""
@@ -108,22 +120,53 @@ class MemoryUse:
 
 
 class EngineKind(ABC):
-    """One value of `rlve.engine.kind`. The recipe's `rlve.engine` has the `keys` of all engines as flat fields."""
+    """One value of `rlve.engine.kind`, defined as `ENGINE` in a file of its own.
 
-    name: str
+    To override: `name`, `sentence` and `make`; the attributes below, where the defaults do not hold; and `check`, `refuse`,
+    `lacks` and `memory`, if there is something to say. The trainer owns the rest: it refuses recipes with what these yield,
+    checks `packages`, makes the engine, and calls it as `TrainedEngine` says.
+
+    Example:
+        class OwnKind(EngineKind):
+            name, sentence = "own", "my sampler, on a copy of the weights"
+            keys, shares_gpu = OwnKeys, False  # `OwnKeys` is a `Model` with the field `batch`, which has a default
+
+            def make(self, settings, tokenizer, seed, in_shards):
+                from mine.sampler import Sampler  # heavy imports stand here
+
+                return Sampler(tokenizer, settings.max_tokens, settings.temperature, settings.engine.batch)
+
+        ENGINE = OwnKind()
+    """
+
+    name: str  # the value of `rlve.engine.kind`
     sentence: str  # a description for docs
     order: int = 100  # listings are sorted by it, ascending
-    keys: type[Model] = Model  # a pydantic model of the engine's own keys, each with a default
+    keys: type[Model] = Model  # a pydantic model of the engine's own keys, each with a default; `rlve.engine` has them
     exact: bool = False  # samples with the trainer's own forward pass, so no importance ratio is needed
     shares_gpu: bool = True  # cannot sample while the trainer works (`async_rollouts`)
     packages: Mapping[str, str] = {}  # required packages, and how to install each
 
     @abstractmethod
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
-        """Create the engine. `attach` gives it the trainer later, whose weights may be in shards."""
+        """Create the engine. `attach` gives it the trainer later.
+
+        Args:
+            settings: the recipe's `rlve`. `max_tokens` bounds a sample, `max_episode_tokens` the prompt, both in tokens.
+            tokenizer: the policy's. A sample ends with its `eos_token_id`, or at `max_tokens`.
+            seed: the recipe's.
+            in_shards: whether the trainer's weights are in shards, so that none has all of them.
+
+        Returns:
+            An engine that samples at `settings.temperature` without cut-offs such as top-p: its log-probabilities are those
+            of the loss.
+
+        Raises:
+            RunStalled: if a server of the recipe does not answer.
+        """
 
     def check(self, engine: Any) -> Iterable[str]:
-        """Yield what is wrong with `rlve.engine`. Every engine is asked, whichever `engine.kind` is chosen."""
+        """Yield what is wrong with `rlve.engine`, as sentences. Every engine is asked, whichever `engine.kind` is chosen."""
         return ()
 
     def refuse(self, recipe: EngineRecipe, parallel: str) -> Iterable[Refusal]:

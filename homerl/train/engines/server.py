@@ -1,18 +1,16 @@
-"""Several policy servers, each with all weights and with every option of vLLM's own, such as parallelism.
-
-Invariants:
-- An episode stays with one server, which has its dialogue in the cache.
-- A server that gives no answer or takes no weights is lost: its episodes go on at the others, from the ids so far. It may
-  have been started anew, with other weights, so it is asked again only when it has been sent those of now.
-- All ranks send to the same servers. If all are lost, the run ends, and the same command goes on.
-
-A vLLM server: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
+"""A vLLM server, or several: token ids are sent to `/v1/completions` and ids are returned, many requests concurrently.
 
 TRL sends it the weights. docs/training.md says how to start it. While it takes weights it freezes its running requests,
 which then continue with the new ones: their cache is computed anew, and their samples name the older version. A server that
 cannot freeze requests gets weights when no rank has a running sample. Requests have the deadlines, retries and circuit
-breaker of endpoints. If the only server is lost (`several.py` has more), or if one refuses requests, the run ends with the
-reason, since no episode could continue.
+breaker of endpoints. If the only server is lost, or if one refuses requests, the run ends with the reason, since no episode
+could continue.
+
+Invariants of several servers (`ServerPool`), each with all weights and with every option of vLLM's own:
+- An episode stays with one server, which has its dialogue in the cache.
+- A server that gives no answer or takes no weights is lost: its episodes go on at the others, from the ids so far. It may
+  have been started anew, with other weights, so it is asked again only when it has been sent those of now.
+- All ranks send to the same servers. If all are lost, the run ends, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -71,8 +69,18 @@ class ServerPool:
 
     def sync(self, version: int) -> None:
         """Send the weights to each server that answers; connect anew with those that are back."""
-        before = {*self.lost}
-        lost, down = self._agreed()
+        from accelerate.utils import broadcast_object_list, gather_object
+
+        from homerl.models.endpoint.vllm_server import is_reachable
+
+        before, first = {*self.lost}, self.trainer.accelerator.is_main_process
+        with self.phases.enter_phase("collective", "idle", waits=True):  # all ranks agree on which are lost and down
+            lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
+            down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
+            [down] = broadcast_object_list([down])
+        for number in sorted(lost | down):
+            said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
+            self._print_once(f"the policy server at {self.servers[number].url} {said}")
         for number, server in enumerate(self.servers):
             if number in down:
                 continue
@@ -81,36 +89,26 @@ class ServerPool:
                     server.attach(self.trainer, self.phases)
                 server.sync(version)
             except RunStalled as error:  # on all ranks
-                self._say(f"{error}; the others go on")
+                self._print_once(f"{error}; the others go on")
                 down.add(number)
         if len(down) == len(self.servers):
             raise RunStalled("none of the policy servers answers")
         self.version, self.lost = version, down | (self.lost - before)  # rollouts ahead may lose one meanwhile
 
-    def _agreed(self) -> tuple[set[int], set[int]]:
-        """Which servers some rank could not ask since the last sync, and which do not answer now."""
-        from accelerate.utils import broadcast_object_list, gather_object
-
-        from homerl.models.endpoint.vllm_server import is_reachable
-
-        first = self.trainer.accelerator.is_main_process
-        with self.phases.enter_phase("collective", "idle", waits=True):
-            lost = {number for some in gather_object([sorted(self.lost)]) for number in some}
-            down = {i for i, server in enumerate(self.servers) if first and not is_reachable(f"{server.url}/v1")}
-            [down] = broadcast_object_list([down])
-        for number in sorted(lost | down):
-            said = "does not answer; the others go on" if number in down else "is back, and gets the weights"
-            self._say(f"the policy server at {self.servers[number].url} {said}")
-        return lost, down
-
-    def _say(self, what: str) -> None:
+    def _print_once(self, what: str) -> None:
+        """Print a line, on the first rank alone."""
         if self.trainer.accelerator.is_main_process:
             print_error(what)
 
     async def sample(self, prompt: Sequence[int]) -> Sample:
         """Sample one continuation from the episode's server; from another one if that is lost."""
         while True:
-            home = self._home()
+            home = HOME.get(None)
+            if home is None or home in self.lost:  # those that work take turns: the ranks begin with different ones
+                works = [number for number in range(len(self.servers)) if number not in self.lost]
+                home = works[(self.trainer.accelerator.process_index + self.begun) % len(works)]
+                self.begun += 1
+                HOME.set(home)
             try:
                 return await self.servers[home].sample(prompt)
             except RunStalled:
@@ -118,25 +116,19 @@ class ServerPool:
                 if len(self.lost) == len(self.servers):
                     raise
 
-    def _home(self) -> int:
-        """The server of this episode. Those that work take turns: the ranks begin with different ones."""
-        home = HOME.get(None)
-        if home is None or home in self.lost:
-            works = [number for number in range(len(self.servers)) if number not in self.lost]
-            home = works[(self.trainer.accelerator.process_index + self.begun) % len(works)]
-            self.begun += 1
-            HOME.set(home)
-        return home
-
     def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling."""
         return nullcontext()
 
     def metrics(self) -> Mapping[str, float]:
         """The means of the servers' metrics, and the number of those that answer."""
-        told = [server.metrics() for number, server in enumerate(self.servers) if number not in self.lost]
-        found = {name: [one[name] for one in told if name in one] for one in told for name in one}
-        means = {name: sum(values) / len(values) for name, values in found.items()}
+        by_name: dict[str, list[float]] = {}
+        for number, server in enumerate(self.servers):
+            if number in self.lost:
+                continue
+            for name, value in server.metrics().items():
+                by_name.setdefault(name, []).append(value)
+        means = {name: sum(values) / len(values) for name, values in by_name.items()}
         return means | {"policy/servers": float(len(self.servers) - len(self.lost))}
 
 
@@ -176,13 +168,16 @@ class ServerEngine(SyncedEngine):
         alone: bool = True,
     ) -> None:
         from homerl.models.endpoint.endpoint import Endpoint, Patience
+        from homerl.models.endpoint.vllm_server import list_served_models
 
         self.url = url = list_server_urls(settings.url)[0]
         own = {"mode": "server", "server_base_url": url, "server_timeout": settings.deadline}
         super().__init__(tokenizer, max_tokens, temperature, own)
         self.settings, self._freezes, self._counted = settings, False, (0.0, 0.0)
         patience = Patience(settings.timeout, settings.deadline, settings.retries + 1, alone)
-        self.endpoint = Endpoint([f"{url}/v1"], model or ask_policy_model_name(url), patience)
+        if not (names := [model] if model else list_served_models(f"{url}/v1")):
+            raise RunStalled(f"the policy server at {url} does not answer")
+        self.endpoint = Endpoint([f"{url}/v1"], names[0], patience)
         self.options = {
             "max_tokens": max_tokens,
             "temperature": temperature,
@@ -201,32 +196,31 @@ class ServerEngine(SyncedEngine):
     def attach(self, trainer: PolicyTrainer, phases: PhaseTimer) -> None:
         """Receive what is trained, and ask the server whether it can freeze its requests. Again for one started anew.
 
-        Raises `Stalled` on all ranks if the server cannot be reached, as `sync` does.
+        Raises `RunStalled` on all ranks if the server cannot be reached, as `sync` does.
         """
         from accelerate.utils import broadcast_object_list
 
         if client := getattr(self.generation, "vllm_client", None):
             client.close_communicator()
         self.transfer = {**self.transfer, "group_port": free_port()}  # each server and each connection has its own
-        self._together(partial(super().attach, trainer, phases))
+        self._ask_from_first_rank(partial(super().attach, trainer, phases))
         [self._freezes] = broadcast_object_list([can_freeze_requests(self.url)])  # all ranks must agree
 
-    def _without_samples(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._freezes else super()._without_samples()
-
-    def _send(self) -> None:
+    def sync(self, version: int) -> None:
         """Send the weights while the server samples nothing. One rank sends; all ranks wait."""
         import torch
 
-        with self._waiting():
-            self.trainer.accelerator.wait_for_everyone()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
-        self._together(self._freeze)
-        self._together(self._give)
+        with nullcontext() if self._freezes else self.lock.hold_exclusively():
+            with self._wait_for_ranks():
+                self.trainer.accelerator.wait_for_everyone()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
+            self._ask_from_first_rank(self._freeze_requests)
+            self._ask_from_first_rank(self._send_weights)
+            self.version = version
 
-    def _together(self, step: Callable[[], None]) -> None:
-        """Take a step in which the first rank alone asks the server. If that fails, all ranks raise `Stalled`."""
+    def _ask_from_first_rank(self, step: Callable[[], None]) -> None:
+        """Take a step in which the first rank alone asks the server. If that fails, all ranks raise `RunStalled`."""
         from accelerate.utils import broadcast_object_list
 
         failed = None
@@ -234,27 +228,27 @@ class ServerEngine(SyncedEngine):
             step()
         except OSError as error:
             failed = f"the policy server at {self.url} takes no weights: {error}"
-        with self._waiting():
+        with self._wait_for_ranks():
             [failed] = broadcast_object_list([failed])
         if failed:
             raise RunStalled(failed)
 
-    def _freeze(self) -> None:
+    def _freeze_requests(self) -> None:
         """Freeze the server's requests, and drop the caches of the old weights."""
-        self._order("pause?mode=keep")
+        self._post_command("pause?mode=keep")
         try:
-            self._order("reset_prefix_cache?reset_running_requests=true")
+            self._post_command("reset_prefix_cache?reset_running_requests=true")
         except OSError:
-            self._order("resume")
+            self._post_command("resume")
             raise
 
-    def _give(self) -> None:
+    def _send_weights(self) -> None:
         try:
             self.generation.sync_weights()
         finally:
-            self._order("resume")
+            self._post_command("resume")
 
-    def _order(self, path: str) -> None:
+    def _post_command(self, path: str) -> None:
         if not (self._freezes and self.trainer.accelerator.is_main_process):
             return
         request = urllib.request.Request(f"{self.url}/{path}", method="POST")
@@ -269,16 +263,19 @@ class ServerEngine(SyncedEngine):
         if not self.trainer.accelerator.is_main_process:
             return {}
         try:
-            counted = parse_prefix_counts(fetch_body(f"{self.url}/metrics", seconds=METRICS))
+            text = fetch_body(f"{self.url}/metrics", seconds=METRICS)
         except SILENT:
             return {}
-        (hits, asked), self._counted = self._counted, counted
+        sums = {"hits": 0.0, "queries": 0.0}  # tokens found in the prefix cache, and looked up, over vLLM's engines
+        for name, value in PREFIXES.findall(text if isinstance(text, str) else text.decode()):
+            sums[name] += float(value)
+        (hits, asked), self._counted = self._counted, (sums["hits"], sums["queries"])
         found = PrefixHits()
-        if counted[1] >= asked:  # less if the server was started anew
-            found.count_prompt(counted[0] - hits, counted[1] - asked)
+        if sums["queries"] >= asked:  # less if the server was started anew
+            found.count_prompt(sums["hits"] - hits, sums["queries"] - asked)
         return found.take_hit_rate()
 
-    def _waiting(self) -> AbstractContextManager[None]:
+    def _wait_for_ranks(self) -> AbstractContextManager[None]:
         return self.phases.enter_phase("collective", "idle", waits=True)
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
@@ -306,14 +303,6 @@ def can_freeze_requests(url: str | None) -> bool:
     return "/resume" in paths and "mode" in asked[0] and "reset_running_requests" in asked[1]
 
 
-def parse_prefix_counts(text: str | bytes) -> tuple[float, float]:
-    """(tokens found in the prefix cache, tokens looked up) so far, from vLLM's `/metrics`; the sums over its engines."""
-    sums = {"hits": 0.0, "queries": 0.0}
-    for name, value in PREFIXES.findall(text if isinstance(text, str) else text.decode()):
-        sums[name] += float(value)
-    return sums["hits"], sums["queries"]
-
-
 def read_choice(choice: CompletionChoice, prompt: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The ids and log-probabilities of a completion.
 
@@ -327,32 +316,19 @@ def read_choice(choice: CompletionChoice, prompt: Sequence[int]) -> tuple[tuple[
     if choice.logprobs is None or choice.logprobs.token_logprobs is None:
         raise RuntimeError("the policy server gives no log-probabilities: start it with `--max-logprobs -1`")
     if ids is None:
-        ids = [_id(token) for token in choice.logprobs.tokens]
+        tokens = choice.logprobs.tokens
+        if not all(token.startswith(TOKEN) for token in tokens):
+            raise RuntimeError("the policy server answers in text, not in ids: it needs vLLM's `return_tokens_as_token_ids`")
+        ids = [int(token.removeprefix(TOKEN)) for token in tokens]
     logprobs = tuple(math.nan if value is None else value for value in choice.logprobs.token_logprobs)
     if len(ids) != len(logprobs):
         raise RuntimeError(f"the policy server gave {len(ids)} ids and {len(logprobs)} log-probabilities")
     return tuple(ids), logprobs
 
 
-def _id(token: str) -> int:
-    if not token.startswith(TOKEN):
-        raise RuntimeError("the policy server answers in text, not in ids: it needs vLLM's `return_tokens_as_token_ids`")
-    return int(token.removeprefix(TOKEN))
-
-
 def list_server_urls(url: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """The addresses of a recipe's servers (`rlve.engine.url`)."""
     return (url,) if isinstance(url, str) else url or ()
-
-
-def ask_policy_model_name(url: str) -> str:
-    """The name of the model on a policy server. Raises `Stalled` if the server does not answer."""
-    from homerl.models.endpoint.vllm_server import list_served_models
-
-    names = list_served_models(f"{url}/v1")
-    if not names:
-        raise RunStalled(f"the policy server at {url} does not answer")
-    return names[0]
 
 
 class PolicyServerKind(SyncedEngineKind):
@@ -364,7 +340,6 @@ class PolicyServerKind(SyncedEngineKind):
 
     def make(self, settings: SamplerSettings, tokenizer: Tokenizer, seed: int, in_shards: bool) -> TrainedEngine:
         """An engine on the recipe's server or servers."""
-
         urls, limits = list_server_urls(settings.engine.url), (settings.max_tokens, settings.temperature)
         each = [settings.engine.model_copy(update={"url": url}) for url in urls]
         servers = [ServerEngine(tokenizer, *limits, one, alone=len(urls) == 1) for one in each]
@@ -379,9 +354,9 @@ class PolicyServerKind(SyncedEngineKind):
         """Whether each server answers, and was started as training needs it."""
         if is_main_process():  # it asks for all ranks
             for url in list_server_urls(settings.engine.url):
-                yield from self._lacks(url, settings)
+                yield from self._lacks_of_server(url, settings)
 
-    def _lacks(self, url: str, settings: SamplerSettings) -> Iterator[str]:
+    def _lacks_of_server(self, url: str, settings: SamplerSettings) -> Iterator[str]:
         from homerl.models.endpoint.vllm_server import SILENT, fetch_body, is_reachable
 
         if not is_reachable(f"{url}/v1"):
@@ -389,7 +364,7 @@ class PolicyServerKind(SyncedEngineKind):
             return
         try:
             said = json.loads(fetch_body(f"{url}/server_info?config_format=json", seconds=LOOKS))["vllm_config"]
-            lacks = list(_lacking(said, settings))
+            lacks = list(_lacking_options(said, settings))
         except SILENT as error:
             if not (isinstance(error, HTTPError) and error.code == 404):
                 yield f"the policy server at {url} does not say how it was started: is it vLLM's? ({error})"
@@ -400,7 +375,7 @@ class PolicyServerKind(SyncedEngineKind):
             yield f"the policy server at {url} cannot be trained with: {start} {', '.join(lacks)}"
 
 
-def _lacking(said: dict[str, Any], settings: SamplerSettings) -> Iterator[str]:
+def _lacking_options(said: dict[str, Any], settings: SamplerSettings) -> Iterator[str]:
     """Yield the options that a trainer's sampler needs and vLLM was started without, by its own report."""
     model, tokens = said["model_config"], settings.max_episode_tokens + settings.max_tokens
     if said["weight_transfer_config"] is None:

@@ -25,7 +25,7 @@ from homerl.train.workarounds import vllm_sleep
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
-    from vllm import CompletionOutput, SamplingParams
+    from vllm import SamplingParams
 
 FULL = 0.9  # share of vLLM's memory above which weights leave no room for its cache
 
@@ -70,26 +70,24 @@ class ColocatedVLLM(SyncedEngine):
         self._waiting[name] = done
         self.generation.llm.llm_engine.add_request(name, {"prompt_token_ids": list(prompt)}, self._parameters())
         if self._driver is None or self._driver.done():
-            self._driver = asyncio.create_task(self._drive())
+            self._driver = asyncio.create_task(self._drive_engine())
         return await done
 
-    async def _drive(self) -> None:
+    async def _drive_engine(self) -> None:
         """Step the engine while requests wait. An error is passed to all of them."""
         try:
             while self._waiting:
                 for output in self.generation.llm.llm_engine.step():
                     if output.finished and (done := self._waiting.pop(output.request_id, None)):
                         self.prefixes.count_prompt(output.num_cached_tokens, len(output.prompt_token_ids or ()))
-                        done.set_result(self._read(output.outputs[0]))
+                        ids, positions = output.outputs[0].token_ids, output.outputs[0].logprobs
+                        logprobs = (position[token].logprob for token, position in zip(ids, positions, strict=True))
+                        done.set_result(Sample(tuple(ids), tuple(logprobs), self.version))
                 await asyncio.sleep(0)
         except Exception as error:
             waiting, self._waiting = self._waiting, {}
             for done in waiting.values():
                 done.set_exception(error)
-
-    def _read(self, output: CompletionOutput) -> Sample:
-        logprobs = tuple(position[token].logprob for token, position in zip(output.token_ids, output.logprobs, strict=True))
-        return Sample(tuple(output.token_ids), logprobs, self.version)
 
     def _parameters(self) -> SamplingParams:
         from vllm import SamplingParams

@@ -36,8 +36,12 @@ class WeightLock:
 
     async def begin_sample(self) -> None:
         """Begin a sample; wait while a sync holds the lock."""
-        while not self._try():
-            await asyncio.sleep(0.01)
+        while True:
+            with self._state:
+                if not self._closed:
+                    self._under_way += 1
+                    return
+            await asyncio.sleep(0.01)  # the lock is the sync's, which runs in another thread; the event loop must not block
 
     def end_sample(self) -> None:
         """End a sample."""
@@ -56,11 +60,6 @@ class WeightLock:
         finally:
             with self._state:
                 self._closed = False
-
-    def _try(self) -> bool:
-        with self._state:
-            self._under_way += not self._closed
-            return not self._closed
 
 
 @dataclass
@@ -99,6 +98,7 @@ def merge_adapter_weights(policy: PeftModel) -> Iterator[tuple[str, torch.Tensor
         with torch.no_grad(), gather_weights([*layer.parameters()] if layer else [weight]):
             whole = weight.data
             if layer is not None:
+                # W + ΔW in float32, rounded once; in half precision the sum would be rounded at each step
                 whole = (whole.float() + layer.get_delta_weight(policy.active_adapter).float()).to(whole.dtype)
             yield name.replace(".base_layer", ""), whole
 
@@ -137,18 +137,12 @@ def make_vllm_generation(
             finally:
                 deque(self.unsent, maxlen=0)  # what a server did not take: the other ranks gather it all the same
 
-    with vllm_options.add_vllm_options(vllm), _named_by_its_base(trainer.model):
-        return Generation(trainer.model, trainer.accelerator, trainer.processing_class, **options)
-
-
-@contextmanager
-def _named_by_its_base(model: Any) -> Iterator[None]:
-    from peft import PeftModel
-
+    model: Any = trainer.model
     inner = model.get_base_model() if isinstance(model, PeftModel) else model
     source, inner.name_or_path = inner.name_or_path, resolve_complete_model(inner.name_or_path)
     try:
-        yield
+        with vllm_options.add_vllm_options(vllm):
+            return Generation(model, trainer.accelerator, trainer.processing_class, **options)
     finally:
         inner.name_or_path = source
 
@@ -179,16 +173,9 @@ class SyncedEngine:
 
     def sync(self, version: int) -> None:
         """Send the weights, and name them by their version."""
-        with self._without_samples():
-            self._send()
+        with self.lock.hold_exclusively():  # no sample runs meanwhile
+            self.generation.sync_weights()
             self.version = version
-
-    def _without_samples(self) -> AbstractContextManager[None]:
-        """The context in which weights are sent: no sample runs in it."""
-        return self.lock.hold_exclusively()
-
-    def _send(self) -> None:
-        self.generation.sync_weights()
 
     def awake(self) -> AbstractContextManager[object]:
         """The context of all sampling."""
@@ -203,6 +190,7 @@ class SyncedEngine:
             self.lock.end_sample()
 
     async def _sample(self, prompt: Sequence[int]) -> Sample:
+        """To override: one continuation of a prompt of token ids."""
         raise NotImplementedError
 
 

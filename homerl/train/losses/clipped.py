@@ -6,15 +6,11 @@ before the first optimizer step. In the first optimizer step on rollouts c is 1,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from homerl.envs.core.model import Model
 from homerl.train.losses.contract import Loss, TokenLosses, Tokens, Totals
-
-if TYPE_CHECKING:
-    import torch
+from homerl.train.tensor_shapes import TokenValues
 
 
 class ClipKeys(Model):
@@ -24,8 +20,8 @@ class ClipKeys(Model):
     epsilon_high: float | None = Field(None, gt=0, description="Clip range of the ratio above 1; null is `epsilon`.")
 
 
-def clip_token_losses(ratio: torch.Tensor, advantages: torch.Tensor, below: float, above: float) -> TokenLosses:
-    """The clipped loss of each token; tensors of shape (tokens,)."""
+def clip_token_losses(ratio: TokenValues, advantages: TokenValues, below: float, above: float) -> TokenLosses:
+    """The clipped loss of each token; `below` and `above` are ε and ε'."""
     losses = -(ratio * advantages).minimum(ratio.clamp(1 - below, 1 + above) * advantages)
     ratio = ratio.detach()
     return TokenLosses(losses, (ratio < 1 - below) & (advantages < 0), (ratio > 1 + above) & (advantages > 0))

@@ -13,12 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from homerl.envs.core.model import Model
-
-if TYPE_CHECKING:
-    import torch
+from homerl.train.tensor_shapes import TokenFlags, TokenLogps, TokenRollouts, TokenValues
 
 Keys = TypeVar("Keys", bound=Model)
 
@@ -40,58 +38,93 @@ class Totals:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The sampled tokens of the rollouts of a pass, one rollout after the other; tensors of shape (tokens,).
+    """The sampled tokens of the rollouts of a pass, one rollout after the other.
 
     `logps` are the log-probabilities of the policy, with gradients; `old_logps` those before the first optimizer step on
     these rollouts. `advantages` are those of the tokens' steps, weighted by the importance ratio to the program that
     sampled (1 where it was the trainer). `rollout` numbers the pass's rollouts from 0.
     """
 
-    logps: torch.Tensor
-    old_logps: torch.Tensor
-    advantages: torch.Tensor
-    rollout: torch.Tensor
+    logps: TokenLogps
+    old_logps: TokenLogps
+    advantages: TokenValues
+    rollout: TokenRollouts
 
     @cached_property
-    def ratio(self) -> torch.Tensor:
+    def ratio(self) -> TokenValues:
         """The ratio of each token's probability to that before the first optimizer step."""
         return (self.logps - self.old_logps).exp()
 
-    def mean_of_rollout(self, values: torch.Tensor) -> torch.Tensor:
+    def mean_of_rollout(self, values: TokenValues) -> TokenValues:
         """At each token, the mean of `values` over the tokens of its rollout."""
         return rollout_sums(values, self.rollout) / rollout_sums(values.new_ones(len(values)), self.rollout)
 
 
 @dataclass(frozen=True)
 class TokenLosses:
-    """The loss of each token, and which tokens are clipped from below and from above; tensors of shape (tokens,)."""
+    """The loss of each token, and which tokens are clipped from below (`low`) and from above (`high`)."""
 
-    losses: torch.Tensor
-    low: torch.Tensor
-    high: torch.Tensor
+    losses: TokenValues
+    low: TokenFlags
+    high: TokenFlags
 
 
 class Loss(ABC, Generic[Keys]):
-    """One value of `rlve.loss`. The recipe's `rlve` has the `keys` of all losses as flat fields."""
+    """One value of `rlve.loss`, defined as `LOSS` in a file of its own.
 
-    name: str
+    To override: `name` and `sentence`; `losses` and `weight`; and, if the loss needs them, `keys`, `order` and `refuse`. The
+    objective (`homerl/train/update/objective.py`) owns the rest: it multiplies each token's loss by its weight, adds up, and
+    adds the KL term and the entropy bonus. A loss that only averages otherwise extends `ClippedLoss` (`clipped.py`).
+
+    Example:
+        class Plain(Loss[Model]):
+            name, sentence = "plain", "Minus the advantage times the log-probability; each token weighs the same."
+
+            def losses(self, tokens: Tokens, settings: Model) -> TokenLosses:
+                none = tokens.logps.new_zeros(len(tokens.logps), dtype=bool)  # it clips nothing
+                return TokenLosses(-tokens.advantages * tokens.logps, none, none)
+
+            def weight(self, count: int, totals: Totals) -> float:
+                return totals.world_size / max(1, totals.global_tokens)
+
+        LOSS = Plain()
+    """
+
+    name: str  # the value of `rlve.loss`
     sentence: str  # a description for docs
     order: int = 100  # listings are sorted by it, ascending
-    keys: type[Model] = Model  # a pydantic model of the loss's own keys, each with a default
+    keys: type[Model] = Model  # a pydantic model of the loss's own keys, each with a default; the recipe's `rlve` has them
 
     @abstractmethod
     def losses(self, tokens: Tokens, settings: Keys) -> TokenLosses:
-        """The loss of each token, whose gradient moves the policy, before any weight."""
+        """The loss of each token, whose gradient moves the policy, before any weight.
+
+        Args:
+            tokens: the sampled tokens of a pass: one rollout or more, each of them whole.
+            settings: the recipe's `rlve`, with this loss's `keys`.
+
+        Returns:
+            Three tensors of shape (tokens,): losses with gradients, and two of booleans that are only counted for metrics.
+        """
 
     @abstractmethod
     def weight(self, count: int, totals: Totals) -> float:
-        """The weight in the update's loss of a token whose rollout has `count` sampled tokens."""
+        """The weight in the update's loss of a token whose rollout has `count` sampled tokens.
+
+        Args:
+            count: the number of sampled tokens of the token's own rollout, 0 or more.
+            totals: constants of the update. The gradients of all ranks are averaged after the passes, so a mean over the
+                tokens of all ranks has the factor `totals.world_size`.
+
+        Returns:
+            A factor of the token's loss.
+        """
 
     def refuse(self, settings: Keys) -> Iterable[str]:
-        """Yield the reasons why this loss cannot be used with the settings."""
+        """Yield the reasons why this loss cannot be used with the settings, each a sentence for the recipe's author."""
         return ()
 
 
-def rollout_sums(values: torch.Tensor, rollout: torch.Tensor) -> torch.Tensor:
-    """At each token, the sum of `values` over the tokens of its rollout; tensors of shape (tokens,)."""
+def rollout_sums(values: TokenValues, rollout: TokenRollouts) -> TokenValues:
+    """At each token, the sum of `values` over the tokens of its rollout."""
     return values.new_zeros(len(values)).index_add(0, rollout, values)[rollout]  # no more rollouts than tokens

@@ -19,9 +19,7 @@ class GspoKeys(Model):
     """The recipe keys of `loss: gspo`."""
 
     gspo_epsilon: float = Field(
-        3e-4,
-        gt=0,
-        description="Of `loss: gspo`: clip range of a rollout's ratio below 1; wider where `clip_ratio` nears 1.",
+        3e-4, gt=0, description="Of `loss: gspo`: clip range of a rollout's ratio below 1; wider where `clip_ratio` nears 1."
     )
     gspo_epsilon_high: float = Field(4e-4, gt=0, description="Of `loss: gspo`: the same above 1.")
 

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import Module
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedConfig
@@ -31,11 +32,11 @@ from homerl.train.packing.micro_batches import PrefixTree
 NAME = "homerl_packed"  # as transformers knows this attention
 Device: TypeAlias = torch.device | str
 UNKNOWN = ("softcap", "s_aux", "position_bias", "dropout")  # arguments of other attention, which change its values
-# of queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
-Kernel = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, "AttentionSegments", float, int | None], torch.Tensor]
+# takes queries, keys and values of shape (T, heads, size), the segments, the scale, and the tokens of a sliding window
+Kernel = Callable[[Tensor, Tensor, Tensor, "AttentionSegments", float, int | None], Tensor]
 
 
-def copy_to_device(values: np.ndarray, device: Device) -> torch.Tensor:
+def copy_to_device(values: np.ndarray, device: Device) -> Tensor:
     """The values as a tensor on a device. A GPU copies them from pinned memory, so that nobody waits for its other work."""
     tensor = torch.from_numpy(values)
     return (tensor.pin_memory() if torch.device(device).type == "cuda" else tensor).to(device, non_blocking=True)
@@ -52,9 +53,9 @@ class AttentionSegments:
 
     lengths: list[int]
     paths: list[list[int]]
-    key_rows: torch.Tensor | None
-    query_ends: torch.Tensor
-    key_ends: torch.Tensor
+    key_rows: Tensor | None
+    query_ends: Tensor
+    key_ends: Tensor
     most_queries: int
     most_keys: int
     recomputed: bool = False
@@ -70,7 +71,7 @@ def make_attention_segments(tree: PrefixTree, device: Device, recomputed: bool =
     if any(len(path) > 1 for path in paths):
         key_rows = copy_to_device(np.concatenate([ranges[number] for path in paths for number in path]), device)
 
-    def ends(sizes: list[int]) -> torch.Tensor:
+    def ends(sizes: list[int]) -> Tensor:
         return copy_to_device(np.cumsum([0, *sizes], dtype=np.int32), device)
 
     return AttentionSegments(
@@ -80,19 +81,19 @@ def make_attention_segments(tree: PrefixTree, device: Device, recomputed: bool =
 
 def attend_packed_row(
     module: Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     scaling: float,
     segments: AttentionSegments,
     kernel: Kernel,
     sliding_window: int | None = None,
     **others: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """The attention function that transformers calls; tensors of shape (1, heads, T, size).
 
-    Raises `ValueError` for a layer whose attention is of another kind (`families.py` knows such models beforehand).
+    Raises `ValueError` for a layer whose attention is of another kind (`find_packing_obstacle` knows them beforehand).
     """
     for name in UNKNOWN:
         if others.get(name) not in (None, 0.0):
@@ -105,13 +106,8 @@ uncompiled = torch.compiler.disable(attend_packed_row)  # it depends on the row,
 
 
 def attend_by_segment(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    segments: AttentionSegments,
-    scale: float,
-    window: int | None = None,
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, segments: AttentionSegments, scale: float, window: int | None = None
+) -> Tensor:
     """torch's scaled_dot_product_attention on each segment: for every device. Tensors of shape (T, heads, size)."""
     queries = query.transpose(0, 1).split(segments.lengths, dim=1)
     keys = key.transpose(0, 1).split(segments.lengths, dim=1)
@@ -121,7 +117,10 @@ def attend_by_segment(
     for own, path in zip(queries, segments.paths, strict=True):
         seen = [torch.cat([part[number] for number in path], dim=1) for part in (keys, values)]
         known = seen[0].shape[1] - own.shape[1]
-        mask = _lower_right(own.shape[1], known, own.device, window) if known or window else None
+        mask = None  # the causal one, unless keys of earlier segments or a window change it
+        if known or window:  # a query sees all `known` keys, and its own segment up to itself; of these the last `window`
+            mask = torch.ones(own.shape[1], seen[0].shape[1], dtype=torch.bool, device=own.device).tril(known)
+            mask = mask.triu(known - window + 1) if window else mask
         attended = scaled_dot_product_attention(
             own[None], seen[0][None], seen[1][None], attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
         )
@@ -129,24 +128,13 @@ def attend_by_segment(
     return torch.cat(parts, dim=1).transpose(0, 1)
 
 
-def _lower_right(queries: int, known: int, device: Device, window: int | None) -> torch.Tensor:
-    """Whether a query sees a key: all `known` ones, and its own segment up to itself; of these the last `window`."""
-    seen = torch.ones(queries, known + queries, dtype=torch.bool, device=device).tril(known)
-    return seen.triu(known - window + 1) if window else seen
-
-
 def attend_by_torch_varlen(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    segments: AttentionSegments,
-    scale: float,
-    window: int | None = None,
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, segments: AttentionSegments, scale: float, window: int | None = None
+) -> Tensor:
     """torch's own flash attention for rows of different lengths (CUDA)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    options: dict[str, Any] = {"window_size": (_back(window), 0), "scale": scale}
+    options: dict[str, Any] = {"window_size": (_window_back(window), 0), "scale": scale}
     shared = query.shape[1] // key.shape[1]
     if shared > 1 and "enable_gqa" in inspect.signature(varlen_attn).parameters:
         options["enable_gqa"] = True
@@ -157,38 +145,36 @@ def attend_by_torch_varlen(
 
 
 def attend_by_flash(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     segments: AttentionSegments,
     scale: float,
     window: int | None = None,
     *,
     package: str,
-) -> torch.Tensor:
+) -> Tensor:
     """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
 
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
     with look_up_keys(key, value, segments) as (keys, values):
-        sizes = {"window_size": (_back(window), 0)} if window else {}
+        sizes = {"window_size": (window - 1, 0)} if window else {}
         attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def _back(window: int | None) -> int:
+def _window_back(window: int | None) -> int:
     """How many tokens before itself a query sees; -1 is all of them."""
     return window - 1 if window else -1
 
 
-def _ends(segments: AttentionSegments) -> tuple[torch.Tensor, torch.Tensor, int, int]:
+def _ends(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:
     return segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
 
 
 @contextmanager
-def look_up_keys(
-    key: torch.Tensor, value: torch.Tensor, segments: AttentionSegments
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def look_up_keys(key: Tensor, value: Tensor, segments: AttentionSegments) -> Iterator[tuple[Tensor, Tensor]]:
     """The keys and values of all paths, of shape (sum of paths, heads, size).
 
     What is computed within the context looks them up again in its backward pass. Otherwise a prompt's keys would be kept
@@ -205,12 +191,12 @@ def look_up_keys(
     size = found[0].shape
     sources = {copy.data_ptr(): part.detach() for copy, part in zip(found, (key, value), strict=True)}
 
-    def pack(saved: torch.Tensor) -> tuple[torch.Tensor, bool]:
+    def pack(saved: Tensor) -> tuple[Tensor, bool]:
         again = saved.data_ptr() in sources and saved.shape == size
         # detached, since an output that is kept as it is keeps its own graph: a pass that fails would never be freed
         return (sources[saved.data_ptr()], True) if again else (saved.detach(), False)
 
-    def unpack(kept: tuple[torch.Tensor, bool]) -> torch.Tensor:
+    def unpack(kept: tuple[Tensor, bool]) -> Tensor:
         saved, again = kept
         return saved.index_select(0, at) if again else saved
 
@@ -225,7 +211,7 @@ def choose_attention_kernel(attention: str, device_type: str, half: bool = True)
     for others, and elsewhere, it takes torch's scaled_dot_product_attention.
     """
     if attention == "auto":
-        attention = _installed() if device_type == "cuda" and half else "sdpa"
+        attention = _best_installed_kernel() if device_type == "cuda" and half else "sdpa"
     if attention == "sdpa":
         return "torch's scaled_dot_product_attention, segment by segment", attend_by_segment
     if attention == "varlen":
@@ -234,7 +220,7 @@ def choose_attention_kernel(attention: str, device_type: str, half: bool = True)
 
 
 @cache
-def _installed() -> str:
+def _best_installed_kernel() -> str:
     from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
 
     if is_flash_attn_3_available():

@@ -1,12 +1,10 @@
-"""What an error of a pass means: that a compiled layer does not run.
-
-Compiled decoder layers: torch.compile fuses norms, positions, activations, residuals and adapters' small operations.
+"""Compiled decoder layers: torch.compile fuses norms, positions, activations, residuals and adapters' small operations.
 
 Each layer is compiled by itself, so one compilation serves all layers of a kind. Attention stays as it is, between two
 compiled pieces of the layer.
 
-Invariants: weights keep their names; a row of another length or tree compiles nothing anew; only within `running` do layers
-run compiled, so the same model can generate; a model whose rows are not packed is never compiled.
+Invariants: weights keep their names; a row of another length or tree compiles nothing anew; layers run compiled only within
+`run_compiled`, so the same model can generate; a model whose rows are not packed is never compiled.
 """
 
 from __future__ import annotations
@@ -39,23 +37,25 @@ class CompiledLayers:
 
     def __init__(self, model: Module, backend: str = "inductor") -> None:
         torch._dynamo.config.recompile_limit = max(VARIANTS, torch._dynamo.config.recompile_limit)
-        layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
-        self.plain = [(layer, layer.forward) for layer in layers]
-        self.fused = [(layer, _alike(torch.compile(layer.forward, dynamic=True, backend=backend))) for layer in layers]
+        self.layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+        self.plain = [layer.forward for layer in self.layers]
+        self.fused = [_require_gradients(torch.compile(run, dynamic=True, backend=backend)) for run in self.plain]
 
     @contextmanager
     def run_compiled(self) -> Iterator[None]:
         """Within the context the layers run compiled, also where checkpointing runs them again. Their hooks stay outside."""
-        _set(self.fused)
+        for layer, fused in zip(self.layers, self.fused, strict=True):
+            layer.forward = fused
         try:
             yield
         finally:
-            _set(self.plain)
+            for layer, plain in zip(self.layers, self.plain, strict=True):
+                layer.forward = plain
 
 
-def _alike(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """The forward pass of a layer, in which the first layer is like the others: with adapters its input has no gradient, so
-    that it would be compiled by itself.
+def _require_gradients(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward pass of a layer, with an input that has a gradient. With adapters that of the first layer has none, so
+    that torch would compile this layer by itself.
     """
 
     def call(hidden: torch.Tensor, *others: Any, **named: Any) -> Any:
@@ -64,8 +64,3 @@ def _alike(forward: Callable[..., Any]) -> Callable[..., Any]:
         return forward(hidden, *others, **named)
 
     return call
-
-
-def _set(forwards: list[tuple[Module, Callable[..., Any]]]) -> None:
-    for layer, forward in forwards:
-        layer.forward = forward

@@ -1,4 +1,6 @@
-"""Merges sequences of token ids that begin alike: a common beginning is stored once.
+"""From the sequences of an update to passes (micro-batches) within the memory's budget. It has three parts.
+
+1. `merge_sequences` merges sequences of token ids that begin alike: a common beginning is stored once.
 
 Place t of a sequence is the input of token t, from which token t+1 is predicted. Two sequences share place t if their
 first t+2 tokens are equal: then input and prediction are the same for both. So each place predicts one token. The last
@@ -8,7 +10,7 @@ Example: `a b c d` and `a b x y` share the place of `a`, which predicts `b`. The
 
 Invariants: a tree has no padding; a segment follows its parent; the order of the sequences does not change the tree.
 
-Splits the sequences of an update into passes: rows that are forwarded and backwarded one after the other.
+2. `split_into_passes` splits the sequences into passes: rows that are forwarded and backwarded one after the other.
 
 Invariants:
 - Every sequence is in one pass.
@@ -17,27 +19,27 @@ Invariants:
 - The largest pass comes first, so that it is the first one that could run out of memory. A row on a GPU is filled up to a
   multiple of `STEP` besides.
 
-The budget of a pass, from the memory that weights, gradients, the optimizer and the engine leave.
+3. `MemoryHeadroom` makes the budget of a pass from the memory that weights, gradients, the optimizer and the engine leave.
 
-On a GPU the first passes of a run are smaller (`Headroom.cautious_budget`); what they took makes the budget (`profiler.py`).
+On a GPU the first passes of a run are smaller (`cautious_budget`); what they took makes the budget (`MemoryProfiler`).
 
-Invariants: no torch, since recipes are checked with it; a number in the recipe wins over estimates and measurements, but not
-in passes without gradients, which keep no activations; with `gradient_checkpointing: auto` a pass keeps its activations if
-they fit, and computes them again otherwise.
+Invariants: a number in the recipe wins over estimates and measurements, but not in passes without gradients, which keep no
+activations; with `gradient_checkpointing: auto` a pass keeps its activations if they fit, and computes them again otherwise.
+No part imports torch, since recipes are checked with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from homerl.train.model_settings import AUTO
 from homerl.train.optim_settings import OptimSettings
+from homerl.train.tensor_shapes import Ids, Indices
 
-Ids = np.ndarray  # of int64
 Branch = tuple[list[int], int, int]  # sequences, the place at which they part from others, and the segment before it
 
 
@@ -57,10 +59,10 @@ class PrefixTree:
     `places[i][t]` is the place in the row of token t of sequence i, from which its token t+1 is predicted.
     """
 
-    ids: np.ndarray
-    positions: np.ndarray
+    ids: Ids
+    positions: Indices
     segments: tuple[RowSegment, ...]
-    places: tuple[np.ndarray, ...]
+    places: tuple[Indices, ...]
 
     def segment_paths(self) -> list[list[int]]:
         """The segments that each segment continues, from the root on, with itself last."""
@@ -89,8 +91,9 @@ def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
     ids: list[np.ndarray] = []
     positions: list[np.ndarray] = []
     places: list[list[np.ndarray]] = [[] for _ in sequences]
-    open_branches = _branches(order, sequences, 0, -1)
+    open_branches = _split_branches(order, sequences, 0, -1)
     while open_branches:
+        # a segment reaches as far as its first and last member agree: those between do in lexical order
         members, depth, parent = open_branches.pop()
         first, last = sequences[members[0]], sequences[members[-1]]
         end = count_shared_places(first, last)
@@ -101,13 +104,13 @@ def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
         for i in members:
             places[i].append(np.arange(start, segments[-1].end))
         longer = [i for i in members if len(sequences[i]) - 1 > end]
-        open_branches += _branches(longer, sequences, end, len(segments) - 1)
+        open_branches += _split_branches(longer, sequences, end, len(segments) - 1)
     return PrefixTree(
         np.concatenate(ids), np.concatenate(positions), tuple(segments), tuple(np.concatenate(parts) for parts in places)
     )
 
 
-def _branches(members: Sequence[int], sequences: Sequence[Ids], depth: int, parent: int) -> list[Branch]:
+def _split_branches(members: Sequence[int], sequences: Sequence[Ids], depth: int, parent: int) -> list[Branch]:
     """The groups of members that share place `depth`, in reverse order, since the last one is taken first."""
     groups: dict[tuple[int, int], list[int]] = {}
     for i in members:
@@ -172,12 +175,17 @@ class PassSplit:
 def split_into_passes(sequences: Sequence[Ids], budget: TokenBudget) -> PassSplit:
     """The passes of an update; none without sequences."""
     order = lexical_order(sequences)
-    sizes, shared = _sizes([sequences[i] for i in order])
+    ordered = [sequences[i] for i in order]
+    sizes = [len(ids) - 1 for ids in ordered]  # places of each sequence, and below those that it shares with the one before
+    shared = [0, *(count_shared_places(first, second) for first, second in pairwise(ordered))][: len(order)]
     own = list(accumulate((size - common for size, common in zip(sizes, shared, strict=True)), initial=0))
+    # by dynamic programming: the least cost of the first `end` sequences, and where the last pass of these begins
     best, begin = [0.0] + [float("inf")] * len(order), [0] * (len(order) + 1)
     for end in range(1, len(order) + 1):
         for start in range(end - 1, -1, -1):
+            # what the first sequence of a pass shares with the one before it is forwarded again
             tokens = own[end] - own[start] + shared[start]
+            # an earlier start only adds own tokens, so none further back fits either
             if own[end] - own[start] > budget.most and start < end - 1:
                 break
             if tokens > budget.most and start < end - 1:
@@ -199,12 +207,6 @@ def one_pass_each(sequences: Sequence[Ids]) -> PassSplit:
     sizes = [len(ids) - 1 for ids in sequences]
     order = sorted(range(len(sizes)), key=lambda i: -sizes[i])
     return PassSplit([[i] for i in order], [sizes[i] for i in order], sum(sizes))
-
-
-def _sizes(ordered: Sequence[Ids]) -> tuple[list[int], list[int]]:
-    """The places of each sequence, and how many of them it shares with the one before it."""
-    shared = [0, *(count_shared_places(one, other) for one, other in zip(ordered, ordered[1:], strict=False))]
-    return [len(ids) - 1 for ids in ordered], shared[: len(ordered)]
 
 
 LARGEST, LARGEST_ON_CPU = 32_768, 4096  # tokens; a larger pass is no faster, or leaves the processor's caches

@@ -16,29 +16,28 @@ import torch
 from torch.nn import Module
 
 from homerl.train.packing.attention import Device, Kernel, copy_to_device, make_attention_segments
-from homerl.train.packing.micro_batches import Ids, PrefixTree, RowSegment, merge_sequences
+from homerl.train.packing.micro_batches import PrefixTree, RowSegment, merge_sequences
+from homerl.train.tensor_shapes import Ids, Indices, TargetValues
 
 IGNORE_INDEX = -100  # the label of a place without a target
 
 
 @dataclass(frozen=True)
 class TokenSequence:
-    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets. Both are
-    arrays of int64.
-    """
+    """Token ids, and the indices (1 or more, ascending) of those that are predicted with a loss: its targets."""
 
     ids: Ids
-    targets: np.ndarray
+    targets: Indices
 
     @classmethod
-    def from_ids(cls, ids: Sequence[int], targets: np.ndarray) -> TokenSequence:
+    def from_ids(cls, ids: Sequence[int], targets: Indices) -> TokenSequence:
         """One whose ids come as a list."""
         return cls(np.asarray(ids, dtype=np.int64), targets)
 
 
 @dataclass(frozen=True)
 class PackedRow:
-    """What the model is called with, and the places in the row of all targets, of shape (targets,)."""
+    """What the model is called with, and the places in the row of all targets (int64, of shape (targets,))."""
 
     inputs: dict[str, Any]
     at: torch.Tensor
@@ -51,13 +50,13 @@ class PackedRow:
 
 @dataclass(frozen=True)
 class TargetScores:
-    """For each target, of shape (targets,): its log-probability, the entropy of the prediction, and whether the target was
-    the most probable token (None if it is not measured).
+    """For each target: its log-probability, the entropy of the prediction, and whether the target was the most probable
+    token (None if it is not measured).
     """
 
-    logps: torch.Tensor
-    entropy: torch.Tensor | None
-    top: torch.Tensor | None
+    logps: TargetValues
+    entropy: TargetValues | None
+    top: TargetValues | None
 
 
 def pack_row(
@@ -84,9 +83,8 @@ def pack_row(
     }
     if kernel is not None:
         inputs |= {"segments": make_attention_segments(tree, device, recomputed), "kernel": kernel}
-        inputs["attention_mask"] = torch.ones(
-            1, 1, 1, 1, dtype=torch.bool, device=device
-        )  # of 4 dimensions: no other is made
+        # transformers makes no mask of its own if it is given one of 4 dimensions
+        inputs["attention_mask"] = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device)
     return PackedRow(inputs, copy_to_device(np.concatenate(at), device))
 
 

@@ -1,21 +1,9 @@
-"""Measures what a token takes on a GPU, at the beginning of a run, so that the budget of a pass follows from it.
+"""Makes an update of several passes: each is forwarded and backwarded, and their gradients add up.
 
-Until a pass was measured, passes are half as large as the estimate allows. The second pass of an update is measured, since
-the first also makes the gradients. Where updates have one pass nothing is measured: a larger budget would change nothing.
+`PackedUpdates` makes them. `MemoryProfiler` measures what a token takes on a GPU, at the beginning of a run, so that the
+budget of a pass follows from it. `refuse_mixed_sequences` checks on the model itself that its sequences can share a row.
 
-Invariants: all ranks take the same budget at the same update, since in shards they make the same passes; without CUDA, and
-with a number of tokens in the recipe, nothing is measured.
-
-Checks on a model itself that its sequences can share a row, before it is trained: a configuration may not tell.
-
-The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
-sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities.
-
-Invariant: all ranks forward as many rows of as many sequences, since weights may be in shards.
-
-Makes an update of several passes: each is forwarded and backwarded, and their gradients add up.
-
-Invariants:
+Invariants of an update:
 - The gradients are those of all sequences in one padded batch.
 - Ranks exchange gradients once, in the last pass. Where weights or gradients are in shards every pass is an exchange, so
   all ranks make the same number of passes, each with checkpointing on all of them or on none: ZeRO-3 gathers a layer once
@@ -25,6 +13,14 @@ Invariants:
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
 - If a layer cannot be compiled, in any pass before an exchange, all layers run as they are from then on.
+
+Invariants of the measurement:
+- Until a pass was measured, passes are half as large as the estimate allows. The second pass of an update is measured, since
+  the first also makes the gradients. Where updates have one pass nothing is measured: a larger budget would change nothing.
+- All ranks take the same budget at the same update, since in shards they make the same passes.
+- Without CUDA, and with a number of tokens in the recipe, nothing is measured.
+
+Invariant of the check: all ranks forward as many rows of as many sequences, since weights may be in shards.
 """
 
 from __future__ import annotations
@@ -59,6 +55,7 @@ from homerl.train.packing.micro_batches import (
     split_into_passes,
 )
 from homerl.train.packing.packed_rows import PackedRow, TargetScores, TokenSequence, make_empty_row, pack_row, score_row
+from homerl.train.tensor_shapes import ScalarLoss, SumVector, TargetValues
 from homerl.train.workarounds import compact_head
 
 SECOND = 1  # index of the pass that is measured
@@ -132,16 +129,30 @@ def refuse_mixed_sequences(
 ) -> None:
     """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
 
-    Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format. A rank whose
-    memory is too small for so short sequences compares nothing; its update says what to do. Where weights are `in_shards`
-    the others wait for it within a layer, so it raises `InputError` then.
+    The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
+    sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities; a configuration may
+    not tell. Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format.
+
+    A rank whose memory is too small for so short sequences compares nothing; its update says what to do. Where weights are
+    `in_shards` the others wait for it within a layer, so it raises `InputError` then.
     """
     model.eval()
-    gap = torch.zeros(1, device=accelerator.device)
-    some = choose_neighbours([one for one in sequences if len(one.targets)])
+    device = accelerator.device
+    gap = torch.zeros(1, device=device)
+    # the shortest that follow each other in lexical order, so that they share a prompt where any do
+    trained = [one for one in sequences if len(one.targets)]
+    ordered = [trained[i] for i in lexical_order([one.ids for one in trained])]
+    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
+    some = min(groups, key=lambda group: sum(len(one.ids) for one in group))
     try:
         with accelerator.autocast():
-            gap += _gap(model, some, kernel, packed, accelerator.device)
+            with packed():
+                row = pack_row(some, kernel, device) if some else make_empty_row(kernel, device)
+                together = score_row(model, row).logps.float()
+            rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
+            alone = torch.cat([score_row(model, row).logps.float() for row in rows])
+            if len(alone):
+                gap += (together - alone).abs().mean()
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -161,26 +172,8 @@ def largest_rounding_gap(half: bool, device: str) -> float:
     return IN_TF32 if device == "cuda" and torch.get_float32_matmul_precision() != "highest" else IN_FLOAT32
 
 
-def _gap(
-    model: Module, some: Sequence[TokenSequence], kernel: Kernel, packed: Packed, device: torch.device
-) -> torch.Tensor | float:
-    """The mean difference of the sequences' log-probabilities in a row and alone; 0 without sequences."""
-    rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
-    with packed():
-        together = score_row(model, pack_row(some, kernel, device) if some else make_empty_row(kernel, device)).logps.float()
-    alone = torch.cat([score_row(model, row).logps.float() for row in rows])
-    return (together - alone).abs().mean() if len(alone) else 0.0
-
-
-def choose_neighbours(sequences: Sequence[TokenSequence]) -> list[TokenSequence]:
-    """The shortest `MEMBERS` that follow each other in lexical order, so that they share a prompt where any do."""
-    ordered = [sequences[i] for i in lexical_order([one.ids for one in sequences])]
-    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
-    return min(groups, key=lambda group: sum(len(one.ids) for one in group))
-
-
 HALVINGS = 3
-LossAndSums = tuple[torch.Tensor, torch.Tensor]
+LossAndSums = tuple[ScalarLoss, SumVector]
 Objective = Callable[[list[int], TargetScores], LossAndSums]
 Check = Callable[[torch.Tensor], None]
 T = TypeVar("T")
@@ -196,14 +189,14 @@ class MicroBatch:
 
 class PackedUpdates:
     """Makes updates on one rank, with a budget for each pass. The model has TRL's fused head. `half` tells whether it
-    computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so (`families.py`).
-    `compiled` are its layers, if they run compiled in packed rows.
+    computes in a 16-bit number format, and `unpackable` why its sequences cannot share a row, if so
+    (`find_packing_obstacle`). `compiled` are its layers, if they run compiled in packed rows.
 
     Once a `profiler` has measured a pass, its budget is taken.
 
-    `forwarded` counts the tokens that were forwarded with gradients since the last `take`, and `unique` those that would
-    have been enough, if each common beginning were forwarded once an update. `trained` are those of all sequences, each
-    alone.
+    Since the last `take_packing_metrics`, `forwarded` counts the tokens that were forwarded with gradients, and `unique`
+    those that would have been enough, if each common beginning were forwarded once an update. `trained` are those of all
+    sequences, each alone.
     """
 
     def __init__(
@@ -240,31 +233,38 @@ class PackedUpdates:
         objective: Objective,
         before_exchange: Check = lambda loss: None,
     ) -> LossAndSums:
-        """Forward and backward all sequences; return the loss, and the sums that `objective` reports.
+        """Forward and backward all sequences; the gradients stay in the model.
 
-        `objective` gets the indices of a pass's sequences and the scores of their targets, and returns that part of the
-        loss, and sums of shape (sums,). `before_exchange` gets the rank's loss before its last backward pass. Raises
-        `InputError` if the memory is too small, and before the first update if the model's sequences cannot share a row.
+        Args:
+            model: the policy as the trainer calls it, such as within DDP.
+            sequences: those of this rank, of which some may have no targets.
+            objective: gets the indices of a pass's sequences and the scores of their targets; returns that part of the loss,
+                and sums of its own choice.
+            before_exchange: gets the rank's loss before its last backward pass, and may raise to stop the update.
+
+        Returns:
+            The loss and the sums of this rank, added up over its passes.
+
+        Raises:
+            InputError: if the memory is too small, and before the first update if the sequences cannot share a row.
         """
-        return self._compiled_or_plain(model, lambda: self._train(model, sequences, objective, before_exchange))
 
-    def _train(
-        self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
-    ) -> LossAndSums:
-        if self.kernel and not self.checked:
-            module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-            packed = partial(
-                use_packed_attention, *list_attention_configs(model)
-            )  # layers as they are: compiling takes a while
-            refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
-            self.checked = True
-        model.train()
-        while True:
-            if (done := self._attempt(model, sequences, objective, before_exchange)) is not None:
-                self.halvings = 0
-                self._take_measure()
-                return done
-            self._make_room(model)
+        def train() -> LossAndSums:
+            if self.kernel and not self.checked:
+                module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
+                packed = partial(use_packed_attention, *list_attention_configs(model))  # compiling would take a while
+                refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
+                self.checked = True
+            model.train()
+            while (done := self._attempt_update(model, sequences, objective, before_exchange)) is None:
+                self._make_room(model)
+            self.halvings = 0
+            if self.profiler and (found := self.profiler.settle_budget()):
+                self.budget = self.profiler.budget
+                self.log.warning(found)  # information is not shown
+            return done
+
+        return self._compiled_or_plain(model, train)
 
     def take_packing_metrics(self) -> dict[str, float]:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
@@ -279,30 +279,28 @@ class PackedUpdates:
         return means
 
     @torch.no_grad()
-    def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> torch.Tensor:
-        """The log-probabilities of all targets, in the order of the sequences, of shape (targets,).
+    def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> TargetValues:
+        """The log-probabilities of all targets, in the order of the sequences.
 
-        Passes are larger than those of `train`, since no activations are kept. Nothing is dropped at random, as when the
-        policy samples. Raises `InputError` as `train` does.
+        Passes are larger than those of `train_on_sequences`, since no activations are kept. Nothing is dropped at random, as
+        when the policy samples. Raises `InputError` as that does.
         """
         model.eval()
         found = [torch.zeros(0, device=self.accelerator.device)] * len(sequences)
 
-        def make(one: MicroBatch) -> None:
-            with self._attention(model), self.accelerator.autocast():
-                scored = score_row(model, self._row(sequences, one)).logps.float()
-            for i, part in zip(one.members, scored.split([len(sequences[i].targets) for i in one.members]), strict=True):
-                found[i] = part
+        def score_passes() -> None:
+            for batch in self._plan_passes(sequences, self.budget.without_gradients())[0]:
+                with self._attend_packed(model), self.accelerator.autocast():
+                    scored = score_row(model, self._row(sequences, batch)).logps.float()
+                lengths = [len(sequences[i].targets) for i in batch.members]
+                for i, part in zip(batch.members, scored.split(lengths), strict=True):
+                    found[i] = part
 
-        def every() -> None:
-            for one in self._passes(sequences, self.budget.without_gradients())[0]:
-                make(one)
-
-        def all_passes() -> None:
-            while self._runs_out(every, self._in_shards):
+        def score() -> None:
+            while self._runs_out(score_passes, self._in_shards):
                 self._make_room(model, scoring=True)
 
-        self._compiled_or_plain(model, all_passes)
+        self._compiled_or_plain(model, score)
         return torch.cat(found)
 
     def _compiled_or_plain(self, model: Module, work: Callable[[], T]) -> T:
@@ -317,37 +315,41 @@ class PackedUpdates:
                 raise
             self.log.warning(f"layers run as they are from now on: {describe_compile_error(error)}", main_process_only=False)
         self.compiled = None
-        self._clear(model)
+        self._drop_gradients(model)
         return work()
 
-    def _attempt(
+    def _attempt_update(
         self, model: Module, sequences: Sequence[TokenSequence], objective: Objective, before_exchange: Check
     ) -> LossAndSums | None:
         """One attempt at an update: the loss and the sums; None if some rank ran out of memory."""
-        (*early, final), unique = self._passes(sequences, self.budget, exchanges=True)
-        done: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+        (*early, final), unique = self._plan_passes(sequences, self.budget, exchanges=True)
+        state, done = self.accelerator, list[tuple[ScalarLoss, SumVector, int]]()
+        # else DeepSpeed would divide the loss by its gradient accumulation steps; our passes add up
+        options = {"scale_wrt_gas": False} if state.distributed_type == DistributedType.DEEPSPEED else {}
 
-        def make(one: MicroBatch, last: bool) -> None:
-            row = self._row(sequences, one)
-            self._checkpoint(model, one.recomputed)
-            tokens = row.token_count if one.members else 0
-            measured = self.profiler.measure_pass(len(done), tokens, one.recomputed) if self.profiler else nullcontext()
-            with measured, self._exchange(model, last) as called, self._attention(model):
-                with self.accelerator.autocast():
+        def make_pass(batch: MicroBatch, last: bool) -> None:
+            row = self._row(sequences, batch)
+            self._switch_checkpointing(model, batch.recomputed)
+            tokens = row.token_count if batch.members else 0
+            measured = self.profiler.measure_pass(len(done), tokens, batch.recomputed) if self.profiler else nullcontext()
+            with measured, self._exchange_gradients(model, last) as called, self._attend_packed(model):
+                with state.autocast():
                     scored = score_row(called, row)
-                    loss, sums = objective(one.members, scored)
+                    loss, sums = objective(batch.members, scored)
                     loss = loss + 0.0 * scored.logps.sum()  # without targets there must be gradients to exchange, too
                 if last:
                     before_exchange(sum((part for part, *_ in done), loss.detach()))
-                self._backward(loss)
+                state.backward(loss, **options)
             done.append((loss.detach(), sums.detach(), tokens))
 
-        def make_early() -> None:
-            for one in early:
-                make(one, last=False)
+        def make_early_passes() -> None:
+            for batch in early:
+                make_pass(batch, last=False)
 
-        failed = self._runs_out(make_early, self._in_shards)
-        if self._anywhere(failed) or self._runs_out(lambda: make(final, last=True), self.accelerator.num_processes > 1):
+        failed = self._runs_out(make_early_passes, self._in_shards)
+        if state.num_processes > 1:  # one rank alone does not wait for its GPU to say so
+            failed = bool(gather(torch.tensor([failed], device=state.device)).any())
+        if failed or self._runs_out(lambda: make_pass(final, last=True), state.num_processes > 1):
             return None
         self.forwarded += sum(tokens for *_, tokens in done)
         self.unique += unique
@@ -356,13 +358,7 @@ class PackedUpdates:
         self.updates += 1
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
-    def _take_measure(self) -> None:
-        """After an update: the budget that follows from what was measured, if it was."""
-        if self.profiler and (found := self.profiler.settle_budget()):
-            self.budget = self.profiler.budget
-            self.log.warning(found)  # information is not shown
-
-    def _passes(
+    def _plan_passes(
         self, sequences: Sequence[TokenSequence], budget: TokenBudget, exchanges: bool = False
     ) -> tuple[list[MicroBatch], int]:
         """The passes of this rank, the largest first, one at least; and the tokens that would be enough.
@@ -376,21 +372,18 @@ class PackedUpdates:
             MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))
             for members, tokens in zip(parts.passes, parts.tokens, strict=True)
         ]
-        if self._in_shards:
-            return self._alike(passes or [MicroBatch([])]), parts.unique
-        ends_empty = not passes or (exchanges and self.accelerator.num_processes > 1)
-        return passes + [MicroBatch([])] * ends_empty, parts.unique
-
-    def _alike(self, passes: list[MicroBatch]) -> list[MicroBatch]:
-        """The passes, with empty ones up to the most that a rank makes, and checkpointing where a rank needs it."""
-        device = self.accelerator.device
-        count = int(gather(torch.tensor([len(passes)], device=device)).max())
-        passes = passes + [MicroBatch([])] * (count - len(passes))
-        needs = gather(torch.tensor([[one.recomputed for one in passes]], device=device)).any(0).tolist()
-        return [replace(one, recomputed=needed) for one, needed in zip(passes, needs, strict=True)]
+        empty, device = MicroBatch([]), self.accelerator.device
+        if self._in_shards:  # as many passes as the rank with the most, each with checkpointing if a rank needs it
+            passes = passes or [empty]
+            passes += [empty] * (int(gather(torch.tensor([len(passes)], device=device)).max()) - len(passes))
+            needs = gather(torch.tensor([[batch.recomputed for batch in passes]], device=device)).any(0).tolist()
+            passes = [replace(batch, recomputed=needed) for batch, needed in zip(passes, needs, strict=True)]
+        elif not passes or (exchanges and self.accelerator.num_processes > 1):
+            passes.append(empty)
+        return passes, parts.unique
 
     @contextmanager
-    def _attention(self, model: Module) -> Iterator[None]:
+    def _attend_packed(self, model: Module) -> Iterator[None]:
         """Within the context the model attends to this trainer's rows, and its layers run compiled, if they are."""
         with ExitStack() as stack:
             if self.kernel:
@@ -399,13 +392,13 @@ class PackedUpdates:
                 stack.enter_context(self.compiled.run_compiled())
             yield
 
-    def _row(self, sequences: Sequence[TokenSequence], one: MicroBatch) -> PackedRow:
-        device = self.accelerator.device
-        if not one.members:
-            row = make_empty_row(self.kernel, device, one.recomputed)
+    def _row(self, sequences: Sequence[TokenSequence], batch: MicroBatch) -> PackedRow:
+        members, device = [sequences[i] for i in batch.members], self.accelerator.device
+        if members:
+            row = pack_row(members, self.kernel, device, self.step, batch.recomputed)
         else:
-            row = pack_row([sequences[i] for i in one.members], self.kernel, device, self.step, one.recomputed)
-        self._smallest = len(one.members) == 1 and (one.recomputed or not self.budget.allowed), row.token_count
+            row = make_empty_row(self.kernel, device, batch.recomputed)
+        self._smallest = len(members) == 1 and (batch.recomputed or not self.budget.allowed), row.token_count
         return row
 
     @property
@@ -416,7 +409,7 @@ class PackedUpdates:
         return bool(state.num_processes > 1 and sharded)
 
     @contextmanager
-    def _exchange(self, model: Module, last: bool) -> Iterator[Module]:
+    def _exchange_gradients(self, model: Module, last: bool) -> Iterator[Module]:
         """Within the context gradients are exchanged, and DeepSpeed makes its optimizer step, in the last pass only.
 
         Yields the module to call. DDP's own forward pass is a collective now and then, also within its `no_sync`.
@@ -436,12 +429,7 @@ class PackedUpdates:
         finally:
             state._set_sync_gradients(True)
 
-    def _backward(self, loss: torch.Tensor) -> None:
-        deepspeed = self.accelerator.distributed_type == DistributedType.DEEPSPEED
-        self.accelerator.backward(loss, **({"scale_wrt_gas": False} if deepspeed else {}))
-
-    def _checkpoint(self, model: Module, needed: bool) -> None:
-        """Switch checkpointing on or off."""
+    def _switch_checkpointing(self, model: Module, needed: bool) -> None:
         policy = self.accelerator.unwrap_model(model)
         if policy.is_gradient_checkpointing != needed:
             if needed:
@@ -471,19 +459,13 @@ class PackedUpdates:
             return True
         return False
 
-    def _anywhere(self, failed: bool) -> bool:
-        """Whether a rank ran out of memory before the exchange. One rank alone does not wait for its GPU to say so."""
-        if self.accelerator.num_processes == 1:
-            return failed
-        return bool(gather(torch.tensor([failed], device=self.accelerator.device)).any())
-
-    def _clear(self, model: Module) -> None:
+    def _drop_gradients(self, model: Module) -> None:
         """Forget the gradients so far, and free what they held."""
         model.zero_grad(set_to_none=True)
         clear_device_cache(garbage_collection=True)
 
     def _make_room(self, model: Module, scoring: bool = False) -> None:
-        self._clear(model)
+        self._drop_gradients(model)
         self.halvings += 1
         if self.halvings > HALVINGS:
             what = f"out of memory {self.halvings} times in a row, at last with passes of {self.budget.most} tokens"

@@ -74,11 +74,8 @@ class LocalTeacher:
 
     def __init__(self, name: str, recipe: RLVERecipe, tokenizer: PreTrainedTokenizerBase, updates: PackedUpdates) -> None:
         refuse_other_tokenizer(name, tokenizer)
-        model = (
-            add_liger_kernels(load_policy(recipe.model, name, starts_without_weights(recipe)), recipe)
-            .eval()
-            .requires_grad_(False)
-        )
+        model = add_liger_kernels(load_policy(recipe.model, name, starts_without_weights(recipe)), recipe)
+        model.eval().requires_grad_(False)
         add_scoring_head(model, recipe.rlve)
         larger = teacher_model_settings(recipe.model, name)  # than the policy, perhaps
         token = count_recipe_model(recipe, longest_sequence(recipe.rlve), larger).token
@@ -101,22 +98,22 @@ class ServedTeacher:
 
     def score_targets(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         """One request for each sequence that has targets."""
-        return asyncio.run(self._every(sequences))
-
-    async def _every(self, sequences: Sequence[TokenSequence]) -> np.ndarray:
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def one(sequence: TokenSequence) -> np.ndarray:
+        async def score_sequence(sequence: TokenSequence) -> np.ndarray:
             if not len(sequence.targets):
                 return np.zeros(0)
             async with free:
-                found = (await self._echo(sequence.ids.tolist())).token_logprobs
+                found = (await self._echo_prompt(sequence.ids.tolist())).token_logprobs
             known = [math.nan if p is None else p for p in found[: len(sequence.ids)]]
             return np.array([known[target] for target in sequence.targets])
 
-        return np.concatenate([np.zeros(0), *await asyncio.gather(*map(one, sequences))])
+        async def score_concurrently() -> list[np.ndarray]:
+            return await asyncio.gather(*map(score_sequence, sequences))
 
-    async def _echo(self, ids: list[int]) -> Logprobs:
+        return np.concatenate([np.zeros(0), *asyncio.run(score_concurrently())])
+
+    async def _echo_prompt(self, ids: list[int]) -> Logprobs:
         """What the server says of each id of a prompt, and of one more token: `tokens` and `token_logprobs`."""
         more = {"return_token_ids": True, "return_tokens_as_token_ids": False}  # vLLM echoes ids only if it returns them
         try:
@@ -138,7 +135,7 @@ class ServedTeacher:
         """Ask for the words of ids from all over the vocabulary, which must be the policy's."""
         known = sorted(tokenizer.get_vocab().values())
         ids = sorted({*known[:: max(1, len(known) // PROBED)], known[-1], *tokenizer.get_added_vocab().values()})
-        for number, said in zip(ids, (await self._echo(ids)).tokens, strict=False):
+        for number, said in zip(ids, (await self._echo_prompt(ids)).tokens, strict=False):
             own = tokenizer.decode([number])
             if "\ufffd" not in own and said.strip() != own.strip():  # part of a character has no words
                 what = f"{self.url} has another tokenizer than the policy: token {number} is {said!r}, not {own!r}"
@@ -150,8 +147,7 @@ def refuse_other_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase) -> Non
     from transformers import AutoTokenizer
 
     own, other = tokenizer.get_vocab(), AutoTokenizer.from_pretrained(name).get_vocab()
-    differing = [word for word in sorted({*own, *other}) if own.get(word) != other.get(word)]
-    if differing:
+    if differing := [word for word in sorted({*own, *other}) if own.get(word) != other.get(word)]:
         what = f"{name} has another tokenizer than the policy: {len(differing)} tokens differ, such as {differing[0]!r}"
         raise InputError(what, "rlve.distill.model", SAME_FAMILY)
 
@@ -166,5 +162,6 @@ def add_teacher_advantages(
     taught = np.repeat(np.asarray(valid, dtype=bool), tokens.rollout_lengths) & np.isfinite(teacher) & np.isfinite(policy)
     gaps = np.where(taught, teacher - policy, 0.0)
     bound = settings.bound or math.inf
+    # A = v A_credit + w d, as above
     advantages = settings.reward * tokens.advantages + settings.weight * np.clip(gaps, -bound, bound)
     return replace(tokens, advantages=advantages), np.array([gaps.sum(), taught.sum()])

@@ -23,12 +23,17 @@ KEPT = ("success", "episode/progress", "episode/turns", "episode/steps", "episod
 
 
 class HeldOutEvaluation:
-    """Evaluates the policy in training: `due` tells when, `play` measures, and `keep` saves the best model."""
+    """Evaluates the policy in training: `is_evaluation_due` tells when, `play_held_out` measures, and
+    `keep_best_model` saves the best one.
+    """
 
     def __init__(self, recipe: RLVERecipe, player: RolloutPlayer, ranks: RankContext) -> None:
         self.recipe, self.settings, self.player, self.ranks = recipe, recipe.evaluation, player, ranks
         self.folder = recipe.out / "best"
-        [self.best, *_] = ranks.gather([self._score()] if ranks.rank == 0 else [])  # other machines may lack the folder
+        score, best = self.folder / "score.json", -1.0
+        if ranks.rank == 0 and score.is_file():  # other machines may lack the folder
+            best = float(json.loads(score.read_text())["success"])
+        [self.best, *_] = ranks.gather([best] if ranks.rank == 0 else [])
 
     def is_evaluation_due(self, update: int) -> bool:
         """Whether the policy is evaluated at this update."""
@@ -40,9 +45,8 @@ class HeldOutEvaluation:
         seeds = range(self.settings.first_seed, self.settings.first_seed + self.settings.count)
         mine = list(seeds)[self.ranks.rank :: self.ranks.world_size]
         made = (make_blueprint_of_seed(blueprint_recipe, "heldout", seed) for seed in mine)
-        blueprints = [
-            blueprint_with_behaviours(blueprint, self.recipe.user.behaviours, blueprint_recipe) for blueprint in made
-        ]
+        behaviours = self.recipe.user.behaviours
+        blueprints = [blueprint_with_behaviours(blueprint, behaviours, blueprint_recipe) for blueprint in made]
         played = run(self.player.play_concurrently(blueprints, [hash_seed(self.recipe.seed, -1, seed) for seed in mine]))
         rows = self.ranks.gather([summarise_rollout(*pair) for pair in zip(played, mine, strict=True)])
         counted = [row for row in rows if row["played"].counts]
@@ -62,7 +66,3 @@ class HeldOutEvaluation:
             shutil.rmtree(self.folder, ignore_errors=True)
             making.rename(self.folder)
         return True
-
-    def _score(self) -> float:
-        path = self.folder / "score.json"
-        return float(json.loads(path.read_text())["success"]) if path.is_file() else -1.0

@@ -1,10 +1,10 @@
-"""Converts rollouts to the arrays of the loss: the sampled tokens of an update, one after the other.
+"""The objective of an update on rollouts: their sampled tokens as arrays, the loss of each pass, and its metrics.
 
-The objective of an update on rollouts: the loss of each pass, and the metrics that are logged of it.
+The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the importance ratio to another
+sampler, the KL divergence from the reference, and the entropy bonus, which averages over the tokens of all ranks.
 
-Invariant: passes of any size add up to the loss of the whole update, as each token's part depends on its own rollout and on
-constants of the update. The recipe's loss is one file of `homerl/train/losses`. What all losses share is here: the
-importance ratio to another sampler, the KL divergence and the entropy bonus, which averages over the tokens of all ranks.
+Invariant: passes of any size add up to the loss of the whole update, because the part of a token depends on its own rollout
+and on constants of the update.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +23,9 @@ from homerl.train.losses.contract import Tokens, Totals, rollout_sums
 from homerl.train.losses.registry import list_losses
 from homerl.train.packing.packed_rows import TargetScores, TokenSequence
 from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
+from homerl.train.tensor_shapes import Indices, ScalarLoss, SumVector, TokenFlags, TokenLogps, TokenRollouts, TokenValues
 
+Number = TypeVar("Number")
 Part = tuple[Rollout, Sequence[float]]  # a rollout and the credit of its steps
 
 
@@ -36,7 +39,7 @@ class SampledTokens:
     """
 
     sequences: tuple[TokenSequence, ...]
-    starts: np.ndarray
+    starts: Indices
     advantages: np.ndarray
     logps: np.ndarray
     versions: np.ndarray
@@ -46,7 +49,7 @@ class SampledTokens:
         """The number of sampled tokens of each rollout."""
         return [int(count) for count in np.diff(self.starts)]
 
-    def token_indices(self, members: Sequence[int]) -> np.ndarray:
+    def token_indices(self, members: Sequence[int]) -> Indices:
         """The indices in the arrays of the tokens of some rollouts."""
         return np.concatenate([np.arange(self.starts[i], self.starts[i + 1]) for i in members] or [np.zeros(0, int)])
 
@@ -76,11 +79,28 @@ def collect_sampled_tokens(parts: Sequence[Part]) -> SampledTokens:
     )
 
 
-SUMS = ("tokens", "entropy", "kl", "low", "high", "fresh", "gap", "ratio", "staleness", "too_old", "masked")
+class ObjectiveSums(NamedTuple, Generic[Number]):
+    """Sums over sampled tokens that an update counts beside its loss.
+
+    As a vector they are added up over passes, and exchanged by all ranks at once;
+    `ObjectiveSums(*vector.tolist())` names its numbers again.
+    """
+
+    tokens: Number
+    entropy: Number  # nats
+    kl: Number  # nats, from the reference
+    clipped_low: Number  # tokens whose ratio the loss clips from below
+    clipped_high: Number  # and from above
+    fresh: Number  # tokens sampled by the weights in training, whose log-probability the sampler told
+    logp_gap: Number  # of fresh tokens: |log-probability of the trainer - that of the sampler|, in nats
+    ratio: Number  # importance ratios
+    staleness: Number  # updates
+    too_old: Number  # tokens older than `async_rollouts` allows
+    masked: Number  # tokens without weight, by `ratio_mask`
 
 
 class RolloutObjective:
-    """Called with the rollouts of a pass and their scores: the loss, and the sums named `SUMS`.
+    """Called with the rollouts of a pass and their scores: the loss, and the `ObjectiveSums` as a vector.
 
     `global_tokens` is the number of sampled tokens of all ranks. `old_logps` and `reference_logps` are log-probabilities of
     all sampled tokens, of shape (tokens,): those of the policy before the first of several iterations (None if there is
@@ -97,8 +117,8 @@ class RolloutObjective:
         global_tokens: int,
         world_size: int = 1,
         device: torch.device | str = "cpu",
-        old_logps: torch.Tensor | None = None,
-        reference_logps: torch.Tensor | None = None,
+        old_logps: TokenLogps | None = None,
+        reference_logps: TokenLogps | None = None,
         dropout: bool = False,
     ) -> None:
         self.tokens, self.settings, self.loss = tokens, settings, list_losses()[settings.loss]
@@ -116,8 +136,8 @@ class RolloutObjective:
         self.advantages = tensor(tokens.advantages) * (self.staleness <= settings.async_rollouts)
         self.sampler_logps, self.old_logps, self.reference_logps = tensor(tokens.logps), old_logps, reference_logps
 
-    def __call__(self, members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of a pass, and the sums, of shape (SUMS,)."""
+    def __call__(self, members: list[int], scored: TargetScores) -> tuple[ScalarLoss, SumVector]:
+        """The loss of a pass on the rollouts with these indices, and its `ObjectiveSums` as a vector."""
         settings = self.settings
         device, lengths = self.weights.device, self.tokens.rollout_lengths
         at = torch.as_tensor(self.tokens.token_indices(members), device=device)
@@ -137,65 +157,72 @@ class RolloutObjective:
         # older tokens differ from the trainer's weights by right, and some samplers do not tell each
         fresh = (self.staleness[at] == 0) & ~self.sampler_logps[at].isnan()
         gap = (old - self.sampler_logps[at]).abs().nan_to_num() * fresh
-        parts = (
-            ones, scored.entropy, kl, found.low, found.high, fresh, gap, ratios, self.staleness[at],
-            self.staleness[at] > settings.async_rollouts, ratios == 0,
-        )  # fmt: skip
-        return loss, torch.stack([part.detach().float().sum() for part in parts])
+        counted = ObjectiveSums(
+            tokens=ones,
+            entropy=scored.entropy,
+            kl=kl,
+            clipped_low=found.low,
+            clipped_high=found.high,
+            fresh=fresh,
+            logp_gap=gap,
+            ratio=ratios,
+            staleness=self.staleness[at],
+            too_old=self.staleness[at] > settings.async_rollouts,
+            masked=ratios == 0,
+        )
+        return loss, torch.stack([values.detach().float().sum() for values in counted])
 
-    def objective_metrics(self, sums: list[float]) -> dict[str, float]:
-        """The metrics of an update, from the sums of all ranks. Means are NaN if no token is trained on."""
-        total = dict(zip(SUMS, sums, strict=True))
-        mean = {name: value / (total["tokens"] or math.nan) for name, value in total.items()}
+    def objective_metrics(self, sums: Sequence[float]) -> dict[str, float]:
+        """The metrics of an update, from the `ObjectiveSums` of all ranks. Means are NaN if no token is trained on."""
+        total: ObjectiveSums[float] = ObjectiveSums(*sums)
+        mean: ObjectiveSums[float] = ObjectiveSums(*(value / (total.tokens or math.nan) for value in total))
         metrics = {
-            "entropy": mean["entropy"],
-            "sentinel/logp_gap": total["gap"] / max(1.0, total["fresh"]),
-            "clip_ratio/low_mean": mean["low"],
-            "clip_ratio/high_mean": mean["high"],
-            "clip_ratio/region_mean": mean["low"] + mean["high"],
+            "entropy": mean.entropy,
+            "sentinel/logp_gap": total.logp_gap / max(1.0, total.fresh),
+            "clip_ratio/low_mean": mean.clipped_low,
+            "clip_ratio/high_mean": mean.clipped_high,
+            "clip_ratio/region_mean": mean.clipped_low + mean.clipped_high,
         }
         if self.reference_logps is not None:
-            metrics["kl"] = mean["kl"]
+            metrics["kl"] = mean.kl
         if not self.exact:
-            metrics |= {
-                "policy/ratio": mean["ratio"],
-                "policy/staleness": mean["staleness"],
-                "policy/too_old": mean["too_old"],
-            }
+            names = ("ratio", "staleness", "too_old")
+            metrics |= {f"policy/{name}": getattr(mean, name) for name in names}
         if self.settings.ratio_mask is not None:
-            metrics["policy/masked"] = mean["masked"]
+            metrics["policy/masked"] = mean.masked
         return metrics
 
 
-def number_token_rollouts(lengths: Sequence[int]) -> torch.Tensor:
-    """The number of each token's rollout, of shape (tokens,), from the numbers of their tokens."""
+def number_token_rollouts(lengths: Sequence[int]) -> TokenRollouts:
+    """The number of each token's rollout, from the numbers of their tokens."""
     return torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
 
 
-def compute_kl_divergences(tokens: Tokens, reference_logps: torch.Tensor) -> torch.Tensor:
-    """The KL divergence from the reference at each token (Schulman's k3), of shape (tokens,).
+def compute_kl_divergences(tokens: Tokens, reference_logps: TokenLogps) -> TokenValues:
+    """The KL divergence from the reference at each token, in nats: exp(gap) - gap - 1, Schulman's estimator k3.
 
-    It is an expectation under the policy, whatever the loss: the ratio's gradient makes that of the divergence unbiased.
+    The factor `tokens.ratio` is 1 in the first optimizer step. Its gradient makes that of the divergence unbiased, whatever
+    the loss, because the divergence is an expectation under the policy.
     """
     gap = reference_logps - tokens.logps
     return (gap.exp() - gap - 1) * tokens.ratio
 
 
 def compute_importance_ratios(
-    trained: torch.Tensor, sampled: torch.Tensor, rollout: torch.Tensor, settings: LossSettings
-) -> torch.Tensor:
+    trained: TokenLogps, sampled: TokenLogps, rollout: TokenRollouts, settings: LossSettings
+) -> TokenValues:
     """π_trainer / π_sampler of each token, from `ratio_floor` to `ratio_cap`; 0 in rollouts that `ratio_mask` leaves out.
 
     E_sampler[ratio · f] = E_trainer[f]. The bounds limit the variance; they bias the tokens that they change. If the sampler
-    could not tell a log-probability (NaN), the ratio is 1. Tensors of shape (tokens,).
+    could not tell a log-probability (NaN), the ratio is 1.
     """
     gaps = torch.nan_to_num(trained - sampled, nan=0.0)
     ratios = gaps.exp().clamp(settings.ratio_floor, settings.ratio_cap)
-    return ratios if settings.ratio_mask is None else ratios * is_ratio_in_bounds(gaps, rollout, settings.ratio_mask)
+    return ratios if settings.ratio_mask is None else ratios * _is_rollout_in_bounds(gaps, rollout, settings.ratio_mask)
 
 
-def is_ratio_in_bounds(gaps: torch.Tensor, rollout: torch.Tensor, mask: RatioMask) -> torch.Tensor:
-    """Whether the ratio of each token's rollout is within the bounds, of shape (tokens,)."""
+def _is_rollout_in_bounds(gaps: TokenLogps, rollout: TokenRollouts, mask: RatioMask) -> TokenFlags:
+    """Whether the ratio of each token's rollout is within the bounds of the mask."""
     total = rollout_sums(gaps, rollout)
     ratio = (total if mask.by == "product" else total / rollout_sums(torch.ones_like(gaps), rollout)).exp()
     return (ratio >= mask.low) & (ratio <= mask.high)

@@ -19,11 +19,11 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from trl.trainer.utils import add_fused_lm_head
 
+from homerl.envs.core.documents import InputError
 from homerl.train.devices.sharding import copy_model, shard_frozen_model
 from homerl.train.model_settings import make_lora_config
 from homerl.train.recipe import LossSettings, RLVERecipe
 from homerl.train.recipe_checks import parallel_mode, starts_without_weights
-from homerl.train.training_setup import refuse_recipe_unless
 
 
 def prepare_policy(
@@ -39,19 +39,18 @@ def prepare_policy(
         if recipe.model.dtype != "float32":  # TF32 multiplies 16-bit numbers exactly
             torch.backends.cuda.matmul.allow_tf32 = True
         head = model.get_output_embeddings()
-        head.forward = MethodType(_in_float32, head)
+        head.forward = MethodType(_forward_in_float32, head)
     if (config := make_lora_config(recipe.model)) is None:
         return model
     # ZeRO-3 gathers weights of one number format together, so adapters have the base's
     policy = get_peft_model(model, config, autocast_adapter_dtype=parallel_mode(recipe) != "zero3")
-    plain = not isinstance(policy.get_output_embeddings(), BaseTunerLayer)
-    refuse_recipe_unless(
-        plain, "an adapter of the model's head would not be trained", "model.lora.target_modules", "leave the head out"
-    )
+    if isinstance(policy.get_output_embeddings(), BaseTunerLayer):
+        what = "an adapter of the model's head would not be trained"
+        raise InputError(what, "model.lora.target_modules", "leave the head out")
     return policy
 
 
-def _in_float32(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
+def _forward_in_float32(head: torch.nn.Linear, hidden: torch.Tensor) -> torch.Tensor:
     """The logits, computed in float32; the weights stay as they are."""
     return linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
@@ -76,12 +75,9 @@ class ReferenceModel:
 
     def __init__(self, recipe: RLVERecipe, model: PreTrainedModel) -> None:
         """Copy the model before it is changed, if the recipe needs a copy."""
-        self.settings = recipe.rlve
-        self.model = (
-            copy_model(model, starts_without_weights(recipe)).eval()
-            if recipe.rlve.kl and recipe.model.lora is None
-            else None
-        )
+        self.settings, self.model = recipe.rlve, None
+        if recipe.rlve.kl and recipe.model.lora is None:
+            self.model = copy_model(model, starts_without_weights(recipe)).eval()
 
     def place_on_device(self, accelerator: Accelerator) -> None:
         """Bring the copy to the device, in shards if the policy is."""

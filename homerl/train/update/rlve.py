@@ -1,7 +1,18 @@
 """Step-wise RLVE: reinforcement learning on live dialogues with a reward at every step (HomeFlow 3.4.2).
 
 An update reads from top to bottom in `RLVETrainer.training_step`. transformers' Trainer has the rest: the optimizer's step,
-the schedule, checkpoints and callbacks.
+the schedule, checkpoints and callbacks. From the rollouts to the new weights an update passes these files, in this order:
+
+1. `update/rlve.py`, this file: `training_step` asks for the rollouts of an update, and returns its loss.
+2. `data/rollout_batches.py`: `RolloutPrefetcher.take_batch` lets the engine take the new weights (6), plays groups of
+   rollouts, exchanges them between ranks, and hands on a `RolloutBatch`: this rank's rollouts, with an advantage a step.
+3. `credit/registry.py`: `assign_advantages` computes these advantages from the step rewards, group by group, by the rule of
+   the recipe's credit mode (`credit/<mode>.py`; the arithmetic that modes share is in `credit/advantages.py`).
+4. `update/objective.py`: `collect_sampled_tokens` turns rollouts and advantages into arrays by token, `SampledTokens`.
+   `RolloutObjective` hands on the loss of each pass, from `losses/<loss>.py`, and the sums for the metrics.
+5. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
+   leaves the gradients of the update in the model. transformers then makes the optimizer's step.
+6. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
 
 Invariants:
 - Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
@@ -58,6 +69,7 @@ from homerl.train.engines.registry import chosen_engine
 from homerl.train.model_sources import read_max_positions
 from homerl.train.recipe import RLVERecipe
 from homerl.train.recipe_checks import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.tensor_shapes import TokenLogps
 from homerl.train.training_setup import (
     add_liger_kernels,
     load_chat_tokenizer,
@@ -126,7 +138,7 @@ def make_rlve_arguments(recipe: RLVERecipe) -> TrainingArguments:
         "logging_steps": settings.log_steps * settings.iterations,
         "logging_first_step": settings.iterations == 1,  # else a line would have half an update
     }
-    steps = settings.updates * settings.iterations
+    steps = settings.updates * settings.iterations  # a step of transformers' trainer is one optimizer update
     arguments = TrainingArguments(**shared, per_device_train_batch_size=total // processes, max_steps=steps)
     if arguments.n_gpu > 1:  # transformers would copy the model to each of them for every pass
         remedy = "start a process for each (`accelerate launch --num_processes`), or show it one (CUDA_VISIBLE_DEVICES)"
@@ -177,34 +189,28 @@ class RLVETrainer(ParallelTrainer):
         self.reference = ReferenceModel(recipe, model)
         set_seed(recipe.seed)  # adapters begin at random
         super().__init__(prepare_policy(model, recipe, tokenizer), arguments, processing_class=tokenizer)
-        self._supply()
-        add_scoring_head(self.model, recipe.rlve, "entropy")  # after the sampler has made its copy, whose head is its own
-        self.reference.place_on_device(self.accelerator)
-        self.updates = make_trainer_updates(self, recipe)
-        self.teacher = make_teacher(recipe, tokenizer, self.updates)
-
-    def _supply(self) -> None:
-        """Create the sources of rollouts, and the evaluation and callbacks that observe them."""
-        recipe, state = self.recipe, self.accelerator
+        state, settings, order = self.accelerator, recipe.rlve, recipe.rlve.curriculum
         self.phases = PhaseTimer(
             recipe.out / "ranks", state.process_index, detail=lambda: self.player.waiting, ranks=state.num_processes
         )
-        ranks = RankContext(state.process_index, state.num_processes, self._gather)
-        curriculum = Curriculum(
-            recipe.rlve.curriculum,
-            recipe.blueprints,
-            recipe.seed,
-            read_difficulties(recipe.rlve.curriculum, recipe.blueprints),
-        )
+        # the sources of rollouts
+        ranks = RankContext(state.process_index, state.num_processes, self._gather_rows)
+        curriculum = Curriculum(order, recipe.blueprints, recipe.seed, read_difficulties(order, recipe.blueprints))
         blueprint = make_blueprint_cache(recipe.blueprints.recipe, recipe.user.behaviours)
-        verified = index_verified_trajectories(recipe.rlve.curriculum.prefix, recipe.blueprints, blueprint)
-        supply = RolloutSupply(recipe.rlve, recipe.seed, self.player, blueprint, curriculum, ranks, verified)
-        self.prefetcher = RolloutPrefetcher(supply, recipe.rlve.async_rollouts, self.steps)
-        self.player.engine.attach(self, self.phases)
-        self.evaluation = HeldOutEvaluation(recipe, self.player, ranks)
+        verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
+        supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified)
+        self.prefetcher = RolloutPrefetcher(supply, settings.async_rollouts, self.steps)
+        player.engine.attach(self, self.phases)
+        # what observes them
+        self.evaluation = HeldOutEvaluation(recipe, player, ranks)
         self.add_callback(CurriculumState(curriculum))
         self.add_callback(SentinelState(self.sentinel))
         self.add_callback(PanelsCallback(metric_reporters(recipe), recipe.out))
+        # what trains on them; the head comes after the sampler has made its copy, whose head is its own
+        add_scoring_head(self.model, settings, "entropy")
+        self.reference.place_on_device(state)
+        self.updates = make_trainer_updates(self, recipe)
+        self.teacher = make_teacher(recipe, tokenizer, self.updates)
 
     @property
     def batch_rollouts(self) -> list[Rollout]:
@@ -222,9 +228,14 @@ class RLVETrainer(ParallelTrainer):
         if self.batch is None or step % settings.iterations == 0:
             self.batch = self.play_rollouts(step)  # episodes of all ranks, with the credit of their steps
             tokens = collect_sampled_tokens(self.batch.own_rollouts())
-            global_tokens = self._count(tokens)
-            old_logps, reference_logps = self._score(tokens)
-            tokens = self._distilled(tokens, old_logps)
+            global_tokens = self._count_tokens(tokens)
+            old_logps = reference_logps = None
+            if settings.iterations > 1:  # with one, the loss takes those of its own pass
+                old_logps = self.updates.score_sequences(self.model, tokens.sequences)
+            if settings.kl:
+                with self.reference.use_reference(self.model, ranks) as reference:
+                    reference_logps = self.updates.score_sequences(reference, tokens.sequences)
+            tokens = self._add_teacher(tokens, old_logps)
             self.objective = RolloutObjective(
                 tokens,
                 settings,
@@ -236,11 +247,15 @@ class RLVETrainer(ParallelTrainer):
                 reference_logps,
                 dropout=lora is not None and lora.dropout > 0,
             )
-            self._report(self.batch)
-        loss, sums = self.updates.train_on_sequences(
-            model, self.objective.tokens.sequences, self.objective, self.check_loss
-        )  # by passes
-        self._record(self.objective.objective_metrics(ranks.reduce(sums).tolist()))
+            self._report_rollouts(self.batch)
+        sequences = self.objective.tokens.sequences
+        loss, sums = self.updates.train_on_sequences(model, sequences, self.objective, self.check_loss)  # by passes
+        metrics = self.objective.objective_metrics(ranks.reduce(sums).tolist())
+        self.sentinel.update_metrics = {
+            "sentinel/logp_gap": metrics["sentinel/logp_gap"],
+            "sentinel/entropy": metrics["entropy"],
+        }
+        self._add_metrics({**metrics, **self.updates.take_packing_metrics()})
         return loss
 
     def play_rollouts(self, update: int) -> RolloutBatch:
@@ -252,17 +267,19 @@ class RLVETrainer(ParallelTrainer):
             with phases.enter_phase("sync"):
                 engine.sync(update)
             self.evaluate_policy()
+            # a resumed run samples what an uninterrupted one would, whether or not an evaluation came before
             torch.manual_seed(hash_seed(self.recipe.seed, update, self.accelerator.process_index))
 
         with phases.enter_phase("rollout", "idle" if self.prefetcher.k else "rollout"), engine.awake():
             batch = self.prefetcher.take_batch(update, sync)
         seconds = self.player.waiting.take_wait_seconds()
+        # of rollouts ahead, which take no time of the trainer's own, only the wait counts
         for share in ("user", "world", "reward") if not self.prefetcher.k else ():
             phases.move_seconds("rollout", share, seconds[share])
         phases.begin_training(update)
         return batch
 
-    def _count(self, tokens: SampledTokens) -> int:
+    def _count_tokens(self, tokens: SampledTokens) -> int:
         """The number of sampled tokens of all ranks."""
         sampled = sum(tokens.rollout_lengths)
         read = sum(rollout.ledger.prompt_length for rollout in self.batch_rollouts)
@@ -272,22 +289,10 @@ class RLVETrainer(ParallelTrainer):
         self._metrics["num_tokens"] = [self.state.num_input_tokens_seen]
         return global_tokens
 
-    def _score(self, tokens: SampledTokens) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """The log-probabilities of the sampled tokens, of shape (tokens,), before the first of several steps on them (None
-        if there is one), and by the model that training starts from (None without a KL term).
-        """
-        settings, old_logps, reference_logps = self.recipe.rlve, None, None
-        if settings.iterations > 1:
-            old_logps = self.updates.score_sequences(self.model, tokens.sequences)
-        if settings.kl:
-            with self.reference.use_reference(self.model, self.accelerator) as reference:
-                reference_logps = self.updates.score_sequences(reference, tokens.sequences)
-        return old_logps, reference_logps
-
-    def _distilled(self, tokens: SampledTokens, old_logps: torch.Tensor | None) -> SampledTokens:
+    def _add_teacher(self, tokens: SampledTokens, old_logps: TokenLogps | None) -> SampledTokens:
         """The tokens with advantages of the teacher, if there is one. All ranks call it together.
 
-        `old_logps` are the policy's own log-probabilities, of shape (tokens,), if they were computed.
+        `old_logps` are the policy's own log-probabilities, if they were computed.
         """
         settings = self.recipe.rlve
         if self.teacher is None or settings.distill is None:
@@ -303,13 +308,6 @@ class RLVETrainer(ParallelTrainer):
         gap, taught = self.accelerator.reduce(torch.tensor(sums, device=self.accelerator.device).float()).tolist()
         self._add_metrics({"distill/kl": -gap / max(1.0, taught)})
         return tokens
-
-    def _evaluate_last(self) -> None:
-        """Evaluate the final weights, if an evaluation is due."""
-        if self.evaluation.is_evaluation_due(self.trained_batches):
-            self.player.engine.sync(self.state.global_step)
-            with self.player.engine.awake():
-                self.evaluate_policy()
 
     @property
     def trained_batches(self) -> int:
@@ -328,25 +326,20 @@ class RLVETrainer(ParallelTrainer):
             self.evaluation.keep_best_model(self.trained_batches, metrics, self.save_model)
         self.player.waiting.take_wait_seconds()
 
-    def _gather(self, rows: list[Any]) -> list[Any]:
+    def _gather_rows(self, rows: list[Any]) -> list[Any]:
         with self.phases.enter_phase("collective", "idle", waits=True):
             return list(gather_object(rows))
 
-    def _record(self, metrics: Mapping[str, float]) -> None:
-        """Log the metrics of an optimizer update, and keep what the sentinel watches."""
-        self.sentinel.update_metrics = {
-            "sentinel/logp_gap": metrics["sentinel/logp_gap"],
-            "sentinel/entropy": metrics["entropy"],
-        }
-        self._add_metrics({**metrics, **self.updates.take_packing_metrics()})
-
-    def _report(self, batch: RolloutBatch) -> None:
-        """Log the metrics of the update and let the sentinel check them. It is the same on every rank."""
-        group, rows = self.recipe.rlve.group, batch.rows
-        played = [row["played"] for row in rows]
-        returns = [sum(p.rewards) for p in played]
-        compared = [one.counts for one in played]
-        signal = UpdateSignal(batch.advantages, [row["trained"] for row in rows], returns, compared, group)
+    def _report_rollouts(self, batch: RolloutBatch) -> None:
+        """Log the metrics of the update and let the sentinel check them. They are the same on every rank."""
+        rows = batch.rows
+        signal = UpdateSignal(
+            batch.advantages,
+            lengths=[row["trained"] for row in rows],
+            returns=[sum(row["played"].rewards) for row in rows],
+            valid=[row["played"].counts for row in rows],
+            group=self.recipe.rlve.group,
+        )
         parts = world_metrics(rows, self.recipe.blueprints.recipe)
         metrics = reward_metrics(rows) | signal.signal_metrics() | episode_metrics(rows) | parts | batch.metrics
         self._add_metrics(metrics | self.player.play_metrics())
@@ -359,8 +352,11 @@ class RLVETrainer(ParallelTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log metrics with the shares of time; the first process writes the update's rollouts and transcripts."""
-        if "train_runtime" in logs:  # the end of training, while the reporters are still open
-            self._evaluate_last()
+        at_the_end = "train_runtime" in logs  # the reporters are still open
+        if at_the_end and self.evaluation.is_evaluation_due(self.trained_batches):
+            self.player.engine.sync(self.state.global_step)
+            with self.player.engine.awake():
+                self.evaluate_policy()
         if "loss" in logs:
             logs |= self.phases.take_time_shares()
         known = {name: [value for value in values if not math.isnan(value)] for name, values in self._metrics.items()}

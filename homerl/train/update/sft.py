@@ -1,7 +1,7 @@
 """Supervised fine-tuning on verified trajectories (HomeFlow 3.4.1), with TRL's SFTTrainer.
 
-Invariants: what has a loss is said in `dialogues.py`. A killed run resumes from its last checkpoint and ends as an
-uninterrupted one does. Difference from eq. 5: the policy does not see the goals Φ, since these would leak the answer.
+Invariants: `data/sft_dialogues.py` says which tokens have a loss. A killed run resumes from its last checkpoint, and ends as
+an uninterrupted one does. Difference from eq. 5: the policy does not see the goals Φ, since these would leak the answer.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from homerl.train.data.sft_dialogues import (
 from homerl.train.devices.parallel import ParallelTrainer
 from homerl.train.model_settings import make_lora_config
 from homerl.train.packing.packed_rows import IGNORE_INDEX, TargetScores, TokenSequence
+from homerl.train.packing.packed_updates import LossAndSums
 from homerl.train.recipe import SFTRecipe
 from homerl.train.recipe_checks import refuse_untrainable, starts_without_weights, world_size
 from homerl.train.training_setup import (
@@ -65,9 +66,8 @@ def train_sft(recipe: SFTRecipe) -> Path:
         packing=False,  # an update's passes are packed, not the data
         dataset_kwargs={"skip_prepare_dataset": True},  # they have tokens and labels
     )
-    dialogues = tokenize_dialogues(
-        rows, tokenizer, settings.loss_on, recipe.data
-    )  # after the arguments, which let ranks meet
+    # after the arguments, which let ranks meet
+    dialogues = tokenize_dialogues(rows, tokenizer, settings.loss_on, recipe.data)
     refuse_unfit_dialogues(dialogues, settings.max_length, str(trajectories_file(recipe.data)))
     together = settings.dialogues_per_prompt
     homes = number_homes(list_system_prompts(rows)) if together > 1 else ()
@@ -117,12 +117,13 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
         """Make an update's gradients: the mean loss of the learnt tokens of all ranks."""
         with self.phases.enter_phase("step", TRAIN, waits=True):
             sequences = [make_token_sequence(dialogue) for dialogue in inputs]
-            tokens, targets = self._over_ranks(
-                [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
-            )
+            counts = [sum(len(part.ids) for part in sequences), sum(len(part.targets) for part in sequences)]
+            if self.accelerator.num_processes > 1:  # one rank alone does not wait for its GPU, which may still be at work
+                counts = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
+            tokens, targets = counts
             weight = self.accelerator.num_processes / max(1, targets)
 
-            def objective(members: list[int], scored: TargetScores) -> tuple[torch.Tensor, torch.Tensor]:
+            def objective(members: list[int], scored: TargetScores) -> LossAndSums:
                 assert scored.entropy is not None and scored.top is not None, "TRL's head of SFT gives them"
                 return -weight * scored.logps.sum(), torch.stack([scored.entropy.sum(), scored.top.sum()]).detach()
 
@@ -130,13 +131,6 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
         self.state.num_input_tokens_seen += tokens  # transformers keeps it in checkpoints
         self.seen.append(sums * weight)
         return loss
-
-    def _over_ranks(self, counts: list[int]) -> list[int]:
-        """The counts, added up over all ranks. One rank alone does not wait for its GPU, which may still be at work."""
-        if self.accelerator.num_processes == 1:
-            return counts
-        total = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device))
-        return [int(count) for count in total.tolist()]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the seconds since the last log, and the means over the tokens of the updates since then."""

@@ -1,11 +1,11 @@
-"""Arranges the metrics of a run in sections of W&B, trackio and TensorBoard, and in a panel in the terminal.
+"""Shows and keeps the metrics of a training: a panel in the terminal, sections of W&B, trackio and TensorBoard, and
+`metrics.jsonl` in the run's folder.
 
-Invariants: it computes nothing but the arrangement of what was logged; a metric that a run does not have is left out.
-
-Shows training progress as a bar with metrics below it, and writes the metrics as JSON Lines to the run's folder.
-
-Invariants: only the first process draws and writes; `metrics.jsonl` has one line for each logged update and each evaluation,
-and a last one with totals; on resume, lines after the checkpoint are dropped, so no update appears twice.
+Invariants:
+- It computes nothing but the arrangement of what was logged. A metric that a run does not have is left out.
+- Only the first process draws and writes.
+- `metrics.jsonl` has one line for each logged update and each evaluation, and a last one with totals. On resume, lines after
+  the checkpoint are dropped, so no update appears twice.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ def sort_into_sections(logs: Mapping[str, Any]) -> dict[str, float]:
     """The logged numbers as `<section>/<name>`. Metrics of no section are left where the trainer logs them."""
     by_section = {}
     for name, value in logs.items():
-        section = next((title for title, names in SECTIONS.items() if _is_one_of(name, names)), None)
+        known_sections = (
+            title
+            for title, names in SECTIONS.items()
+            if any(name == known or (known.endswith("/") and name.startswith(known)) for known in names)
+        )
+        section = next(known_sections, None)
         if section and isinstance(value, (int, float)):
             by_section[f"{section}/{name}"] = value
     return by_section
-
-
-def _is_one_of(name: str, names: tuple[str, ...]) -> bool:
-    return any(name == known or (known.endswith("/") and name.startswith(known)) for known in names)
 
 
 class PanelsCallback(TrainerCallback):
@@ -87,27 +88,23 @@ class PanelsCallback(TrainerCallback):
         """Log the sections of an update, from the first process."""
         if not state.is_world_process_zero or not logs or "success" not in logs:
             return
-        for name in self.reporters:
-            getattr(self, f"_to_{name}")(sort_into_sections(logs), state.global_step)
+        by_section, step = sort_into_sections(logs), {"train/global_step": state.global_step}
+        if "wandb" in self.reporters:
+            import wandb
 
-    def _to_wandb(self, by_section: dict[str, float], step: int) -> None:
-        import wandb
+            if wandb.run is not None:
+                wandb.log(by_section | step)
+        if "trackio" in self.reporters:
+            import trackio
 
-        if wandb.run is not None:
-            wandb.log(by_section | {"train/global_step": step})
-
-    def _to_trackio(self, by_section: dict[str, float], step: int) -> None:
-        import trackio
-
-        trackio.log(by_section | {"train/global_step": step})
-
-    def _to_tensorboard(self, by_section: dict[str, float], step: int) -> None:
-        for name, value in by_section.items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+            trackio.log(by_section | step)
+        if "tensorboard" in self.reporters:
+            for name, value in by_section.items():
+                self._tensorboard.add_scalar(name, value, state.global_step)
+            self._tensorboard.flush()
 
     @cached_property
-    def _writer(self) -> SummaryWriter:
+    def _tensorboard(self) -> SummaryWriter:
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(str(self.out / "tensorboard"), filename_suffix=".panels")
@@ -120,7 +117,10 @@ def make_terminal_panel(logs: Mapping[str, Any]) -> Group | None:
     table = Table.grid(padding=(0, 2))
     for title, names in ROWS.items():
         cells = [f"{label} {logs[name]:.3g}" for label, name in names.items() if isinstance(logs.get(name), (int, float))]
-        cells += list_failed_outcomes(logs) if title == "play" else []
+        if title == "play":  # the shares of failed episodes by outcome
+            outcomes = (name.removeprefix("outcome/") for name in sorted(logs) if name.startswith("outcome/"))
+            failed = {name: logs[f"outcome/{name}"] for name in outcomes if name != "success"}
+            cells += [f"{name.replace('_', ' ')} {share:.0%}" for name, share in failed.items() if share]
         table.add_row(Text(title, style="bold"), "   ".join(cells))
     if "time/seconds" in logs:  # the totals at the end of a run have none
         table.add_row(Text("time", style="bold"), draw_time_shares(logs))
@@ -138,12 +138,6 @@ ROWS = {
         "stale": "policy/staleness",
     },
 }
-
-
-def list_failed_outcomes(logs: Mapping[str, Any]) -> list[str]:
-    """The shares of failed episodes by outcome, for outcomes that occurred."""
-    names = (name for name in logs if name.startswith("outcome/") and name != "outcome/success")
-    return [f"{name.removeprefix('outcome/').replace('_', ' ')} {logs[name]:.0%}" for name in sorted(names) if logs[name]]
 
 
 def draw_time_shares(logs: Mapping[str, Any]) -> Text:
@@ -170,8 +164,8 @@ class ProgressCallback(TrainerCallback):
         """Drop metrics after the checkpoint, and start the bar."""
         if not state.is_world_process_zero:
             return
-        kept = [line for line in self._lines() if _is_update(line, state.global_step)]
-        write_atomic(self.path, "".join(kept))
+        lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
+        write_atomic(self.path, "".join(line for line in lines if _is_kept_line(line, state.global_step)))
         self.bar = progress_bar()
         total = max(state.max_steps, state.global_step)  # the step count of a finished run may exceed max_steps
         self.task = self.bar.add_task(self.name, total=total, completed=state.global_step, note="")
@@ -212,9 +206,6 @@ class ProgressCallback(TrainerCallback):
             if not self.live.console.is_terminal:  # where rich ends no line
                 self.live.console.line()
 
-    def _lines(self) -> list[str]:
-        return self.path.read_text(encoding="utf-8").splitlines(keepends=True) if self.path.exists() else []
-
 
 class TimeLimit(TrainerCallback):
     """Stops training after the first update that ends more than `seconds` after the start, and saves a checkpoint.
@@ -240,9 +231,10 @@ class TimeLimit(TrainerCallback):
         control.should_save |= stop and args.save_strategy != "no"
 
 
-def _is_update(line: str, last: int) -> bool:
-    """Whether a line is a logged update with a step up to `last`, or an evaluation before it. Totals and truncated lines are
-    not; and a run that goes on evaluates again where it stopped.
+def _is_kept_line(line: str, last: int) -> bool:
+    """Whether a line is a logged update with a step up to `last`, or an evaluation before it.
+
+    Totals and truncated lines are dropped. So is an evaluation at `last`, since a run that goes on evaluates again there.
     """
     try:
         row = json.loads(line)

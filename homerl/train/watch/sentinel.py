@@ -56,12 +56,14 @@ class UpdateSignal:
         tokens, zero = defaultdict[int, int](int), defaultdict[int, int](int)
         mass = defaultdict[int, float](float)
         compared = self.compared_rollouts()
+        # tokens are the unit, as in the default loss: a step of 100 tokens weighs as much as ten steps of 10
         for row, lengths in compress(zip(self.advantages, self.lengths, strict=True), compared.flat):
             for index, (advantage, length) in enumerate(zip(row, lengths, strict=True)):
                 tokens[index] += length
                 zero[index] += length * (abs(advantage) < TOLERANCE)
                 mass[index] += length * abs(advantage)
         total = max(1, sum(tokens.values()))
+        # of a step whose tokens are all masked nothing is trained on, as if all advantages were zero
         masked = bool(tokens) and not any(tokens.values())
         metrics = {
             "sentinel/zero_advantage": 1.0 if masked else sum(zero.values()) / total,

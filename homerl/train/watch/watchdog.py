@@ -1,15 +1,13 @@
-"""Records what each rank is doing and since when, and how the time of an update was spent.
+"""Records what each rank is doing and since when, and stops a run in which a phase exceeds its deadline (exit code 4).
 
-Invariants:
-- Every second since the last `take` is in exactly one share. Time outside of all phases is in `train`, and before the first
-  update in `start`: an engine that begins beside the trainer may take minutes.
+Invariants of `PhaseTimer`:
+- Every second since the last `take_time_shares` is in exactly one share. Time outside of all phases is in `train`, and
+  before the first update in `start`: an engine that begins beside the trainer may take minutes.
 - Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
   the others do.
 
-The watchdog stops a run in which a phase exceeds its deadline (exit code 4), and reports which ranks it waited for.
-
-Invariants: it runs in a thread beside the work, so that a rank that hangs in a collective operation can still report; it
-only reads the phase files that ranks have written, and asks no rank anything.
+Invariants of `Watchdog`, which reports the ranks that were waited for: it runs in a thread beside the work, so that a rank
+that hangs in a collective operation can still report; it only reads the phase files that ranks have written.
 """
 
 from __future__ import annotations
@@ -65,27 +63,28 @@ class PhaseTimer:
 
     def __post_init__(self) -> None:
         self._since = self.clock()
-        self._begin(START, START, False)
+        self._begin_phase(START, START, False)
 
     @contextmanager
     def enter_phase(self, name: str, share: str | None = None, waits: bool = False) -> Iterator[None]:
         """Be in a phase within the context. Its time, without that of nested phases, counts to `share` (default: `name`)."""
-        self._begin(name, share or name, waits)
+        self._begin_phase(name, share or name, waits)
         try:
             yield
         finally:
-            self._settle()
+            self._count_seconds()
             self.stack.pop()
             outer, kept = self.stack[-1]
+            # the deadline of the outer phase begins anew: it is for waiting in it, not for the nested phase
             self.stack[-1] = replace(outer, since=self.clock()), kept
-            self._tell()
+            self._write_phase()
 
     def begin_training(self, update: int) -> None:
         """Note that the trainer's own work on an update begins: the work outside of all phases."""
-        self._settle()
+        self._count_seconds()
         self.update = update
         self.stack[0] = (RankPhase(self.rank, TRAIN, self.clock(), update), TRAIN)
-        self._tell()
+        self._write_phase()
 
     def move_seconds(self, source: str, target: str, seconds: float) -> None:
         """Move seconds from one share to another, for time that only the code inside a phase can divide."""
@@ -95,7 +94,7 @@ class PhaseTimer:
 
     def take_time_shares(self) -> dict[str, float]:
         """The shares of the time since the last call, as `time/<share>`, and the seconds; then start again from zero."""
-        self._settle()
+        self._count_seconds()
         total = sum(self.spent.values())
         shares = {f"time/{name}": self.spent[name] / total if total else 0.0 for name in SHARES}
         self.spent.clear()
@@ -111,18 +110,18 @@ class PhaseTimer:
                 continue
         return [doing for doing in phases if doing.rank != self.rank and doing.rank < self.ranks]
 
-    def _begin(self, name: str, share: str, waits: bool) -> None:
-        self._settle()
+    def _begin_phase(self, name: str, share: str, waits: bool) -> None:
+        self._count_seconds()
         self.stack.append((RankPhase(self.rank, name, self.clock(), self.update, waits), share))
-        self._tell()
+        self._write_phase()
 
-    def _settle(self) -> None:
+    def _count_seconds(self) -> None:
         now = self.clock()
         if self.stack:
             self.spent[self.stack[-1][1]] += now - self._since
         self._since = now
 
-    def _tell(self) -> None:
+    def _write_phase(self) -> None:
         if self.folder != Path(os.devnull):
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"rank_{self.rank}.json"
@@ -152,11 +151,11 @@ class Watchdog:
         poll: float = POLL,
     ) -> None:
         self.phases, self.deadlines, self.poll = phases, deadlines, poll
-        self.stop = stop or _stop
+        self.stop = stop or _stop_process
         self._over = threading.Event()
 
     def __enter__(self) -> Watchdog:
-        threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._watch_deadlines, daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -169,30 +168,26 @@ class Watchdog:
         deadline = self.deadlines.get(doing.phase)
         if deadline is None or now - doing.since <= deadline:
             return None
-        return _in_words(doing, deadline, now, self.phases)
+        others = self.phases.read_other_ranks()
+        late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
+        text = f"{_describe_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
+        if doing.waits and late:
+            return f"{text}; it waits for " + ", ".join(_describe_rank(other, now) for other in late)
+        inside = str(self.phases.detail())
+        return text + (f"; {inside}" if inside else "") + "".join(f"; {_describe_rank(other, now)}" for other in late)
 
-    def _watch(self) -> None:
+    def _watch_deadlines(self) -> None:
         while not self._over.wait(self.poll):
             if text := self.deadline_report():
                 self.stop(text)
                 return
 
 
-def _in_words(doing: RankPhase, deadline: float, now: float, phases: PhaseTimer) -> str:
-    others = phases.read_other_ranks()
-    late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
-    text = f"{_of_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
-    if doing.waits and late:
-        return f"{text}; it waits for " + ", ".join(_of_rank(other, now) for other in late)
-    inside = str(phases.detail())
-    return text + (f"; {inside}" if inside else "") + "".join(f"; {_of_rank(other, now)}" for other in late)
-
-
-def _of_rank(doing: RankPhase, now: float) -> str:
+def _describe_rank(doing: RankPhase, now: float) -> str:
     return f"rank {doing.rank}, which has been in `{doing.phase}` of update {doing.update} for {now - doing.since:.0f} s"
 
 
-def _stop(text: str) -> None:
+def _stop_process(text: str) -> None:
     print_error(f"the watchdog stopped the run: {text}")
     write_exit_code(STALLED)
-    os._exit(STALLED)
+    os._exit(STALLED)  # at once: the main thread may hang in a collective operation, and would never see an exception

@@ -19,12 +19,8 @@ def register_numbered_cpu() -> None:
     """Teach torch that a numbered CPU is the CPU. It takes effect once in a process."""
     import torch
 
-    torch.serialization.register_package(0, _no_tag, _numbered_cpu)
+    def load_to_cpu(storage: Any, location: str) -> Any:
+        return storage if location.startswith("cpu:") else None
 
-
-def _no_tag(storage: Any) -> None:
-    """None: storages are saved under torch's own names."""
-
-
-def _numbered_cpu(storage: Any, location: str) -> Any:
-    return storage if location.startswith("cpu:") else None
+    # without a tag, since storages are saved under torch's own names
+    torch.serialization.register_package(0, lambda storage: None, load_to_cpu)

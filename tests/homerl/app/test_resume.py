@@ -183,7 +183,7 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
     rlve["rlve"] |= CURRICULUM | {"updates": 3, "save_steps": 1, "blueprints_per_update": 3}
     broken, whole = (load_recipe(written(rlve, tmp_path, out=str(tmp_path / name))) for name in ("broken", "whole"))
     train_rlve(whole)
-    report, left = RLVETrainer._report, [2]
+    report, left = RLVETrainer._report_rollouts, [2]
 
     def breaks(self, *args):
         left[0] -= 1
@@ -192,7 +192,7 @@ def test_rlve_broken_off_and_started_again_is_an_unbroken_run(rlve, tmp_path, mo
         report(self, *args)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(RLVETrainer, "_report", breaks)
+        patched.setattr(RLVETrainer, "_report_rollouts", breaks)
         train_rlve(broken)
     assert checkpoints(broken.out)[-1] == 2 and not (broken.out / "model").exists()
     train_rlve(broken)

@@ -22,7 +22,7 @@ from homerl.play.trajectory import Outcome, read_rows, trajectory_from_row
 from homerl.report.pages.flywheel_report import list_synthesis_drops
 from homerl.synth.blueprint_synthesis import BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.shards import _serve, assign_shards, make_shard, synthesise_dataset
+from homerl.synth.shards import _work_in_process, assign_shards, make_shard, synthesise_dataset
 from homerl.worlds.contract import ExpertConfig
 
 ROOT = Path(__file__).parents[3]
@@ -177,7 +177,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bytes(unbroken, tmp_path, vic
 def test_a_worker_whose_run_has_ended_says_nothing(capfd):
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
-    worker = context.Process(target=_serve, args=(writer, CONFIG, [range(4)], 1, os.getpid()))
+    worker = context.Process(target=_work_in_process, args=(writer, CONFIG, [range(4)], 1, os.getpid()))
     worker.start()
     for end in (reader, writer):
         end.close()
@@ -210,7 +210,7 @@ def test_a_fault_ends_a_blueprint_and_not_the_synthesis(monkeypatch, error, outc
         async def consult(self, episode, n=1):
             raise error
 
-    monkeypatch.setattr(BlueprintSynthesiser, "_agent", lambda *_: Broken())
+    monkeypatch.setattr(BlueprintSynthesiser, "_make_agent", lambda *_: Broken())
     made = [asyncio.run(BlueprintSynthesiser(CONFIG).synthesise_blueprint(index)) for index in range(2)]
     assert all(part.stats["outcome"] == outcome and part.stats["fault"] == "it loops" for part in made)
 

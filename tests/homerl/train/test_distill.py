@@ -187,8 +187,8 @@ def judged(monkeypatch) -> list:
     seen = []
 
     class Watched(rlve.RLVETrainer):
-        def _distilled(self, tokens, known):
-            taught = super()._distilled(tokens, known)
+        def _add_teacher(self, tokens, known):
+            taught = super()._add_teacher(tokens, known)
             logps = self.teacher.score_targets(tokens.sequences) if self.teacher else None
             seen.append((taught, logps, [one.trajectory.outcome.is_counted for one in self.batch_rollouts]))
             return taught

@@ -95,8 +95,8 @@ def updates(monkeypatch) -> Iterator[list[tuple[RLVETrainer, SampledTokens, list
     seen: list = []
 
     class Watched(RLVETrainer):
-        def _report(self, batch):
-            super()._report(batch)
+        def _report_rollouts(self, batch):
+            super()._report_rollouts(batch)
             seen.append((self, self.objective.tokens, list(self.batch_rollouts)))
 
     monkeypatch.setattr(rlve, "RLVETrainer", Watched)
@@ -586,8 +586,8 @@ async def sample(self, prompt):
 TransformersEngine.sample = sample
 
 class Watched(rlve.RLVETrainer):
-    def _report(self, batch):
-        super()._report(batch)
+    def _report_rollouts(self, batch):
+        super()._report_rollouts(batch)
         tokens, starts = self.objective.tokens, self.objective.tokens.starts
         rows = [tokens.advantages[start:end].tolist() for start, end in zip(starts, starts[1:])]
         ids = [rollout.trajectory.blueprint["id"] for rollout in self.rollouts]

@@ -224,7 +224,7 @@ def test_an_sft_step_that_hangs_is_noticed(sft, monkeypatch):
     from homerl.train.watch import watchdog
 
     said: list[str] = []
-    monkeypatch.setattr(watchdog, "_stop", said.append)
+    monkeypatch.setattr(watchdog, "_stop_process", said.append)
 
     train = PackedUpdates.train_on_sequences
 

@@ -1,18 +1,16 @@
-"""Float32 masters of bfloat16 weights. A weight holds the upper half of its master, a 16-bit residual the lower half.
+"""AdamW that keeps float32 masters of bfloat16 weights, and what optimizers with such masters share.
 
 A bfloat16 number has 8 bits of precision, so a weight of 1 does not move by less than 0.004. Updates at the usual rates are
-far smaller and would be lost. The masters take them, for 2 bytes a weight.
+far smaller and would be lost. The masters take them, for 2 bytes a weight: a weight holds the upper half of its master, a
+16-bit residual the lower half.
 
 Invariants:
 - Bits of a master = (bits of the weight << 16) + residual, exactly, for every float32 number.
 - A weight is its master, rounded to the nearest bfloat16 number.
 - AdamW has at most `BUCKET` masters at a time in float32 (or a row of a weight, if that is longer), Muon one matrix.
 - A state that was saved and restored is the same to the bit.
-
-AdamW that keeps float32 masters of bfloat16 weights.
-
-Invariants: weights in bfloat16 move as those of torch's AdamW on the float32 masters would, since torch's own function makes
-the step; all other weights are torch's AdamW's entirely.
+- Weights in bfloat16 move as those of torch's AdamW on the float32 masters would, since torch's own function makes the step;
+  all other weights are torch's AdamW's entirely.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim.adamw import adamw
 from torch.optim.optimizer import ParamsT
 
-BUCKET = 1 << 23
+BUCKET = 1 << 23  # elements
 HALF = 1 << 15  # half of a bfloat16 number's last place, in bits of its master
 
 
@@ -47,6 +45,7 @@ def use_float32_masters(weights: Sequence[Tensor], residuals: Sequence[Tensor]) 
     bits = torch.add(flatten_tensors(residuals), flatten_tensors(uppers).to(torch.int32), alpha=1 << 16)
     yield split_like_tensors(bits.view(torch.float32), weights)
     torch._foreach_copy_(list(residuals), split_like_tensors(bits.to(torch.int16), weights))  # the lower 16 bits
+    # half of the last place and the shift round to the nearest bfloat16 number; the residual is the signed difference to it
     rounded = bits.add_(HALF).bitwise_right_shift_(16)
     torch._foreach_copy_(uppers, split_like_tensors(rounded.to(torch.int16), weights))
 
@@ -71,7 +70,9 @@ def split_into_buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[
     size = 0
     for row in rows:
         parts = [part if part.ndim else part[None] for part in map(local_shard, row)]
-        for piece in _pieces(parts):
+        total = parts[0].numel()
+        length = len(parts[0]) if total <= BUCKET else max(1, BUCKET * len(parts[0]) // total)  # rows of a piece
+        for piece in zip(*(part.split(max(1, length)) for part in parts), strict=True):
             if held and size + piece[0].numel() > BUCKET:
                 yield held
                 held, size = [], 0
@@ -79,14 +80,6 @@ def split_into_buckets(rows: Iterable[Sequence[Tensor]]) -> Iterator[list[tuple[
             size += piece[0].numel()
     if held:
         yield held
-
-
-def _pieces(parts: list[Tensor]) -> Iterable[tuple[Tensor, ...]]:
-    size = parts[0].numel()
-    if size <= BUCKET:
-        return [tuple(parts)]
-    step = max(1, BUCKET * len(parts[0]) // size)
-    return zip(*(part.split(step) for part in parts), strict=True)
 
 
 def local_shard(tensor: Tensor) -> Tensor:
@@ -101,6 +94,7 @@ class ExactState(torch.optim.Optimizer):
         """Restore settings and states."""
         saved = [index for group in state_dict["param_groups"] for index in group["params"]]
         weights = [weight for group in self.param_groups for weight in group["params"]]
+        # torch casts a restored state to the type of its weight, which would lose the float32 moments of a bfloat16 weight
         own = {index: weight for index, weight in zip(saved, weights, strict=True) if has_master(weight)}
         others = {index: state for index, state in state_dict["state"].items() if index not in own}
         super().load_state_dict(state_dict | {"state": others})
@@ -110,10 +104,10 @@ class ExactState(torch.optim.Optimizer):
 
 
 class MasteredOptimizer(ExactState):
-    """An optimizer mixin: `update` makes the steps of the weights that `takes` names, and torch's own class all others."""
+    """An optimizer mixin: `update_weights` steps the weights that `handles_weight` names, torch's own class all others."""
 
     def handles_weight(self, weight: Tensor) -> bool:
-        """Whether `update` makes the steps of this weight."""
+        """Whether `update_weights` makes the steps of this weight."""
         return has_master(weight)
 
     def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
@@ -122,7 +116,7 @@ class MasteredOptimizer(ExactState):
 
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Make a step of all weights; return the loss of `closure`, if there is one."""
-        loss: float | None = super().step(closure)
+        loss: float | None = super().step(closure)  # of the other weights, see `_init_group`
         with torch.no_grad():
             for group in self.param_groups:
                 taken = [p for p in group["params"] if p.grad is not None and self.handles_weight(p)]
@@ -161,12 +155,13 @@ class AdamW(MasteredOptimizer, torch.optim.AdamW):
 
     def update_weights(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         """Make a step of bfloat16 weights."""
-        alike = defaultdict(list)
+        alike = defaultdict(list)  # weights of one device and age, which make their steps together
         for weight in weights:
             state = self.weight_state(weight, "exp_avg", "exp_avg_sq")
             if "step" not in state:
                 state["step"] = torch.tensor(0.0)  # on the CPU, where reading it stops no device
-            alike[weight.device, state["step"].item()].append((weight, weight.grad, *map(state.get, MOMENTS)))
+            moments = (state[name] for name in ("exp_avg", "exp_avg_sq", "residual"))
+            alike[weight.device, state["step"].item()].append((weight, weight.grad, *moments))
         torch._foreach_add_([self.state[weight]["step"] for weight in weights], 1)
         for (device, count), rows in alike.items():
             for bucket in split_into_buckets(rows):
@@ -182,6 +177,3 @@ class AdamW(MasteredOptimizer, torch.optim.AdamW):
                 fused=group["fused"], amsgrad=False, beta1=beta1, beta2=beta2, lr=group["lr"],
                 weight_decay=group["weight_decay"], eps=group["eps"], maximize=False,
             )  # fmt: skip
-
-
-MOMENTS = ("exp_avg", "exp_avg_sq", "residual")

@@ -1,9 +1,4 @@
-"""Work on whole matrices of which each rank keeps a shard of rows, as FSDP2 does.
-
-Invariants: each matrix is whole on one rank alone, and the ranks take turns, so as many matrices are in work as there are
-ranks; all ranks call with the same matrices in the same order; a rank's shard may be empty.
-
-Muon for hidden matrices, AdamW for all other weights. From scratch, matching and copying are learned several times
+"""Muon for hidden matrices, AdamW for all other weights. From scratch, matching and copying are learned several times
 sooner.
 
 Invariants:
@@ -11,6 +6,8 @@ Invariants:
 - The state can be saved and restored, so a resumed run continues exactly.
 - torch's own routine makes a matrix orthogonal: a whole one, also where ranks keep shards of it.
 - Weights in bfloat16 have float32 masters; float32 weights that are whole are torch's optimizers' entirely.
+- Of matrices in shards of rows, as FSDP2 keeps them, each is whole on one rank alone, and the ranks take turns, so as many
+  matrices are in work as there are ranks. All ranks call with the same matrices in the same order; a shard may be empty.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ def map_whole_matrices(
     [dim] = [dim for dim, placement in enumerate(weights[0].placements) if placement.is_shard(0)]
     group = weights[0].device_mesh.get_group(dim)
     count, rank = dist.get_world_size(group), dist.get_rank(group)
-    for start in range(0, len(weights), count):
+    for start in range(0, len(weights), count):  # in each turn every rank gets one whole matrix, if there is one left
         turn = weights[start : start + count]
         shards = [shard_of(weight) for weight in turn]
         sent = [shard.numel() for shard in shards] + [0] * (count - len(turn))
@@ -93,32 +90,29 @@ class Muon(MasteredOptimizer, torch.optim.Muon):
 
     def _update_shards(self, weights: list[DTensor], settings: dict[str, Any]) -> None:
         """Let each matrix be made orthogonal by one rank; everything else is done on shards."""
-        alone = settings | {"weight_decay": 0.0, "momentum": 0.0, "nesterov": False}
+        alone, share = settings | {"weight_decay": 0.0, "momentum": 0.0, "nesterov": False}, settings["momentum"]
 
-        def turned(update: Tensor) -> Tensor:
+        def add_momentum(weight: DTensor) -> Tensor:
+            """This rank's shard of the update of a matrix, in bfloat16, with which torch's routine begins."""
+            grad = local_shard(weight.grad).float()
+            mean = local_shard(self.weight_state(weight, "momentum_buffer")["momentum_buffer"])
+            mean.lerp_(grad, 1 - share)
+            return (grad.lerp(mean, share) if settings["nesterov"] else mean).bfloat16()
+
+        def make_orthogonal(update: Tensor) -> Tensor:
             """The change that torch's Muon makes of a whole update: that of a weight of zeros without momentum."""
             change = torch.zeros_like(update, dtype=torch.float32)
             step_torch_muon(change, update.float(), torch.zeros_like(change), alone)
             return change
 
-        for weight, change in map_whole_matrices(weights, lambda weight: self._momentum(weight, settings), turned):
+        for weight, change in map_whole_matrices(weights, add_momentum, make_orthogonal):
             shard, state = local_shard(weight.detach()), self.weight_state(weight, "momentum_buffer")
-            kept = 1 - settings["lr"] * settings["weight_decay"]
+            kept = 1 - settings["lr"] * settings["weight_decay"]  # decoupled decay, which torch makes before the step
             if not has_master(weight):
                 shard.mul_(kept).add_(change)
                 continue
             with use_float32_masters([shard], [local_shard(state["residual"])]) as (exact,):
                 exact.mul_(kept).add_(change)
-
-    def _momentum(self, weight: DTensor, settings: dict[str, Any]) -> Tensor:
-        """This rank's shard of the update of a matrix, in bfloat16, with which torch's routine begins."""
-        share = settings["momentum"]
-        grad, mean = (
-            local_shard(weight.grad).float(),
-            local_shard(self.weight_state(weight, "momentum_buffer")["momentum_buffer"]),
-        )
-        mean.lerp_(grad, 1 - share)
-        return (grad.lerp(mean, share) if settings["nesterov"] else mean).bfloat16()
 
 
 def step_torch_muon(weight: Tensor, grad: Tensor, momentum: Tensor, settings: dict[str, Any]) -> None:
@@ -134,17 +128,18 @@ class MuonWithAdamW(ExactState):
     """Two optimizers with one interface. `lr` is Muon's learning rate, `adam_lr` that of embeddings, norms and heads."""
 
     def __init__(self, model: torch.nn.Module, lr: float, adam_lr: float, adam_beta2: float, weight_decay: float) -> None:
-        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-        hidden = [p for name, p in named if is_hidden_matrix(name, p)]
-        rest = [p for name, p in named if not is_hidden_matrix(name, p)]
+        hidden, rest = list[Tensor](), list[Tensor]()
+        for name, weight in model.named_parameters():
+            if weight.requires_grad:
+                (hidden if is_hidden_matrix(name, weight) else rest).append(weight)
         self.parts = [
             Muon([{"params": hidden}], lr=lr, weight_decay=weight_decay),
             AdamW([{"params": rest}], lr=adam_lr, betas=(0.9, adam_beta2), weight_decay=0.0),
         ]
         super().__init__([part.param_groups[0] for part in self.parts], {})
-        self._link()
+        self._share_state()
 
-    def _link(self) -> None:
+    def _share_state(self) -> None:
         """Let both optimizers have their groups and states here, so that a schedule and a checkpoint reach both."""
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
@@ -160,7 +155,7 @@ class MuonWithAdamW(ExactState):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore both optimizers."""
         super().load_state_dict(state_dict)
-        self._link()
+        self._share_state()
 
 
 def is_hidden_matrix(name: str, parameter: torch.nn.Parameter) -> bool:

@@ -372,9 +372,9 @@ def test_what_is_installed_is_chosen(monkeypatch):
     for installed, expected in (("3", "flash_attention_3"), ("2", "flash_attention_2"), ("", "torch's varlen attention")):
         monkeypatch.setattr("transformers.utils.is_flash_attn_3_available", lambda installed=installed: installed == "3")
         monkeypatch.setattr("transformers.utils.is_flash_attn_2_available", lambda installed=installed: installed == "2")
-        attention._installed.cache_clear()
+        attention._best_installed_kernel.cache_clear()
         assert attention.choose_attention_kernel("auto", "cuda")[0] == expected
-    attention._installed.cache_clear()
+    attention._best_installed_kernel.cache_clear()
 
 
 @pytest.mark.parametrize("name", attention.UNKNOWN)
