@@ -1,14 +1,10 @@
-"""Layouts: draws the rooms of a home, their nesting and their floors.
+"""Draws the rooms of a home with their nesting and floors, and the devices of each room with their names and ids.
 
 Invariants:
 - Room ids and names are unique. An id reveals only the type and a number.
 - A nested room comes after its parent and is on the same floor.
 - Devices and climate depend on the type of a room. The variant (an ensuite is a variant of the bathroom) decides only how
   often the room occurs, where it is nested, and its name.
-
-Furnishing: draws the devices of each room, their names and their ids.
-
-Invariants:
 - A product stands only in the room types that its specification names, or else in those of its category's prior. No oven
   stands in a bathroom.
 - The name of a device is unique within its room.
@@ -77,19 +73,19 @@ def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) ->
     rooms: list[Room] = []
     drawn: dict[str, int] = {}
     for chosen in rng.sample(CORE, min(count, len(CORE))):
-        rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
+        rooms.append(_draw_room(chosen, rooms, floors, lexicon, half, rng))
         drawn[chosen] = 1
     while len(rooms) < count:
         types = {room.type for room in rooms}
         allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
         weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
         (chosen,) = rng.choices(allowed, weights)
-        rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
+        rooms.append(_draw_room(chosen, rooms, floors, lexicon, half, rng))
         drawn[chosen] = drawn.get(chosen, 0) + 1
     return tuple(rooms)
 
 
-def _room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
+def _draw_room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
     """A further room of the variant `chosen`."""
     variant = ROOM_VARIANTS[chosen]
     name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
@@ -141,24 +137,23 @@ class ProductStock:
 
     def __init__(self, products: Collection[DeviceSpec], priors: DevicePriors) -> None:
         self.priors = priors
-        by_category: dict[str, list[DeviceSpec]] = {}
+        self._by_category: dict[str, list[DeviceSpec]] = {}
         for spec in products:
-            by_category.setdefault(spec.category, []).append(spec)
-        self._by_category = {category: tuple(specs) for category, specs in by_category.items()}
+            self._by_category.setdefault(spec.category, []).append(spec)
         self._offers: dict[str, tuple[ProductOffer, ...]] = {}
 
     def offers_for(self, kind: str) -> tuple[ProductOffer, ...]:
         """The offers for a room of this type, one per category."""
-        if kind not in self._offers:
-            offers = (self._offer(category, kind) for category in self._by_category)
-            self._offers[kind] = tuple(offer for offer in offers if offer.products and offer.weight)
-        return self._offers[kind]
-
-    def _offer(self, category: str, kind: str) -> ProductOffer:
-        prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
-        usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
-        products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
-        return ProductOffer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
+        if kind in self._offers:
+            return self._offers[kind]
+        offers = []
+        for category, specs in self._by_category.items():
+            prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
+            usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
+            if products := tuple(s for s in specs if (kind in s.userdata.rooms if s.userdata.rooms else usual)):
+                most = self.priors.most_in_room.get(category, 1)
+                offers.append(ProductOffer(category, usual or UNKNOWN, products, most))
+        return self._offers.setdefault(kind, tuple(offers))
 
     @property
     def has_roomless_products(self) -> bool:

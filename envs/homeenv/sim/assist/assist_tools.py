@@ -1,15 +1,15 @@
 """The tools of Assist: their schemas, and what a call of them does in a home and answers.
 
-Most tools are the same in every home, and their schemas are recorded. Which of them a home has follows Home Assistant's rule:
-the tools of a domain are offered if the home has an entity of the domain, and those for covers and valves if it has an entity
-of one of the two. Other tools are made by the home's own entities: its lists, calendars, scripts, rooms to clean, and what
-plays media. Their recorded schemas get the home's names, and the schema of a script follows from its fields.
+Most tools are the same in every home, and their schemas are recorded. Which of them a home has follows Home Assistant's
+rule: the tools of a domain are offered if the home has an entity of the domain, and those for covers and valves if it has an
+entity of one of the two. Other tools are made by the home's own entities: its lists, calendars, scripts, rooms to clean, and
+what plays media. Their recorded schemas get the home's names, and the schema of a script follows from its fields.
 
 Home Assistant keeps some data outside of the states, such as the events of a calendar. A simulated home has none of it. A
 served home asks the real one (`READS`).
 
-Invariants: a call fails as in Home Assistant, in its words; a call that is refused changes nothing; whatever changes something
-is a call of a service of a device, so whoever watches the calls sees it.
+Invariants: a call fails as in Home Assistant, in its words; a call that is refused changes nothing; whatever changes
+something is a call of a service of a device, so whoever watches the calls sees it.
 """
 
 from __future__ import annotations
@@ -247,12 +247,11 @@ TOOLS = tuple(_recorded_tool(name) for name in latest_recorded_api().tools if na
 
 def _tools_of_entities(home: Home) -> Iterator[AssistTool]:
     found = sorted(entities_of_plan(home.plan), key=lambda entity: entity.name)
-    names = {
-        domain: [name for entity in found if entity.domain == domain for name in entity.names]
-        for domain in ("calendar", "todo")
-    }
-    if names["calendar"]:
-        yield _entities_tool(EVENTS, _list_no_events, calendar=names["calendar"])
+    calendars, lists = (
+        [name for entity in found if entity.domain == domain for name in entity.names] for domain in ("calendar", "todo")
+    )
+    if calendars:
+        yield _entities_tool(EVENTS, _list_no_events, calendar=calendars)
     if any(entity.device.spec.service_index.keys() >= {"search_media", "play_media"} for entity in found):
         # Home Assistant words these two tools otherwise; the home of the records has no player that can be searched.
         query = {"search_query": {"type": "string", "description": "the song, artist or album to look for"}}
@@ -264,8 +263,8 @@ def _tools_of_entities(home: Home) -> Iterator[AssistTool]:
         description = f"Play what {SEARCH} has found, on the same player, or a URL."
         yield _checking_tool(PLAY, description, dict.fromkeys(media, TEXT) | player, media, _play_media)
     yield from (_script_tool(entity) for entity in found if entity.domain == "script")
-    if names["todo"]:
-        yield _entities_tool(ITEMS, _list_items, todo_list=names["todo"])
+    if lists:
+        yield _entities_tool(ITEMS, _list_items, todo_list=lists)
         yield from (_entities_tool(name, partial(_change_list, name)) for name in (ADD, COMPLETE, REMOVE))
     if any(entity.domain == "vacuum" for entity in found):
         yield _entities_tool(CLEAN, _clean_area)
@@ -349,7 +348,7 @@ def _find_entities(home: Home, wanted: EntityConstraints) -> tuple[AssistEntity,
         raise IntentFailed("unknown_device", str(none)) from None
 
 
-def _call_service(home: Home, entity: AssistEntity, service: str, **arguments: Any) -> None:
+def _call_service(home: Home, entity: AssistEntity, service: str, /, **arguments: Any) -> None:
     try:
         home.call(entity.device.did, service, (), arguments)
     except Refused as refused:

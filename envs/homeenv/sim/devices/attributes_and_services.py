@@ -1,8 +1,10 @@
 """The interface of a device as data: its attributes, its services and their arguments (HomeFlow A.1).
 
 The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` and its answer
-`returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed: `service.py`
-compiles the code, and `spec.py` builds device specifications.
+`returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed:
+`service_execution.py` compiles the code, and `device_spec.py` builds device specifications.
+
+An attribute is a `ValueType`, whose `range` and `options` limit it: `position` with `range: [0, 100]` takes no 101.
 
 Invariants:
 - An attribute that counts seconds is an int from 0.
