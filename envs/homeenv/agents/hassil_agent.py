@@ -29,7 +29,7 @@ from homerl.envs.homeenv.sim.assist.intent_calls import (
     read_intent_slots,
 )
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call

@@ -92,6 +92,7 @@ def garble_word(text: str, speaker: Speaker) -> str:
     """The sentence with one word misheard, split, joined with the next, or lost."""
     noise = speaker.grammar.noise
     parts = _split_at_values(text, speaker)
+    # The parts with odd indices are values, which are never misheard.
     spoken = range(0, len(parts), 2)
     sounds = [(word, heard) for word, ways in noise.sounds.items() for heard in ways]
     lost = [(word, "") for word in noise.dropped]

@@ -254,8 +254,10 @@ def _draw_measurements(prefix: str, values: Values, rng: random.Random) -> Itera
         charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
         yield from (("battery", charge), ("battery_level", charge))
     if prefix + "pm25" in values:
+        # Half of these are below 20 micrograms per cubic metre.
         yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
     if prefix + "carbon_dioxide" in values:
+        # In ppm: the air outdoors has 420, and half of the rooms have less than 245 more.
         yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
     yield from (("carbon_monoxide", 0), ("alias", ""))
 
@@ -317,6 +319,7 @@ def initial_state(
     for device in devices:
         inside[device.room.id].append(device)
     for room in rooms:
+        # In celsius: draughts and sunny walls, say.
         drift = rng.gauss(0, 1)
         free = room_air(room.type, sky, drift=drift)
         context = HabitContext(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])

@@ -15,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -70,31 +71,28 @@ ROOM_VARIANTS: dict[str, RoomVariant] = {
 def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
     """Draw `count` rooms: first the core, then variants by weight. A nested variant needs a room that may contain it."""
     floors = next((floors for most, floors in FLOORS if count <= most), 3)
+    core = rng.sample(CORE, min(count, len(CORE)))
     rooms: list[Room] = []
-    drawn: dict[str, int] = {}
-    for chosen in rng.sample(CORE, min(count, len(CORE))):
-        rooms.append(_draw_room(chosen, rooms, floors, lexicon, half, rng))
-        drawn[chosen] = 1
+    drawn: Counter[str] = Counter()
     while len(rooms) < count:
-        types = {room.type for room in rooms}
-        allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
-        weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
-        (chosen,) = rng.choices(allowed, weights)
-        rooms.append(_draw_room(chosen, rooms, floors, lexicon, half, rng))
-        drawn[chosen] = drawn.get(chosen, 0) + 1
+        if len(rooms) < len(core):
+            chosen = core[len(rooms)]
+        else:
+            types = {room.type for room in rooms}
+            allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
+            weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn[name] for name in allowed]
+            (chosen,) = rng.choices(allowed, weights)
+        drawn[chosen] += 1
+        variant = ROOM_VARIANTS[chosen]
+        name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
+        number = 1 + sum(room.type == variant.type for room in rooms)
+        id = variant.type if number == 1 else f"{variant.type}_{number}"
+        if variant.within:
+            parent = rng.choice([room for room in rooms if room.type in variant.within])
+            rooms.append(Room(id, variant.type, name, parent.floor, parent.id))
+        else:
+            rooms.append(Room(id, variant.type, name, rng.randrange(floors) if variant.upstairs else 0))
     return tuple(rooms)
-
-
-def _draw_room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
-    """A further room of the variant `chosen`."""
-    variant = ROOM_VARIANTS[chosen]
-    name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
-    number = 1 + sum(room.type == variant.type for room in rooms)
-    id = variant.type if number == 1 else f"{variant.type}_{number}"
-    if variant.within:
-        parent = rng.choice([room for room in rooms if room.type in variant.within])
-        return Room(id, variant.type, name, parent.floor, parent.id)
-    return Room(id, variant.type, name, rng.randrange(floors) if variant.upstairs else 0)
 
 
 RARE = 0.05  # factor of the weight of a second device, for categories that a home usually has once
@@ -232,22 +230,17 @@ def _draw_places(
         if any(fitting):
             room, _ = draw(fitting)
             room.append((spec,))
-    first = _first_weights([offer for _, offer in places], weights, stock.priors.entrance if spoken_to else ())
+    # The first other device is one of the best entrance that is on offer, else one that can be controlled.
+    first = weights
+    for kinds in (*(stock.priors.entrance if spoken_to else ()), None):
+        useful = (offer.useful_products and (kinds is None or offer.category in kinds) for _, offer in places)
+        if any(fitting := [weight if fits else 0.0 for weight, fits in zip(weights, useful)]):
+            first = fitting
+            break
     for turn in range(count - sum(held)):
         room, offer = draw(first if turn == 0 else weights)
         room.append((turn == 0 and offer.useful_products) or offer.products)
     return drawn
-
-
-def _first_weights(
-    offers: Sequence[ProductOffer], weights: Sequence[float], entrances: Sequence[Collection[str]]
-) -> list[float]:
-    """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
-    for kinds in (*entrances, None):
-        fit = (offer.useful_products and (kinds is None or offer.category in kinds) for offer in offers)
-        if any(first := [weight if fits else 0.0 for weight, fits in zip(weights, fit)]):
-            return first
-    return list(weights)
 
 
 def draw_entrance(devices: Sequence[Device], priors: DevicePriors, rng: random.Random) -> str | None:

@@ -102,6 +102,7 @@ class TypicalYear:
         hour, part = divmod(minute, 60)
 
         def between(hourly: np.ndarray) -> float:
+            # In the first hour of the year, `hour - 1` is -1: the last hour of the year.
             return round(float(hourly[hour - 1] + (hourly[hour] - hourly[hour - 1]) * part / 60), 1)
 
         return Sky(
@@ -308,6 +309,7 @@ def _make_year(
     latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
     height = _sun_heights(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
     mean = height.mean(axis=1)
+    # The light of an hour is spread over its ten-minute cells in proportion to the height of the sun.
     share = np.divide(height, mean[:, None], out=np.zeros_like(height), where=mean[:, None] > 0.01)
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
     return TypicalYear(
@@ -328,6 +330,7 @@ def _sun_heights(latitude: float, longitude: float, timezone: float) -> np.ndarr
     hours = (np.arange(HOURS * CELLS) + 0.5) / CELLS
     day = hours // 24 + 1
     solar_time = hours % 24 + longitude / 15 - timezone + solarposition.equation_of_time_spencer71(day) / 60
+    # The sun moves by 15 degrees an hour, and is highest at noon of solar time.
     zenith = solarposition.solar_zenith_analytical(
         np.radians(latitude), np.radians(15 * (solar_time - 12)), solarposition.declination_spencer71(day)
     )

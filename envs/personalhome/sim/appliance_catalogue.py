@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import Document, InputError, KeyPath, read_yaml
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import HOME, RoomType
 from homerl.envs.homeenv.sim.values.auditor import Refused

@@ -80,6 +80,7 @@ class AssistTool(Tool):
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Act on `home`. A refusal is returned in the result, in Home Assistant's words."""
         try:
+            # Arguments reach Home Assistant as JSON, so what JSON cannot hold is refused before anything else.
             json.dumps(arguments, allow_nan=False)
             return self.act(home, arguments, limits)
         except IntentFailed as failed:
@@ -107,6 +108,7 @@ def offered_assist_tools(home: Home) -> tuple[Tool, ...]:
         domains = needed_domains(rules) if rules else ()
         if not domains or not present.isdisjoint(domains):
             offered.append(tool)
+    # `sorted` keeps the order of tools that belong to the same part of Home Assistant.
     return tuple(sorted([*offered, *_tools_of_entities(home)], key=lambda tool: tool.name.partition("__")[0]))
 
 
@@ -132,6 +134,7 @@ def _run_intent(tool: str, home: Home, arguments: Mapping[str, Any], limits: Lim
     rules = translation_table().tools[tool]
     if tool in MOVES and (other := [e.domain for e in matched.entities if e.domain not in rules.offered]):
         raise IntentFailed("unknown_service", f"Domain not supported: {other[0]}")
+    # The words tell the state before the calls, so they are made first.
     speech = _intent_speech(tool, home, matched.entities[0], slots.values) if rules.speech else None
     done: list[AssistEntity] = []
     failed: list[AssistEntity] = []
@@ -150,6 +153,7 @@ def _run_intent(tool: str, home: Home, arguments: Mapping[str, Any], limits: Lim
         service = rules.says.replace("cover", failed[-1].domain) if tool in MOVES else rules.says
         raise IntentFailed(rule or "precondition", f"Failed to call {service} for: {ids}")
     places = [_answer_target(floor.name, "floor", floor.id) for floor in matched.floors]
+    # Home Assistant names the areas of a call only if the call names no floor.
     places = places or [_answer_target(area.name, "area", area.room.id) for area in matched.areas]
     acted, refusing = ([_answer_target(entity.name, "entity", entity.id) for entity in found] for found in (done, failed))
     match rules.answer:
@@ -284,6 +288,7 @@ def _checking_tool(
     """A tool that leaves out blank arguments and checks the others before it acts."""
 
     def run(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
+        # Language models often send an empty text for an argument that they mean to leave out.
         given = {key: value for key, value in arguments.items() if key in parameters and value not in (None, "")}
         if missing := [key for key in required if key not in given]:
             raise IntentFailed("missing_argument", f"required key not provided at '{missing[0]}'")

@@ -155,6 +155,7 @@ class AssistWriter(StructuredWriter):
 
     def _exact_slots(self, tool: str, entity: AssistEntity, values: Mapping[str, Any]) -> dict[str, Any]:
         """The slots that mean exactly this entity, with the values; an empty dict if no slots do."""
+        # The domain tells a lamp from a sensor of the same name.
         domain = _domain_slot(tool, entity)
         places = [{}, {"area": entity.area.name}] if entity.area and _has_slot(tool, "area") else [{}]
         for place in places:

@@ -117,6 +117,7 @@ class AssistEntity:
         if not shape.whole and shape.state == f"{shape.part}{STATE}":
             value = self.device.spec.attribute_index[shape.state][1].word_of_value(value)
         plain = value is None or isinstance(value, (str, int, float))  # others, such as lists, are no keys of a table
+        # `else` in the table stands for all values that it does not list.
         known = shape.states.get(value, shape.states.get("else")) if plain else None
         text = _state_of_value(value) if known is None else known
         if text == "on" and shape.mode:
@@ -129,6 +130,7 @@ class AssistEntity:
         off = rules is not None and bool(rules.while_on) and state == "off"
         found: dict[str, Any] = {}
         for name, path in {} if self.shape.whole and state in DEAD else self.shape.shows.items():
+            # Home Assistant keeps such an attribute in the list while the entity is off, with null as its value.
             dark = off and rules is not None and name in rules.while_on
             found |= self._show_attribute(name, path, None if dark else home.read_value(self.device.did, path))
             if name in self.shape.units:
@@ -200,6 +202,7 @@ def entities_of_plan(plan: FixedPlan) -> tuple[AssistEntity, ...]:
     return _entities_by_plan.setdefault(plan.content_digest, tuple(entities))
 
 
+# Kept by content: the forks of a home share its plan, and homes share products.
 MOST_KNOWN = 64  # homes whose entities are kept
 _entities_by_plan: dict[int, tuple[AssistEntity, ...]] = {}
 _shapes_by_spec: dict[str, tuple[EntityShape, ...]] = {}
@@ -217,6 +220,7 @@ def _shapes_of_parts(spec: DeviceSpec) -> Iterator[EntityShape]:
     kinds = dict(spec.part_kinds)
     parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts_by_prefix()]
     mains = {prefix: _main_shape(spec, prefix, part, kind) for prefix, part, kind in parts}
+    # Where only one part is an entity of its own, that entity has the name of the device alone.
     single = sum(main is not None for main in mains.values()) == 1
     for prefix, part, _ in parts:
         words = "" if single else _path_in_words(prefix)

@@ -86,6 +86,7 @@ def match_entities(home: Home, wanted: EntityConstraints) -> MatchedEntities:
         if not found:
             raise NoMatch(reason, wanted)
 
+    # The first filter that leaves no entity names the reason of the failure, so their order matters.
     keep("domain", lambda e: not wanted.domains or e.domain in wanted.domains)
     keep("state", lambda e: not wanted.states or e.state_text(home) in wanted.states)
     if wanted.name:

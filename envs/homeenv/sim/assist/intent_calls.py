@@ -67,6 +67,7 @@ def read_intent_slots(tool: str, arguments: Mapping[str, Any]) -> IntentSlots:
         raise invalid_slots(tool, "missing_argument")
     name = texts.get("name")
     wanted = EntityConstraints(
+        # Home Assistant reads the name `all` as no name.
         name=None if name == "all" else name,
         area=texts.get("area") if "area" in act.by else None,
         floor=texts.get("floor") if "floor" in act.by else None,
@@ -136,6 +137,7 @@ def calls_of_intent(
     act, acts = translation_table().tools[tool], entity.shape.acts
     stepped = {what: _volume_after_step(home, entity, values[what]) for what in act.steps.values() if what in values}
     values = {**values, **stepped}
+    # Home Assistant switches off what is set to a brightness or a speed of 0.
     if any(values.get(what) == 0 for what in ("brightness", "percentage")) and "turn_off" in acts:
         return [acts["turn_off"]]
     able = {what: value for what, value in values.items() if what in entity.shape.sets}

@@ -154,6 +154,7 @@ def _value_at_share(share: int, kind: ValueType) -> Any:
     if kind.options and kind.type in ("enum", "str", "int"):
         return kind.options[max(math.ceil(share * len(kind.options) / 100), 1) - 1]
     low, high = kind.range or (0, 100)
+    # Some products count from 0 to 1, others to 100 or to 255.
     if kind.type == "float" and high <= 1:
         return round(share / 100, 4)
     if high == 100 or kind.unit == "percentage":
@@ -181,4 +182,5 @@ def _value_of_colour(name: Any, kind: ValueType) -> Any:
     if len(kind.items or ()) == 3:
         return rgb
     hue, saturation, _ = colorsys.rgb_to_hsv(*(part / 255 for part in rgb))
+    # Hue in degrees, saturation in percent.
     return round(hue * 360, 3), round(saturation * 100, 3)

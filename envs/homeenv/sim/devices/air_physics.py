@@ -214,9 +214,11 @@ def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: 
         temperature += SOLAR_GAIN * daylight / 100_000
     for mode, target, part in devices.heating:
         gap = target - temperature
+        # A heater never cools, and a cooler never heats.
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
     temperature = _clamp(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
+    # The air indoors has the vapour of the air outdoors, so warming it lowers its relative humidity.
     vapour = saturation_pressure(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation_pressure(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
@@ -256,11 +258,13 @@ class RoomAir(NamedTuple):
         if quantity == LIGHT:
             return self.goal[LIGHT]
         start, goal, seconds = self._approach_of(quantity)
+        # x(t) = goal + (start - goal) e^(-(t - since) / seconds)
         return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
     def time_of_value(self, quantity: int, value: float) -> int:
         """The second, give or take one, at which temperature or humidity passes a value; `since` if it never does."""
         start, goal, seconds = self._approach_of(quantity)
+        # The same equation, solved for t. It has a solution if the value lies between start and goal.
         way, rest = start - goal, value - goal
         return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
 

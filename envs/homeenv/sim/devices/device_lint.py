@@ -33,7 +33,7 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     compute_air_inputs,
     steady_air,
 )
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec, device_files, load_specs
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, steps_of_call
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import CompiledDerived, compile_derived_of_part
@@ -80,6 +80,7 @@ def _try_service(
     compiled = compile_service(service, attributes)
     texts = [service.code, service.requires or "", *(a.derived for a in attributes if a.derived)]
     nodes = [node for text in texts for node in ast.walk(parse_statements(text))]
+    # By type and value, because 1 == True == 1.0 in Python.
     distinct = {(type(node.value), node.value): node.value for node in nodes if isinstance(node, ast.Constant)}
     constants = list(distinct.values())[:MOST_CONSTANTS]
     read = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
@@ -88,6 +89,7 @@ def _try_service(
     choices = [_values_to_try(a, constants, rng) for a in varied]
     for argument in service.arguments:
         some = _values_to_try(argument, constants, rng)
+        # An argument that may be left out is left out in half of the trials.
         choices.append(some if argument.required else [MISSING] * len(some) + some)
     usual = {a.name: a.sample_value(rng) for a in attributes}
     begin = {name: _bound_of_values([value]) for name, value in usual.items()}

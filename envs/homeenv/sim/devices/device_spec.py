@@ -15,20 +15,20 @@ import json
 import keyword
 import random
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.documents.validation import SeveralProblems
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
 from homerl.envs.homeenv.sim.devices.expression_cost import (
     bounds_by_name,
     bounds_of_names,
@@ -44,6 +44,7 @@ from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     CompiledMotion,
     clockwork_problems,
     compile_counter,
+    compile_derived,
     compile_derived_of_part,
     compile_motion,
     compile_part_expression,
@@ -59,6 +60,7 @@ from homerl.envs.homeenv.sim.devices.service_execution import (
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import Closure, ExpressionError, attributes_in, parse_expression
 
+T = TypeVar("T")
 MOST_NAMES = 500  # attributes and services of one part
 KeyProblem = tuple[tuple[str | int, ...], str]  # (key path within a model, what is wrong there)
 
@@ -281,34 +283,29 @@ class DeviceSpec(Component):
             yield prefix, part, offset
             offset += len(part.attributes)
 
+    def _compile_attributes(
+        self, compiler: Callable[[Attribute, Sequence[Attribute], int], T | None]
+    ) -> Iterator[tuple[str, T]]:
+        """The (dotted path, what the compiler makes of it) pairs of the attributes of which it makes something."""
+        for prefix, part, offset in self._parts_with_offsets():
+            for attribute in part.attributes:
+                if (compiled := compiler(attribute, part.attributes, offset)) is not None:
+                    yield prefix + attribute.name, compiled
+
     @cached_property
     def counter_index(self) -> dict[str, CompiledCounter]:
         """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
-        return {
-            prefix + attribute.name: counter
-            for prefix, part, offset in self._parts_with_offsets()
-            for attribute in part.attributes
-            if (counter := compile_counter(attribute, part.attributes, offset)) is not None
-        }
+        return dict(self._compile_attributes(compile_counter))
 
     @cached_property
     def compiled_motions(self) -> tuple[CompiledMotion, ...]:
         """The attributes that move to a target while time passes."""
-        return tuple(
-            motion
-            for _, part, offset in self._parts_with_offsets()
-            for attribute in part.attributes
-            if (motion := compile_motion(attribute, part.attributes, offset)) is not None
-        )
+        return tuple(motion for _, motion in self._compile_attributes(compile_motion))
 
     @cached_property
     def compiled_derived(self) -> tuple[CompiledDerived, ...]:
         """The derived attributes, each after those that it reads."""
-        return tuple(
-            derived
-            for _, part, offset in self._parts_with_offsets()
-            for derived in compile_derived_of_part(part.attributes, offset)
-        )
+        return tuple(derived for _, derived in self._compile_attributes(compile_derived))
 
     @cached_property
     def air_effects(self) -> Mapping[str, Mapping[str, Closure]]:
@@ -335,12 +332,7 @@ class DeviceSpec(Component):
     @cached_property
     def _compiled_starts(self) -> Mapping[str, Closure]:
         """The compiled `starts` of the attributes, by dotted path."""
-        return {
-            prefix + attribute.name: start
-            for prefix, part, offset in self._parts_with_offsets()
-            for attribute in part.attributes
-            if (start := compile_start(attribute, part.attributes, offset)) is not None
-        }
+        return dict(self._compile_attributes(compile_start))
 
     @cached_property
     def _compiled_availability(self) -> Closure | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.service_execution import Offsets, ServiceScope, make_name_resolver, offsets_by_name
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
@@ -113,6 +113,7 @@ def compile_motion(attribute: Attribute, attributes: Sequence[Attribute], offset
     tree, to = _compile_text(attribute.moves.to, offsets)
     if moving := [name for name in attributes_in(tree) if offsets[name][1].changes_by_itself]:
         raise ExpressionError(f"a target that moves is none: '{moving[0]}' changes by itself", tree)
+    # From the text of the numbers: 0.1 as a float is not a tenth.
     rate = Fraction(str(attribute.moves.rate)) / Fraction(str(attribute.precision or 1))
     return CompiledMotion(offsets[attribute.name][0], attribute, to, rate)
 

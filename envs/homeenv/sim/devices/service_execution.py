@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute, Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute, Service
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -114,6 +114,7 @@ class CompiledService:
                 needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
                 raise Refused("precondition", f"{needs}; now {', '.join(now)}" if now else needs)
             for write in self.writes:
+                # What is derived is computed anew after each write, so the next write reads it.
                 for offset, attribute, closure in (write, *self.follow):
                     value = written[base + offset] = attribute.check_value(closure(scope), attribute.name)
                     updates.append((base + offset, value))

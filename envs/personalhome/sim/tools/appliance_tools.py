@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.personalhome.sim.appliance_features import load_features

@@ -1,10 +1,11 @@
-"""The interface of a device as data: its attributes, its services and their arguments (HomeFlow A.1).
+"""The interface of a device as data: its attributes with their limits, its services and their arguments (HomeFlow A.1).
 
 The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` and its answer
 `returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed:
 `service_execution.py` compiles the code, and `device_spec.py` builds device specifications.
 
-An attribute is a `ValueType`, whose `range` and `options` limit it: `position` with `range: [0, 100]` takes no 101.
+An attribute is a `ValueType`, whose `range` and `options` limit it. The position of a blind is limited by `range: [0, 100]`
+at the attribute `position` in its device file. `service_execution.py` checks each value that a call writes.
 
 Invariants:
 - An attribute that counts seconds is an int from 0.
