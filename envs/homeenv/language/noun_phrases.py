@@ -175,7 +175,7 @@ def noun_phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
         slots["name"] = speaker.name(rank.attribute)
         slots["that"] = ""
         if target.where is not None:
-            holds = _predicates(kind, target.where, speaker)["is" if rank.count == 1 else "are"]
+            holds = _predicate_forms(kind, target.where, speaker)["is" if rank.count == 1 else "are"]
             slots["that"] = speaker.say("noun.that_clause", holds=holds)
         side, number = "high" if rank.highest else "low", "one" if rank.count == 1 else "many"
         tries = (f"{kind}.{rank.attribute}.{side}", f"{rank.attribute}.{side}", side)
@@ -183,7 +183,7 @@ def noun_phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
     if target.where is None:
         but = "_but" if target.elsewhere or target.excluding else ""
         return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
-    said = _predicates(kind, target.where, speaker)
+    said = _predicate_forms(kind, target.where, speaker)
     return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **said)
 
 
@@ -257,7 +257,7 @@ def place_phrase(target: Target, speaker: Sayer) -> str:
     return text
 
 
-def _predicates(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[str, str]:
+def _predicate_forms(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[str, str]:
     """The predicate of a comparison in both numbers: "are on" and "is on"."""
     key = _comparison_key("noun.that", kind, where, speaker)
     slots = {"name": speaker.name(where.attribute), "value": speaker.value(where.value, where.type)}

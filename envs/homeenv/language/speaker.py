@@ -91,13 +91,13 @@ class Speaker:
             slots = self._act_slots(acts[0])
             return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
         same = groupby(acts, key=lambda act: (act.service, act.value))
-        return self.say("request", act=self.join_requests([self._clause(list(group)) for _, group in same]))
+        return self.say("request", act=self.join_requests([self._join_into_clause(list(group)) for _, group in same]))
 
     def act(self, act: Act, target: str | None = None) -> str:
         """One clause, such as "turn off the kitchen light"; `target` replaces the act's own noun phrase."""
-        return self._clause([act], target)
+        return self._join_into_clause([act], target)
 
-    def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
+    def _join_into_clause(self, acts: Sequence[Act], said: str | None = None) -> str:
         """One clause for the same service and value on one or several targets."""
         act, slots, usual = acts[0], self._act_slots(acts[0], said), _general_key(acts[0])
         special = [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
@@ -176,7 +176,7 @@ class Speaker:
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
-        """A room by its name. Raises `Unclear` if another room has it too."""
+        """A room by its name. Raises `UnclearSentence` if another room has it too."""
         refuse_shared_room(room, self.home)
         return self.say("room", room=self.say_thing_name(room))
 

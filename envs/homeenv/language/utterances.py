@@ -58,8 +58,11 @@ def add_self_correction(text: str, speaker: Speaker) -> str:
     pieces = [p for p in speaker.pieces if len(_phrase_starts(p.text, text)) == 1]
     speaker.rng.shuffle(pieces)
     for piece in pieces:
-        if piece.device is not None:
-            wrong = _say_other_device(piece.device, speaker)
+        if (device := piece.device) is not None:  # a device that the sentence does not mean, a similar one if possible
+            meant = {p.device.did for p in speaker.pieces if p.device is not None}
+            others = [other for other in speaker.home.plan.devices if other.did not in meant]
+            near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
+            wrong = speaker.say_device(speaker.rng.choice(near or others)) if others else None
         else:
             other = _draw_other_value(piece.value, piece.type, speaker.rng)
             wrong = speaker.value_in_words(other, piece.type) if other is not None else None
@@ -136,14 +139,6 @@ def _names_in_text(text: str, speaker: Speaker) -> set[str]:
     things: tuple[Device | Room, ...] = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
     names = {name for thing in things for name in (thing.name, speaker.say_thing_name(thing))}
     return {name for name in names if _phrase_starts(name, text)}
-
-
-def _say_other_device(device: Device, speaker: Speaker) -> str | None:
-    """A device that the sentence does not mean, of the same category or room if possible."""
-    meant = {p.device.did for p in speaker.pieces if p.device is not None}
-    others = [other for other in speaker.home.plan.devices if other.did not in meant]
-    near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
-    return speaker.say_device(speaker.rng.choice(near or others)) if others else None
 
 
 def _draw_other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:

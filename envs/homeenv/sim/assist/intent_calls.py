@@ -158,7 +158,8 @@ def calls_of_intent(
     named: dict[str, dict[str, Any]] = {}  # by service: its named arguments, which are one call
     for what, value in able.items():
         setting = entity.shape.sets[what]
-        near = setting.kind.nearest_in_range(value) if rules.is_clamped(what) else value
+        clamped = any(way.partition(":")[2] in rules.clamps for way in rules.sets[what])
+        near = setting.kind.nearest_in_range(value) if clamped else value
         converted = to_service_value(what, near, setting.kind)
         if setting.argument is None:
             calls.append(EntityCall(setting.service, (converted,)))

@@ -44,7 +44,8 @@ class EntityKind(Model):
 class DomainRules(Model):
     """What entities of a domain do and show, see `table.yaml`. `while_on` names what shows nothing while they are off.
 
-    `before` is what a value needs first, such as the mode of a lamp that has its colour in one of two.
+    `before` is what a value needs first, such as the mode of a lamp that has its colour in one of two. `clamps` names
+    arguments for which a value outside of the range is taken as the nearest one inside.
     """
 
     acts: dict[str, tuple[Way, ...]] = {}
@@ -58,10 +59,6 @@ class DomainRules(Model):
     hidden: tuple[str, ...] = ()
     while_on: tuple[str, ...] = ()
     units: dict[str, str] = {}
-
-    def is_clamped(self, what: str) -> bool:
-        """Whether a value that is set is taken as the nearest one in its range."""
-        return any(way.partition(":")[2] in self.clamps for way in self.sets[what])
 
 
 class IntentRules(Model):

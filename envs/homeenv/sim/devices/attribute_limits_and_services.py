@@ -55,7 +55,7 @@ class Attribute(ValueType):
         return bool(self.counts or self.moves or self.derived or self.measures)
 
     @model_validator(mode="after")
-    def _changes_in_one_way(self) -> Attribute:
+    def _check_way_of_change(self) -> Attribute:
         ways = [way for way in ("counts", "moves", "derived", "measures") if getattr(self, way) is not None]
         if len(ways) > 1:
             raise ValueError(f"attribute '{self.name}' has {' and '.join(ways)}, and may have one of them")
@@ -63,10 +63,6 @@ class Attribute(ValueType):
             raise ValueError(f"attribute '{self.name}' {ways[0]}, so it is an int or a float, without options")
         if self.moves and self.type == "float" and not self.precision:
             raise ValueError(f"attribute '{self.name}' moves in steps, so a float needs a precision")
-        return self
-
-    @model_validator(mode="after")
-    def _countable(self) -> Attribute:
         if self.counts is not None and (self.type != "int" or self.nullable):
             raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int, and it is never null")
         if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
@@ -85,14 +81,10 @@ class Argument(ValueType):
     )
 
     @model_validator(mode="after")
-    def _rooms_are_text(self) -> Argument:
+    def _check_rooms_and_default(self) -> Argument:
         texts = self.items or () if self.type == "list" else (self,)
         if self.rooms and any(text.type != "str" for text in texts):
             raise ValueError(f"argument '{self.name}' names rooms, so its type is str, or list of str")
-        return self
-
-    @model_validator(mode="after")
-    def _default_fits(self) -> Argument:
         if self.default is not None:
             try:
                 self.check_value(self.default, "default")

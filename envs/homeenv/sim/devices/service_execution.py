@@ -133,7 +133,7 @@ class ServiceError(ValueError):
 
 
 def make_name_resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
-    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
+    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `ServiceScope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
