@@ -91,13 +91,13 @@ class Speaker:
             slots = self._act_slots(acts[0])
             return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
         same = groupby(acts, key=lambda act: (act.service, act.value))
-        return self.say("request", act=self.join_requests([self._join_into_clause(list(group)) for _, group in same]))
+        return self.say("request", act=self.join_requests([self._say_clause_of_acts(list(group)) for _, group in same]))
 
     def act(self, act: Act, target: str | None = None) -> str:
         """One clause, such as "turn off the kitchen light"; `target` replaces the act's own noun phrase."""
-        return self._join_into_clause([act], target)
+        return self._say_clause_of_acts([act], target)
 
-    def _join_into_clause(self, acts: Sequence[Act], said: str | None = None) -> str:
+    def _say_clause_of_acts(self, acts: Sequence[Act], said: str | None = None) -> str:
         """One clause for the same service and value on one or several targets."""
         act, slots, usual = acts[0], self._act_slots(acts[0], said), _general_key(acts[0])
         special = [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []

@@ -183,38 +183,16 @@ def furnish_rooms(
     `dids` are the possible ids. With `spoken_to`, one device is such that people can speak to it, if the stock has one.
     `sure` are products that are put in first, as far as there is a place for them.
     """
-    drawn = _draw_places(rooms, count, stock, rng, spoken_to, sure)
-    ids = iter(rng.sample(dids, count))
-    devices = []
-    for room, pools in zip(rooms, drawn, strict=True):
-        used: set[str] = set()
-        for products in pools:
-            spec = rng.choice(products)
-            name = lexicon.device_name(spec, room.type, half, used, rng)
-            used.add(name)
-            devices.append(Device(str(next(ids)), name, room, spec))
-    return tuple(devices)
-
-
-Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
-
-
-def _draw_places(
-    rooms: Sequence[Room], count: int, stock: ProductStock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
-) -> list[list[Pool]]:
-    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled.
-
-    The pools of `sure` products are drawn before it.
-    """
+    # First the places: for each room, pools of products from each of which one device is drawn later.
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers_for(room.type)]
     weights = [offer.weight for _, offer in places]
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
         of_category.setdefault(offer.category, []).append(at)
-    drawn: list[list[Pool]] = [[] for _ in rooms]
+    drawn: list[list[tuple[DeviceSpec, ...]]] = [[] for _ in rooms]
     held = [0] * len(places)
 
-    def draw(chances: Sequence[float]) -> tuple[list[Pool], ProductOffer]:
+    def draw_place(chances: Sequence[float]) -> tuple[list[tuple[DeviceSpec, ...]], ProductOffer]:
         """The room and the offer of one more device."""
         (at,) = rng.choices(range(len(places)), chances)
         i, offer = places[at]
@@ -228,8 +206,8 @@ def _draw_places(
     for spec in sure:
         fitting = [weight if spec in offer.products else 0.0 for weight, (_, offer) in zip(weights, places)]
         if any(fitting):
-            room, _ = draw(fitting)
-            room.append((spec,))
+            pools, _ = draw_place(fitting)
+            pools.append((spec,))
     # The first other device is one of the best entrance that is on offer, else one that can be controlled.
     first = weights
     for kinds in (*(stock.priors.entrance if spoken_to else ()), None):
@@ -238,9 +216,18 @@ def _draw_places(
             first = fitting
             break
     for turn in range(count - sum(held)):
-        room, offer = draw(first if turn == 0 else weights)
-        room.append((turn == 0 and offer.useful_products) or offer.products)
-    return drawn
+        pools, offer = draw_place(first if turn == 0 else weights)
+        pools.append((turn == 0 and offer.useful_products) or offer.products)
+    ids = iter(rng.sample(dids, count))
+    devices = []
+    for room, pools in zip(rooms, drawn, strict=True):
+        used: set[str] = set()
+        for products in pools:
+            spec = rng.choice(products)
+            name = lexicon.device_name(spec, room.type, half, used, rng)
+            used.add(name)
+            devices.append(Device(str(next(ids)), name, room, spec))
+    return tuple(devices)
 
 
 def draw_entrance(devices: Sequence[Device], priors: DevicePriors, rng: random.Random) -> str | None:

@@ -210,13 +210,11 @@ _shapes_by_spec: dict[str, tuple[EntityShape, ...]] = {}
 
 def entity_shapes(spec: DeviceSpec) -> tuple[EntityShape, ...]:
     """The entities of a product."""
-    if (known := _shapes_by_spec.get(spec.content_digest)) is None:
-        shapes = [_shape_as_there(spec)] if spec.spid.startswith(AS_THERE) else _shapes_of_parts(spec)
-        known = _shapes_by_spec[spec.content_digest] = tuple(shapes)
-    return known
-
-
-def _shapes_of_parts(spec: DeviceSpec) -> Iterator[EntityShape]:
+    if (known := _shapes_by_spec.get(spec.content_digest)) is not None:
+        return known
+    if spec.spid.startswith(AS_THERE):
+        return _shapes_by_spec.setdefault(spec.content_digest, (_shape_as_there(spec),))
+    shapes: list[EntityShape] = []
     kinds = dict(spec.part_kinds)
     parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts_by_prefix()]
     mains = {prefix: _main_shape(spec, prefix, part, kind) for prefix, part, kind in parts}
@@ -227,8 +225,9 @@ def _shapes_of_parts(spec: DeviceSpec) -> Iterator[EntityShape]:
         consumed: set[str] = set()
         if (found := mains[prefix]) is not None:
             shape, consumed = found
-            yield replace(shape, suffix=words)
-        yield from _remaining_shapes(prefix, part, words, consumed)
+            shapes.append(replace(shape, suffix=words))
+        shapes += _remaining_shapes(prefix, part, words, consumed)
+    return _shapes_by_spec.setdefault(spec.content_digest, tuple(shapes))
 
 
 def _shape_as_there(spec: DeviceSpec) -> EntityShape:

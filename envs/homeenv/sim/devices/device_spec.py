@@ -273,7 +273,7 @@ class DeviceSpec(Component):
 
     @cached_property
     def switch_services(self) -> dict[str, tuple[str, Any]]:
-        """What does what people call `turn_on`, `close` and the like, where no service has that name (`switches_of`)."""
+        """The services that do what people call `turn_on`, `close` and the like, where no service has that name."""
         return find_switch_services(self.service_index, self.attribute_index)
 
     def _parts_with_offsets(self) -> Iterator[tuple[str, Component, int]]:
