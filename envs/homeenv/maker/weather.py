@@ -148,11 +148,6 @@ class TypicalWeather:
         """A year and a minute of it, drawn uniformly."""
         return rng.choice(self.years), rng.randrange(HOURS * 60)
 
-    def sample_sky(self, rng: random.Random) -> Sky:
-        """The weather of a uniformly drawn minute of a uniformly drawn year."""
-        year, minute = self.draw_minute(rng)
-        return year.sky_at(minute)
-
 
 @lru_cache(maxsize=64)
 def _find_epw_files(path: str) -> tuple[str, ...]:
