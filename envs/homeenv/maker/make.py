@@ -348,7 +348,7 @@ class HomeSampler:
             Device("1004", "curtain", bedroom, catalogue["100501"]),
             Device("1005", "climate sensor", bathroom, catalogue["101701"]),
         )
-        sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
+        sky = Sky(datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
         given: dict[str, Values] = {
             "1001": {"state": "on", "brightness": 40, "hs_color": (30.0, 20.0)},
             "1002": {"state": "on", "ac_mode": "cool", "target_temperature": 24},

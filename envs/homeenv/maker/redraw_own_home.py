@@ -46,7 +46,7 @@ def draw_own_home(files: tuple[str, ...], keep: Keep, weather: TypicalWeather, h
     if keep == "weather":
         air = home.state_of(OUTDOORS)
         when = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=None)
-        sky = Sky("home", 0.0, 0.0, when, air["temperature"], air["humidity"], air["brightness"], 0.0)
+        sky = Sky(when, air["temperature"], air["humidity"], air["brightness"], 0.0)
         return _redraw_state(home, sky, home.plan.forecast, rng)
     return redraw_home(home, weather, hours, rng)
 

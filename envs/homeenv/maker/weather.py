@@ -61,14 +61,11 @@ EPW_COLUMNS = (
 
 @dataclass(frozen=True)
 class Sky:
-    """The weather at a place and minute.
+    """The weather at a minute.
 
     `when` is local standard time. The quantities are in celsius, percent, lux and m/s.
     """
 
-    place: str
-    latitude: float
-    longitude: float
     when: datetime
     temperature: float
     humidity: float
@@ -106,9 +103,6 @@ class TypicalYear:
             return round(float(hourly[hour - 1] + (hourly[hour] - hourly[hour - 1]) * part / 60), 1)
 
         return Sky(
-            self.place,
-            self.latitude,
-            self.longitude,
             when=datetime(YEAR, 1, 1) + timedelta(minutes=minute),
             temperature=between(self.temperature),
             humidity=between(self.humidity),
