@@ -24,7 +24,7 @@ from homerl.envs.assistant.privacy import hide_secret_values
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 from homerl.envs.homeenv.sim.assist.value_translation import translation_table
 from homerl.envs.homeenv.sim.automation import arm_rule
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Link

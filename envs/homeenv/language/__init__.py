@@ -1,1 +1,9 @@
-"""The language of HomeEnv's people: meanings, noun phrases, times, sentences and noise."""
+"""The language of HomeEnv's people: from meanings to sentences.
+
+- `meaning.py`: what people want to say, without words.
+- `noun_phrases.py`: how they refer to devices and rooms, and which devices a phrase denotes.
+- `speaker.py`: puts meanings into clauses and sentences of one style.
+- `times_and_states.py`: times, durations, conditions and states in words.
+- `utterances.py`: complete sentences, with errors of speech if the wording is noisy.
+- `known_languages.py`: the folders of languages and their grammars.
+"""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from homerl.envs.core.documents import Document, InputError, read_yaml
+from homerl.envs.core.documents import InputError, read_yaml
 from homerl.envs.core.languages import REFERENCE, LanguagePart
 from homerl.envs.homeenv.maker.lexicon import NAMES
 from homerl.play.words.grammar import Grammar, refuse_missing_keys
@@ -30,10 +30,9 @@ def list_home_languages() -> tuple[str, ...]:
 
 def missing_language_files(language: str) -> list[str]:
     """The files that a language lacks."""
-    own = (LANGUAGES.expected_path(language) / name for name in ("prompts.yaml", "people.yaml", "grammar"))
-    return [
-        _shown(path) for path in (*own, NAMES.expected_path(language), MANNERS.expected_path(language)) if not path.exists()
-    ]
+    paths = [LANGUAGES.expected_path(language) / name for name in ("prompts.yaml", "people.yaml", "grammar")]
+    paths += [NAMES.expected_path(language), MANNERS.expected_path(language)]
+    return [_path_in_message(path) for path in paths if not path.exists()]
 
 
 def require_complete_language(language: str) -> None:
@@ -47,26 +46,22 @@ def language_path(language: str, name: str) -> Path:
     """The path of a file or folder in a language's folder. Raises `InputError` if it does not exist."""
     path = LANGUAGES.find_path(language) / name
     if not path.exists():
-        raise InputError(f"the language '{language}' has no {name}", _shown(path), TRANSLATE)
+        raise InputError(f"the language '{language}' has no {name}", _path_in_message(path), TRANSLATE)
     return path
 
 
 @lru_cache
 def home_grammar(language: str) -> Grammar:
     """The grammar of a language. Raises `InputError` if it lacks keys of the English grammar."""
-    known = Grammar(language, _files(language), ours=LANGUAGES.is_shipped(language))
+    folder = language_path(language, "grammar")
+    if not (files := sorted(folder.glob("*.yaml"))):
+        raise InputError(f"the grammar of '{language}' is empty", _path_in_message(folder), TRANSLATE)
+    known = Grammar(language, [read_yaml(path) for path in files], ours=LANGUAGES.is_shipped(language))
     if language != REFERENCE:
-        refuse_missing_keys(known, home_grammar(REFERENCE), _shown(language_path(language, "grammar")))
+        refuse_missing_keys(known, home_grammar(REFERENCE), _path_in_message(folder))
     return known
 
 
-def _files(language: str) -> list[Document]:
-    folder = language_path(language, "grammar")
-    if files := sorted(folder.glob("*.yaml")):
-        return [read_yaml(path) for path in files]
-    raise InputError(f"the grammar of '{language}' is empty", _shown(folder), TRANSLATE)
-
-
-def _shown(path: Path) -> str:
+def _path_in_message(path: Path) -> str:
     """A path for messages: from the root of the sources if it is in them."""
     return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()

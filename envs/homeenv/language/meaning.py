@@ -30,35 +30,27 @@ class Sayer(Protocol):
 
     def say(self, key: str, **slots: str) -> str:
         """A frame of the key with its slots filled."""
-        ...
 
     def first(self, *keys: str) -> str:
         """The first of the keys that the grammar has."""
-        ...
 
     def act(self, act: Act, target: str | None = None) -> str:
         """A clause for an act."""
-        ...
 
     def request(self, acts: Sequence[Act]) -> str:
         """A sentence for acts."""
-        ...
 
     def room(self, room: Room) -> str:
         """A room by its name."""
-        ...
 
     def say_thing_name(self, thing: Device | Room) -> str:
         """The name or alias of a device or a room."""
-        ...
 
     def name(self, word: str, device: Device | None = None) -> str:
         """An attribute, service, component or category in words."""
-        ...
 
     def value(self, value: Any, type: ValueType | None = None) -> str:
         """A value in words, with its unit."""
-        ...
 
 
 class Meaning(Protocol):
@@ -66,7 +58,6 @@ class Meaning(Protocol):
 
     def words(self, speaker: Any) -> str:
         """The words for this meaning."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,27 @@
-"""The names that people call things of a home by. Two things of people's own homes may share one; no made home has such.
+"""Names and noun phrases: how people call things of a home, and which devices a phrase denotes.
 
-Invariants: no sentence refers by name or alias to a thing if another thing has it too; in a task, a thing is always called
-the same.
-
-Noun phrases for devices of a kind, such as "the two brightest lights upstairs", and the devices that they denote.
+In people's own homes two things may share a name; in a made home no two do. A phrase for devices of a kind is for example
+"the two brightest lights upstairs".
 
 A device is of a kind if one of its components is (`spec.kinds`): a fan with a lamp is a fan and a light. The words are
 under the keys `noun.*` of each language. A specific key (`noun.that.light.brightness.above`) takes precedence over a
 general one (`noun.that.above`).
 
-Invariants: `denotes` uses the meaning of the words alone, never `Target.devices`; if the words are ambiguous (equal values
-at the cut of a rank), it returns no device.
+Invariants:
+- No sentence refers to a thing by a name or alias that another thing has too.
+- In a task, a thing is always called the same.
+- `denoted_devices` uses the meaning of the words alone, never `Target.devices`. If the words are ambiguous (equal values at
+  the cut of a rank), it returns no device.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import AttributeComparison, AttributeRank, Sayer, Target
+from homerl.envs.homeenv.language.meaning import AttributeComparison, Sayer, Target
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
@@ -30,14 +31,14 @@ from homerl.play.words.splits import UnclearSentence
 
 
 def refuse_shared_room(room: Room, home: Home) -> None:
-    """Raise `Unclear` if another room has the same name."""
+    """Raise `UnclearSentence` if another room has the same name."""
     name = room.name.casefold()
     if any(other.name.casefold() == name and other.id != room.id for other in home.plan.rooms):
         raise UnclearSentence
 
 
 def refuse_shared_device(device: Device, home: Home) -> None:
-    """Raise `Unclear` if another device, in this room or in one of the same name, has the same name.
+    """Raise `UnclearSentence` if another device, in this room or in one of the same name, has the same name.
 
     Of a device in no room, people say the name alone, so nothing else may have it, no room either.
     """
@@ -53,9 +54,9 @@ def spoken_name_of(thing: Device | Room, home: Home, by_alias: float) -> str:
     """What people call a device or a room: its name or, for a share of the things of a task, an alias of its own."""
     if not by_alias or not (aliases := aliases_of(thing, home)):
         return thing.name
-    rng = random.Random(f"called {home.clock} {_id(thing)}")  # homes of other tasks have other clocks
+    rng = random.Random(f"called {home.clock} {_thing_key(thing)}")  # homes of other tasks have other clocks
     things: tuple[Device | Room, ...] = (*home.plan.rooms, *home.plan.devices)
-    others = [one for one in things if _id(one) != _id(thing)]
+    others = [one for one in things if _thing_key(one) != _thing_key(thing)]
     taken = {name.casefold() for one in others for name in (one.name, *aliases_of(one, home))}
     free = [alias for alias in aliases if alias.casefold() not in taken]
     return rng.choice(free) if free and rng.random() < by_alias else thing.name
@@ -68,7 +69,7 @@ def aliases_of(thing: Device | Room, home: Home) -> tuple[str, ...]:
     return origin.rooms.get(thing.id, ()) if isinstance(thing, Room) else origin.link_of_device(thing.did).aliases
 
 
-def _id(thing: Device | Room) -> tuple[str, str]:
+def _thing_key(thing: Device | Room) -> tuple[str, str]:
     return ("room", thing.id) if isinstance(thing, Room) else ("device", thing.did)
 
 
@@ -131,7 +132,13 @@ def denoted_devices(target: Target, home: Home) -> tuple[Device, ...]:
     matching = [device for device in devices_of_kind(home, target.kind) if is_room_in_place(target, device.room, home)]
     if target.where is not None:
         matching = [device for device in matching if is_comparison_met(home, device, target.kind, target.where)]
-    return tuple(matching if target.rank is None else _first(matching, target.kind, target.rank, home))
+    if (rank := target.rank) is None:
+        return tuple(matching)
+    values = {d.did: max(attribute_values_of(home, d, target.kind, rank.attribute), default=None) for d in matching}
+    ranked = sorted((value for value in values.values() if value is not None), reverse=rank.highest)
+    if len(ranked) <= rank.count or ranked[rank.count - 1] == ranked[rank.count]:
+        return ()
+    return tuple(device for device in matching if values[device.did] in ranked[: rank.count])
 
 
 def is_room_in_place(target: Target, room: Room, home: Home) -> bool:
@@ -143,19 +150,8 @@ def is_room_in_place(target: Target, room: Room, home: Home) -> bool:
     if target.rooms_where is None:
         return True
     kind, comparison = target.rooms_where
-    held = any(
-        is_comparison_met(home, device, kind, comparison) for device in devices_of_kind(home, kind) if device.room == room
-    )
-    return held != target.elsewhere
-
-
-def _first(devices: Sequence[Device], kind: str, rank: AttributeRank, home: Home) -> Iterable[Device]:
-    values = {device.did: max(attribute_values_of(home, device, kind, rank.attribute), default=None) for device in devices}
-    ranked = sorted(value for value in values.values() if value is not None)
-    ranked = ranked[::-1] if rank.highest else ranked
-    if len(ranked) <= rank.count or ranked[rank.count - 1] == ranked[rank.count]:
-        return ()
-    return [device for device in devices if values[device.did] in ranked[: rank.count]]
+    here = [device for device in devices_of_kind(home, kind) if device.room == room]
+    return any(is_comparison_met(home, device, kind, comparison) for device in here) != target.elsewhere
 
 
 # How it is said
@@ -169,18 +165,25 @@ def is_heavy_phrase(target: Target) -> bool:
 
 def noun_phrase(target: Target, speaker: Sayer, placed: bool = True) -> str:
     """The noun phrase of a target by kind; without its place if `placed` is false."""
-    slots = {
-        "one": kind_noun(target.required_kind, "one", speaker),
-        "many": kind_noun(target.required_kind, "many", speaker),
-    }
-    slots["each"] = speaker.say(f"kind.{target.kind}.count", number="")  # only the measure word
+    kind = target.required_kind
+    slots = {number: kind_noun(kind, number, speaker) for number in ("one", "many")}
+    slots["each"] = speaker.say(f"kind.{kind}.count", number="")  # only the measure word
     slots["place"] = place_phrase(target, speaker) if placed else ""
-    if target.rank is not None:
-        return speaker.say(_rank_key(target, target.rank, speaker), **slots, **_ranked(target, target.rank, speaker))
+    if (rank := target.rank) is not None:
+        slots["number"] = speaker.say(f"number.{rank.count}")
+        slots["count"] = speaker.say(f"kind.{kind}.count", number=slots["number"])  # with a measure word in Chinese
+        slots["name"] = speaker.name(rank.attribute)
+        slots["that"] = ""
+        if target.where is not None:
+            holds = _predicate_forms(kind, target.where, speaker)["is" if rank.count == 1 else "are"]
+            slots["that"] = speaker.say("noun.that_clause", holds=holds)
+        side, number = "high" if rank.highest else "low", "one" if rank.count == 1 else "many"
+        tries = (f"{kind}.{rank.attribute}.{side}", f"{rank.attribute}.{side}", side)
+        return speaker.say(speaker.first(*(f"noun.top.{key}.{number}" for key in tries)), **slots)
     if target.where is None:
         but = "_but" if target.elsewhere or target.excluding else ""
         return speaker.say(f"noun.all{but}" if slots["place"] else "noun.bare", **slots)
-    said = _predicates(target.required_kind, target.where, speaker)
+    said = _predicate_forms(kind, target.where, speaker)
     return speaker.say("noun.those_but" if target.excluding else "noun.those", **slots, **said)
 
 
@@ -195,11 +198,11 @@ def is_wide_kind(home: Home, kind: str) -> bool:
     return any(device.spec.name in WIDER.get(kind, ()) for device in devices_of_kind(home, kind))
 
 
-def join_phrases(items: Sequence[str], speaker: Sayer) -> str:
-    """The phrases as a list: "the hall, the study and the den"."""
+def join_phrases(items: Sequence[str], speaker: Sayer, family: str = "noun") -> str:
+    """The phrases as a list: "the hall, the study and the den". `family` is the family of the frames for comma and "and"."""
     text = items[0]
     for i, item in enumerate(items[1:], 2):
-        text = speaker.say("noun.and" if i == len(items) else "noun.comma", first=text, second=item)
+        text = speaker.say(f"{family}.and" if i == len(items) else f"{family}.comma", first=text, second=item)
     return text
 
 
@@ -243,25 +246,21 @@ def place_phrase(target: Target, speaker: Sayer) -> str:
     else:
         text = "" if target.rooms_where else speaker.say("noun.home")
     if target.rooms_where is not None:
-        key = "noun.rooms_except" if target.elsewhere else "noun.rooms_where"
-        text = speaker.say(
-            "noun.within", place=text, rooms=speaker.say(key, holds=comparison_clause(*target.rooms_where, speaker))
-        )
+        kind, comparison = target.rooms_where  # "the air conditioner is on"
+        words = {"one": kind_noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
+        value = speaker.value(comparison.value, comparison.type)
+        holds = speaker.say(_comparison_key("noun.holds", kind, comparison, speaker), **words, value=value)
+        rooms = speaker.say("noun.rooms_except" if target.elsewhere else "noun.rooms_where", holds=holds)
+        text = speaker.say("noun.within", place=text, rooms=rooms)
     if target.excluding:
         text = speaker.say("noun.without", place=text, rooms=say_rooms(target.excluding, speaker, bare=True))
     return text
 
 
-def comparison_clause(kind: str, comparison: AttributeComparison, speaker: Sayer) -> str:
-    """A clause such as "the air conditioner is on"."""
-    words = {"one": kind_noun(kind, "one", speaker), "name": speaker.name(comparison.attribute)}
-    return speaker.say(_compared("noun.holds", kind, comparison, speaker), **words, value=_value(comparison, speaker))
-
-
-def _predicates(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[str, str]:
+def _predicate_forms(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[str, str]:
     """The predicate of a comparison in both numbers: "are on" and "is on"."""
-    key = _compared("noun.that", kind, where, speaker)
-    slots = {"name": speaker.name(where.attribute), "value": _value(where, speaker)}
+    key = _comparison_key("noun.that", kind, where, speaker)
+    slots = {"name": speaker.name(where.attribute), "value": speaker.value(where.value, where.type)}
     verbs = {"are": {"be": "are", "have": "have", "s": ""}, "is": {"be": "is", "have": "has", "s": "s"}}
     state = speaker.rng.getstate()
     said = {}
@@ -271,7 +270,7 @@ def _predicates(kind: str, where: AttributeComparison, speaker: Sayer) -> dict[s
     return said
 
 
-def _compared(key: str, kind: str, comparison: AttributeComparison, speaker: Sayer) -> str:
+def _comparison_key(key: str, kind: str, comparison: AttributeComparison, speaker: Sayer) -> str:
     """The most specific key of the grammar for a comparison."""
     side, value = SIDES[comparison.operator], str(comparison.value).lower()
     path = f"{comparison.attribute}.{side}"
@@ -283,26 +282,3 @@ def _compared(key: str, kind: str, comparison: AttributeComparison, speaker: Say
         f"{key}.{side}.{value}",
         f"{key}.{side}",
     )
-
-
-def _value(comparison: AttributeComparison, speaker: Sayer) -> str:
-    """The value in words, with its unit."""
-    return speaker.value(comparison.value, comparison.type)
-
-
-def _rank_key(target: Target, rank: AttributeRank, speaker: Sayer) -> str:
-    path, number = f"{rank.attribute}.{'high' if rank.highest else 'low'}", "one" if rank.count == 1 else "many"
-    side = path.rpartition(".")[2]
-    tries = (f"{target.kind}.{path}", path, side)
-    return speaker.first(*(f"noun.top.{key}.{number}" for key in tries))
-
-
-def _ranked(target: Target, rank: AttributeRank, speaker: Sayer) -> dict[str, str]:
-    """The slots of a ranked phrase: the count (with a measure word in Chinese), the attribute, and the restriction."""
-    number = speaker.say(f"number.{rank.count}")
-    count = speaker.say(f"kind.{target.kind}.count", number=number)
-    said = {"number": number, "count": count, "name": speaker.name(rank.attribute)}
-    narrowed = _predicates(target.required_kind, target.where, speaker) if target.where is not None else None
-    one = rank.count == 1
-    said["that"] = speaker.say("noun.that_clause", holds=narrowed["is" if one else "are"]) if narrowed else ""
-    return said

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from unicode_rbnf import RbnfEngine
 
 from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, Target
+from homerl.envs.homeenv.language.meaning import Act, Target
 from homerl.envs.homeenv.language.noun_phrases import (
     is_heavy_phrase,
     join_phrases,
@@ -39,10 +39,11 @@ from homerl.play.words.grammar import Grammar, Style
 from homerl.play.words.splits import Voice
 
 Wording = Literal["clear", "colloquial", "noisy"]
-SPELLED = 0.15  # probabilities at temperature 1: a number is written in words,
-BRANDED = 0.08  # a device is named with its brand,
-SPECIFIC = 0.5  # a frame specific to the kind of device or the value is used
-ALONE = 0.5  # the share in which a short speaker leaves out the room of a device
+# Probabilities at temperature 1
+SPELLED = 0.15  # a number is written in words
+BRANDED = 0.08  # a device is named with its brand
+SPECIFIC = 0.5  # a frame for this kind of device or this value is used, if there is one
+ALONE = 0.5  # a short speaker leaves out the room of a device, at any temperature
 SYMBOL = re.compile(r"[%°℃µ]|(?<![A-Za-z])[A-Za-z]{1,3}$")  # units that are written only after digits
 WISHED = {"clear": 0.15, "colloquial": 0.4}  # a wish for the result replaces the request
 
@@ -87,48 +88,41 @@ class Speaker:
         wish = f"result.{acts[0].service}"
         brief = len(acts) == 1 and not is_heavy_phrase(acts[0].target)
         if brief and not self.short and wish in self.grammar and self.draw_chance(WISHED[self.style]):
-            slots = self._slots(acts[0])
+            slots = self._act_slots(acts[0])
             return self.say("wish", target=slots["target"], result=self.say(wish, **slots))
         same = groupby(acts, key=lambda act: (act.service, act.value))
-        return self.say("request", act=self.join_requests([self._clause(list(group)) for _, group in same]))
+        return self.say("request", act=self.join_requests([self._say_clause_of_acts(list(group)) for _, group in same]))
 
     def act(self, act: Act, target: str | None = None) -> str:
         """One clause, such as "turn off the kitchen light"; `target` replaces the act's own noun phrase."""
-        return self._clause([act], target)
+        return self._say_clause_of_acts([act], target)
 
-    def _clause(self, acts: Sequence[Act], said: str | None = None) -> str:
+    def _say_clause_of_acts(self, acts: Sequence[Act], said: str | None = None) -> str:
         """One clause for the same service and value on one or several targets."""
-        act, slots = acts[0], self._slots(acts[0], said)
-        if self.short and len(acts) == 1 and said is None and (key := self._short_key(act)):
-            return self.say(key, **slots)
+        act, slots, usual = acts[0], self._act_slots(acts[0], said), _general_key(acts[0])
+        special = [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
+        if self.short and len(acts) == 1 and said is None:
+            keys = (*special, f"act.{act.service}", *([usual] if act.value is not None else []))
+            if key := next((key for key in keys if f"short.{key}" in self.grammar), None):
+                return self.say(key, **slots)
         if len(acts) > 1:
-            slots["target"] = self._together([slots["target"], *(self.say_target(other.target) for other in acts[1:])])
+            phrases = [slots["target"], *(self.say_target(other.target) for other in acts[1:])]
+            if len(phrases) == 2:  # with frames such as "both the fan and the lamp"
+                slots["target"] = self.say("and", first=phrases[0], second=phrases[1])
+            else:
+                slots["target"] = join_phrases(phrases, self)
         heavy = any(is_heavy_phrase(a.target) for a in acts)
         if heavy and (long := f"act.{act.service}.heavy") in self.grammar:
             return self.say(long, **slots)  # frames that suit long noun phrases
         targets = [a.target for a in acts if a.target.devices]
-        kinds = {target.kind or _kind(target.devices[0], target.part) for target in targets}
-        special = [f"act.{act.service}.{kind}" for kind in sorted(kinds)] if len(kinds) == 1 else []
-        special += [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
+        kinds = {target.kind or _part_kind(target.devices[0], target.part) for target in targets}
+        special = [*([f"act.{act.service}.{kind}" for kind in kinds] if len(kinds) == 1 else []), *special]
         known = [key for key in special if key in self.grammar]
         if known and self.draw_chance(SPECIFIC):
             return self.say(self.rng.choice(known), **slots)
-        usual = _fallback(act)
         return self.say(self.first(f"act.{act.service}", *([f"{usual}.heavy"] if heavy else []), usual), **slots)
 
-    def _together(self, targets: Sequence[str]) -> str:
-        """Noun phrases as one; frames of `and`, such as "both the fan and the lamp", are for two."""
-        if len(targets) == 2:
-            return self.say("and", first=targets[0], second=targets[1])
-        return join_phrases(targets, self)
-
-    def _short_key(self, act: Act) -> str | None:
-        """The key whose short frames fit the act, or None."""
-        narrow = [f"act.{act.service}.{str(act.value).lower()}"] if isinstance(act.value, (bool, str)) else []
-        keys = (*narrow, f"act.{act.service}", *([_fallback(act)] if act.value is not None else []))
-        return next((key for key in keys if f"short.{key}" in self.grammar), None)
-
-    def _slots(self, act: Act, said: str | None = None) -> dict[str, str]:
+    def _act_slots(self, act: Act, said: str | None = None) -> dict[str, str]:
         device = act.target.devices[0] if act.target.devices and act.target.kind is None else None
         slots = {"target": said or self.say_target(act.target), "name": self.name(act.service.removeprefix("set_"), device)}
         if act.value is not None:
@@ -147,7 +141,11 @@ class Speaker:
         if target.pronoun:
             return self.say("them" if target.is_plural else "it")
         if target.kind is not None:
-            return self._kind_in_room(target) or noun_phrase(target, self)
+            single = len(target.rooms) == 1 and target.floor is None and not is_heavy_phrase(target)
+            if self.short and single and target.is_plural:  # "kitchen lights"
+                room, many = self.say_thing_name(target.rooms[0]), kind_noun(target.kind, "many", self)
+                return self.say("short.room_kind", room=room, many=many)
+            return noun_phrase(target, self)
         (device,) = target.devices
         refuse_shared_device(device, self.home)
         if target.part and len({path.rpartition(".")[0] for path in device.spec.service_index}) > 1:
@@ -158,25 +156,11 @@ class Speaker:
         self.pieces.append(SpokenPiece(text, device=device))
         return text
 
-    def _kind_in_room(self, target: Target) -> str | None:
-        """ "kitchen lights", as a short speaker calls all devices of a kind in one room."""
-        if (
-            not self.short
-            or is_heavy_phrase(target)
-            or len(target.rooms) != 1
-            or target.floor is not None
-            or not target.is_plural
-        ):
-            return None
-        return self.say(
-            "short.room_kind", room=self.say_thing_name(target.rooms[0]), many=kind_noun(target.required_kind, "many", self)
-        )
-
     def say_device(self, device: Device) -> str:
         """A device by room and name, sometimes with its brand if no other device of the room has it, or by its alias alone.
 
         A short speaker may leave out the room if no other name of the home has a word in common with the device's. Raises
-        `Unclear` if another device has the same room and name.
+        `UnclearSentence` if another device has the same room and name.
         """
         refuse_shared_device(device, self.home)
         if device.room.id == HOME or self.say_thing_name(device) != device.name:
@@ -184,13 +168,15 @@ class Speaker:
         slots = {"room": self.say_thing_name(device.room), "device": device.name}
         if self.short and self.rng.random() < ALONE and _stands_alone(device, self.home):
             return self.say("short.device.alone", device=device.name)
-        brand = _brand(device, self.home, self.voice.language)
-        if brand and not self.short and self.draw_chance(BRANDED):
+        brand = load_lexicon(self.voice.language).brand_name(device.spec.userdata.brand or "", device.room.name)
+        there = [other.spec.userdata.brand for other in self.home.plan.devices if other.room.id == device.room.id]
+        alone = there.count(device.spec.userdata.brand) == 1
+        if brand and alone and brand not in device.name and not self.short and self.draw_chance(BRANDED):
             return self.say("device.branded", brand=brand, **slots)
         return self.say("device", **slots)
 
     def room(self, room: Room) -> str:
-        """A room by its name. Raises `Unclear` if another room has it too."""
+        """A room by its name. Raises `UnclearSentence` if another room has it too."""
         refuse_shared_room(room, self.home)
         return self.say("room", room=self.say_thing_name(room))
 
@@ -209,11 +195,12 @@ class Speaker:
 
     def value(self, value: Any, type: ValueType | None = None) -> str:
         """A value in words: a bool as on or off, an option by its name, a number with its unit."""
-        text = self._value(value, type)
+        text = self.value_in_words(value, type)
         self.pieces.append(SpokenPiece(text, value=value, type=type))
         return text
 
-    def _value(self, value: Any, type: ValueType | None) -> str:
+    def value_in_words(self, value: Any, type: ValueType | None) -> str:
+        """A value in words, as `value` says it. It is not added to `pieces`."""
         if isinstance(value, bool):
             return self.say("value.true" if value else "value.false")
         of = type.name if type is not None else None
@@ -228,11 +215,6 @@ class Speaker:
         said = self.say(known[0], value=text) if known else text
         return said.replace(text, str(value)) if SYMBOL.search(said) else said
 
-    def say_comparison(self, comparison: AttributeComparison) -> str:
-        """ "whose brightness is above 80 percent"."""
-        value = self.value(comparison.value, comparison.type)
-        return self.say(f"where.{comparison.operator}", name=self.name(comparison.attribute), value=value)
-
 
 def _stands_alone(device: Device, home: Home) -> bool:
     """Whether the device's name alone denotes it: no other name of a device or room contains it or is part of it."""
@@ -242,25 +224,16 @@ def _stands_alone(device: Device, home: Home) -> bool:
     return not any(words & set(name.lower().split()) or device.name in name or name in device.name for name in others)
 
 
-def _fallback(act: Act) -> str:
+def _general_key(act: Act) -> str:
+    """The key for an act of any service, by the type of its value."""
     if act.value is None:
         return "act._plain"
     return "act._bool" if isinstance(act.value, bool) else "act._enum" if isinstance(act.value, str) else "act._setter"
 
 
-def _kind(device: Device, part: str) -> str:
+def _part_kind(device: Device, part: str) -> str:
     """The kind of a component, or the device's category."""
-    return next(
-        (kind for prefix, kind in device.spec.part_kinds if prefix == (f"{part}." if part else "")), device.spec.category
-    )
-
-
-def _brand(device: Device, home: Home, language: str) -> str | None:
-    """The brand in words, or None if it does not identify the device in its room or has no word in the language."""
-    brand = load_lexicon(language).brand_name(device.spec.userdata.brand or "", device.room.name)
-    there = [other for other in home.plan.devices if other.room.id == device.room.id]
-    alone = sum(other.spec.userdata.brand == device.spec.userdata.brand for other in there) == 1
-    return brand if brand and alone and brand not in device.name else None
+    return dict(device.spec.part_kinds).get(f"{part}." if part else "", device.spec.category)
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
-"""The state of devices in words: "the study lamp was off and its brightness was 40 percent".
+"""States of devices, times, dates, durations and conditions of the home, in words.
 
-Times, dates, durations and conditions of the home, in words.
+An `AttributeState` becomes a clause: "the study lamp was off and its brightness was 40 percent".
 
 An automation is triggered by a time (`Once`, `Every`, `After`) or by a condition (`Measured`, `Stands`). A condition is put
 into words in one of three aspects: it begins to hold ("it gets warmer than ..."), it holds ("it is warmer than ..."), or it
@@ -21,6 +21,7 @@ from typing import Any, Literal
 from unicode_rbnf import FormatPurpose, RbnfEngine
 
 from homerl.envs.homeenv.language.meaning import Operator, Target
+from homerl.envs.homeenv.language.noun_phrases import join_phrases
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
@@ -44,45 +45,25 @@ class AttributeState:
         """The attribute's value in this home."""
         return cls(device, path, home.read_value(device.did, path))
 
-    @property
-    def component_name(self) -> str:
-        """The component of the attribute, or ""."""
-        return self.path.rpartition(".")[0]
-
-    @property
-    def spoken_attribute(self) -> str:
-        """The attribute's name within its component."""
-        return self.path.rpartition(".")[2]
-
     def say_clause(self, speaker: Speaker, tense: Tense, it: bool = False) -> str:
         """A clause about the attribute. With `it`, the device was just named, so a pronoun may stand for it."""
-        parts = {path.rpartition(".")[0] for path in self.device.spec.attribute_index}
-        named = not it or len(parts) > 1
-        target = speaker.say_target(Target.of_device(self.device, self.component_name)) if named else ""
-        key = f"state.{tense}.{self._manner(speaker)}" + ("" if named else ".it")
-        doing = f"state.doing.{self.spoken_attribute}"
-        return speaker.say(
-            key,
-            target=target,
-            name=speaker.name(self.spoken_attribute),
-            value=self._value(speaker),
-            doing=speaker.say(doing) if doing in speaker.grammar else "",
-        )
-
-    def _value(self, speaker: Speaker) -> str:
-        kind = self.device.spec.attribute_index[self.path][1]
-        if self.spoken_attribute == STATE and kind.state_words:
-            return speaker.value(kind.word_of_value(self.value), kind)
-        if isinstance(self.value, bool):
-            return speaker.say("state.value.true" if self.value else "state.value.false")
-        return speaker.value(self.value, kind)
-
-    def _manner(self, speaker: Speaker) -> str:
-        if self.spoken_attribute in WHOLE:
-            return "whole"
-        if isinstance(self.value, bool) and f"state.doing.{self.spoken_attribute}" in speaker.grammar:
-            return "doing" if self.value else "idle"
-        return "aspect"
+        index = self.device.spec.attribute_index
+        part, _, attribute = self.path.rpartition(".")
+        kind, doing = index[self.path][1], f"state.doing.{attribute}"
+        named = not it or len({path.rpartition(".")[0] for path in index}) > 1
+        slots = {"target": speaker.say_target(Target.of_device(self.device, part)) if named else ""}
+        slots["name"] = speaker.name(attribute)
+        if attribute == STATE and kind.state_words:
+            slots["value"] = speaker.value(kind.word_of_value(self.value), kind)
+        elif isinstance(self.value, bool):
+            slots["value"] = speaker.say("state.value.true" if self.value else "state.value.false")
+        else:
+            slots["value"] = speaker.value(self.value, kind)
+        slots["doing"] = speaker.say(doing) if doing in speaker.grammar else ""
+        manner = "whole" if attribute in WHOLE else "aspect"
+        if manner == "aspect" and isinstance(self.value, bool) and doing in speaker.grammar:
+            manner = "doing" if self.value else "idle"
+        return speaker.say(f"state.{tense}.{manner}" + ("" if named else ".it"), **slots)
 
 
 @dataclass(frozen=True)
@@ -103,11 +84,7 @@ class AttributeStates:
 
 def join_clauses(speaker: Speaker, clauses: Sequence[str]) -> str:
     """The clauses as a list: "a, b and c"."""
-    *others, last = clauses
-    text = others[0] if others else last
-    for clause in others[1:]:
-        text = speaker.say("state.comma", first=text, second=clause)
-    return speaker.say("state.and", first=text, second=last) if others else text
+    return join_phrases(clauses, speaker, "state")
 
 
 Aspect = Literal["begins", "is", "has_been"]
@@ -135,13 +112,13 @@ def spell_ordinal(number: int, language: str) -> str:
 def duration_in_words(seconds: int, speaker: Speaker) -> str:
     """A duration: "half an hour", "ninety minutes", "an hour and a half"."""
     minutes, hours = seconds // 60, seconds // 3600
-    counts = {"n": str(minutes), "word": spell_cardinal(minutes, speaker.voice.language)}
-    if minutes >= 60 and minutes % 30 == 0:
-        kind = "hour" if hours == 1 else "hours"
-        counts = {"n": str(hours), "word": spell_cardinal(hours, speaker.voice.language)}
-        return speaker.say(f"when.duration.{kind}{'_half' if minutes % 60 else ''}", minutes=str(minutes), **counts)
-    known = f"when.duration.minutes.{minutes}"
-    return speaker.say(speaker.first(known, "when.duration.minutes"), **counts)
+    in_hours = minutes >= 60 and minutes % 30 == 0
+    count = hours if in_hours else minutes
+    counts = {"n": str(count), "word": spell_cardinal(count, speaker.voice.language)}
+    if in_hours:
+        key = f"when.duration.{'hour' if hours == 1 else 'hours'}{'_half' if minutes % 60 else ''}"
+        return speaker.say(key, minutes=str(minutes), **counts)
+    return speaker.say(speaker.first(f"when.duration.minutes.{minutes}", "when.duration.minutes"), **counts)
 
 
 # Times
@@ -166,6 +143,9 @@ class ClockTime:
             return speaker.say(f"when.clock.{named}")
         shape = {0: "sharp", 15: "quarter", 30: "half", 45: "quarter_to"}.get(self.minute, "any")
         h12, language = (self.hour - 1) % 12 + 1, speaker.voice.language
+        minute = spell_cardinal(self.minute, language)
+        if 0 < self.minute < 10:
+            minute = speaker.say("when.minute_below_ten", minute=minute)
         return speaker.say(
             f"when.{'bare' if bare else 'clock'}.{shape}",
             h12=str(h12),
@@ -173,14 +153,10 @@ class ClockTime:
             mm=f"{self.minute:02d}",
             hour=spell_cardinal(h12, language),
             next=spell_cardinal(h12 % 12 + 1, language),
-            minute=self._spoken_minute(speaker),
+            minute=minute,
             ampm=speaker.say("when.am" if self.hour < 12 else "when.pm"),
             part=speaker.say(f"when.part.{self.day_part}"),
         )
-
-    def _spoken_minute(self, speaker: Speaker) -> str:
-        text = spell_cardinal(self.minute, speaker.voice.language)
-        return speaker.say("when.minute_below_ten", minute=text) if 0 < self.minute < 10 else text
 
 
 @dataclass(frozen=True)
@@ -205,15 +181,14 @@ class OnceAt:
     def words(self, speaker: Speaker) -> str:
         """ "tomorrow morning at seven", "on june 27 at noon"."""
         slots = {"clock": self.clock.words(speaker), "bare": self.clock.words(speaker, bare=True)}
-        slots |= {"weekday": speaker.say(f"when.weekday.{self.day.weekday()}"), "date": date_in_words(self.day, speaker)}
-        return speaker.say(f"when.once.{self._day(speaker)}", **slots)
-
-    def _day(self, speaker: Speaker) -> str:
+        slots["weekday"] = speaker.say(f"when.weekday.{self.day.weekday()}")
+        month, nth = speaker.say(f"when.month.{self.day.month}"), spell_ordinal(self.day.day, speaker.voice.language)
+        slots["date"] = speaker.say("when.date", month=month, n=str(self.day.day), nth=nth)
         ahead = (self.day - self.now.date()).days
         part = "evening" if self.clock.day_part == "night" else self.clock.day_part
-        if ahead > 6 or (ahead > 0 and speaker.draw_chance(0.15)):
-            return "date"
-        return {0: f"today.{part}", 1: f"tomorrow.{part}", 2: "overmorrow"}.get(ahead, "weekday")
+        known = {0: f"today.{part}", 1: f"tomorrow.{part}", 2: "overmorrow"}.get(ahead, "weekday")
+        by_date = ahead > 6 or (ahead > 0 and speaker.draw_chance(0.15))
+        return speaker.say(f"when.once.{'date' if by_date else known}", **slots)
 
 
 @dataclass(frozen=True)
@@ -232,32 +207,14 @@ class RecurringAt:
             return speaker.say("when.every.first" if self.monthday == 1 else "when.every.month", **slots)
         if self.weekdays:
             known = {WORKDAYS: "workdays", WEEKEND: "weekend"}.get(self.weekdays, "days")
-            listed = {
-                key: _listed([f"when.{key}.{day}" for day in self.weekdays], speaker) for key in ("weekday", "weekdays")
-            }
-            return speaker.say(f"when.every.{known}", **slots, **listed)
+            for key in ("weekday", "weekdays"):  # "monday, tuesday and friday"
+                slots[key] = join_phrases([speaker.say(f"when.{key}.{day}") for day in self.weekdays], speaker, "when")
+            return speaker.say(f"when.every.{known}", **slots)
         part = f"when.every.{self.clock.day_part}"
         return speaker.say(part if part in speaker.grammar and speaker.draw_chance(0.4) else "when.every.day", **slots)
 
 
 Time = AfterDelay | OnceAt | RecurringAt
-
-
-def date_in_words(day: date, speaker: Speaker) -> str:
-    """A date: "june 27"."""
-    month = speaker.say(f"when.month.{day.month}")
-    return speaker.say("when.date", month=month, n=str(day.day), nth=spell_ordinal(day.day, speaker.voice.language))
-
-
-def _listed(keys: list[str], speaker: Speaker) -> str:
-    """The words of the keys as a list: "monday, tuesday and friday"."""
-    *first, last = [speaker.say(key) for key in keys]
-    if not first:
-        return last
-    text = first[0]
-    for word in first[1:]:
-        text = speaker.say("when.comma", first=text, second=word)
-    return speaker.say("when.and", first=text, second=last)
 
 
 # Circumstances
@@ -305,9 +262,8 @@ class StateCondition:
         if self.alone and f"{key}.room.{aspect}" in speaker.grammar and not speaker.draw_chance(0.3):
             place = speaker.say("when.in", room=speaker.room(self.device.room))
             return speaker.say(f"{key}.room.{aspect}", place=place, duration=lasting)
-        return speaker.say(
-            f"{key}.{aspect}", target=speaker.say_target(Target.of_device(self.device, part)), duration=lasting
-        )
+        target = speaker.say_target(Target.of_device(self.device, part))
+        return speaker.say(f"{key}.{aspect}", target=target, duration=lasting)
 
 
 Circumstance = MeasuredCondition | StateCondition

@@ -1,12 +1,13 @@
-"""Errors of speech and speech recognition: fillers, stutters, corrections, and words that are misheard or lost.
+"""Complete sentences: a meaning in the words of a random speaker, with errors of speech if the wording is noisy.
 
-Invariants: values are never misheard, split, repeated or dropped; a correction never takes back a device or value that the
-sentence means; no error introduces the name of a room or device that the sentence did not contain.
+The errors are those of speech and speech recognition: fillers, stutters, corrections, and words that are misheard or lost.
 
-Complete sentences: a meaning in the words of a random speaker, with errors of speech if the wording is noisy.
-
-Invariants: a sentence is a pure function of (meaning, home, voice, wording, random generator); its split is that of its
-words, before case and final mark are written.
+Invariants:
+- A sentence is a pure function of (meaning, home, voice, wording, random generator). Its split is that of its words, before
+  case and final mark are written.
+- Values are never misheard, split, repeated or dropped.
+- A correction never takes back a device or value that the sentence means.
+- No error introduces the name of a room or device that the sentence did not contain.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from homerl.envs.homeenv.language.known_languages import home_grammar
 from homerl.envs.homeenv.language.meaning import Meaning, spoken_step
 from homerl.envs.homeenv.language.noun_phrases import spoken_name_of
-from homerl.envs.homeenv.language.speaker import Speaker, SpokenPiece, Wording
+from homerl.envs.homeenv.language.speaker import Speaker, Wording
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
@@ -36,12 +37,15 @@ MARKS = re.compile(r"(?<!\d)[.,;:!?]|[.,;:!?](?!\d)|[，。！？；：、]")
 def disturb_sentence(text: str, speaker: Speaker) -> str:
     """The sentence with one to three errors, without punctuation."""
     text = speaker.grammar.fit_spaces(MARKS.sub(" ", text))
-    named = _named(text, speaker)
-    chosen = _chosen(speaker.rng)
+    named = _names_in_text(text, speaker)
+    (count,) = speaker.rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
+    chosen: set[str] = set()
+    while len(chosen) < count:
+        chosen |= set(speaker.rng.choices(list(USUAL), list(USUAL.values())))
     for artefact, change in (("garbled", garble_word), ("stuttered", add_stutter), ("paused", add_filler)):
         if artefact in chosen:
             changed = change(text, speaker)
-            text = changed if _named(changed, speaker) <= named else text
+            text = changed if _names_in_text(changed, speaker) <= named else text
     if "taken back" in chosen:
         text = add_self_correction(text, speaker)
     if "opened" in chosen:
@@ -49,23 +53,21 @@ def disturb_sentence(text: str, speaker: Speaker) -> str:
     return speaker.say("noise.close", text=text) if "closed" in chosen else text
 
 
-def _chosen(rng: random.Random) -> set[str]:
-    """The kinds of errors in a sentence: one, two, or rarely three."""
-    (count,) = rng.choices(range(1, 1 + len(HOW_MANY)), HOW_MANY)
-    chosen: set[str] = set()
-    while len(chosen) < count:
-        chosen |= set(rng.choices(list(USUAL), list(USUAL.values())))
-    return chosen
-
-
 def add_self_correction(text: str, speaker: Speaker) -> str:
     """The sentence with a wrong device or value that the speaker corrects at once."""
-    pieces = [p for p in speaker.pieces if len(_places(p.text, text)) == 1]
+    pieces = [p for p in speaker.pieces if len(_phrase_starts(p.text, text)) == 1]
     speaker.rng.shuffle(pieces)
     for piece in pieces:
-        wrong = _other(piece, speaker)
+        if (device := piece.device) is not None:  # a device that the sentence does not mean, a similar one if possible
+            meant = {p.device.did for p in speaker.pieces if p.device is not None}
+            others = [other for other in speaker.home.plan.devices if other.did not in meant]
+            near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
+            wrong = speaker.say_device(speaker.rng.choice(near or others)) if others else None
+        else:
+            other = _draw_other_value(piece.value, piece.type, speaker.rng)
+            wrong = speaker.value_in_words(other, piece.type) if other is not None else None
         if wrong and wrong not in text and piece.text not in wrong:
-            start = _places(piece.text, text)[0]
+            start = _phrase_starts(piece.text, text)[0]
             said = speaker.say("noise.correct", wrong=wrong, right=piece.text)
             return speaker.grammar.fit_spaces(f"{text[:start]} {said} {text[start + len(piece.text) :]}")
     return text
@@ -73,7 +75,7 @@ def add_self_correction(text: str, speaker: Speaker) -> str:
 
 def add_stutter(text: str, speaker: Speaker) -> str:
     """The sentence with one word (in Chinese: one character) repeated."""
-    starts = [at for at in _starts(text, speaker) if not text[at].isdigit()]
+    starts = [at for at in _word_starts(text, speaker) if not text[at].isdigit()]
     if not starts:
         return text
     at = speaker.rng.choice(starts)
@@ -84,76 +86,62 @@ def add_stutter(text: str, speaker: Speaker) -> str:
 
 def add_filler(text: str, speaker: Speaker) -> str:
     """The sentence with a filler before a word."""
-    at = speaker.rng.choice(_starts(text, speaker))
-    return speaker.grammar.fit_spaces(
-        f"{text[:at]} {speaker.rng.choice(speaker.grammar.noise.fillers or ('',))} {text[at:]}"
-    )
+    at = speaker.rng.choice(_word_starts(text, speaker))
+    filler = speaker.rng.choice(speaker.grammar.noise.fillers or ("",))
+    return speaker.grammar.fit_spaces(f"{text[:at]} {filler} {text[at:]}")
 
 
 def garble_word(text: str, speaker: Speaker) -> str:
     """The sentence with one word misheard, split, joined with the next, or lost."""
     noise = speaker.grammar.noise
-    parts = _parts(text, speaker)
+    parts = _split_at_values(text, speaker)
+    # The parts with odd indices are values, which are never misheard.
     spoken = range(0, len(parts), 2)
     sounds = [(word, heard) for word, ways in noise.sounds.items() for heard in ways]
     lost = [(word, "") for word in noise.dropped]
-    candidates = [[(i, *pair) for pair in pairs for i in spoken if _places(pair[0], parts[i])] for pairs in (sounds, lost)]
+    candidates = [
+        [(i, *pair) for pair in pairs for i in spoken if _phrase_starts(pair[0], parts[i])] for pairs in (sounds, lost)
+    ]
     if not any(candidates):
         return text
     at, word, heard = speaker.rng.choice(speaker.rng.choice([places for places in candidates if places]))
-    start = _places(word, parts[at])[0]
+    start = _phrase_starts(word, parts[at])[0]
     parts[at] = parts[at][:start] + heard + parts[at][start + len(word) :]
     return speaker.grammar.fit_spaces("".join(parts))
 
 
-def _starts(text: str, speaker: Speaker) -> list[int]:
+def _word_starts(text: str, speaker: Speaker) -> list[int]:
     """The positions where words begin, outside values. In Chinese text, only device names have known starts."""
     starts, at = {0}, 0
-    for i, part in enumerate(_parts(text, speaker)):
+    for i, part in enumerate(_split_at_values(text, speaker)):
         if i % 2 == 0:
             starts |= {at + m.start() for m in re.finditer(r"(?<=\s)\S", part)}
         at += len(part)
     if not speaker.grammar.has_spaces:
-        starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _places(p.text, text))}
-    values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _places(p.text, text)]
+        starts = {0, *(at for p in speaker.pieces if p.device is not None for at in _phrase_starts(p.text, text))}
+    values = [(at, at + len(p.text)) for p in speaker.pieces if p.device is None for at in _phrase_starts(p.text, text)]
     return sorted(at for at in starts if not any(low <= at < high for low, high in values)) or [0]
 
 
-def _parts(text: str, speaker: Speaker) -> list[str]:
+def _split_at_values(text: str, speaker: Speaker) -> list[str]:
     """The text, split at its values and numbers, which have odd indices."""
     values = sorted({p.text for p in speaker.pieces if p.device is None and p.text}, key=len, reverse=True)
     return re.split("(" + "|".join([*map(re.escape, values), r"\d[\d.:]*%?"]) + ")", text)
 
 
-def _places(phrase: str, text: str) -> list[int]:
+def _phrase_starts(phrase: str, text: str) -> list[int]:
     """The positions of a phrase in a text, as whole words; in Chinese, anywhere."""
     return [m.start() for m in re.finditer(rf"(?<![a-z0-9']){re.escape(phrase)}(?![a-z0-9'])", text)]
 
 
-def _named(text: str, speaker: Speaker) -> set[str]:
+def _names_in_text(text: str, speaker: Speaker) -> set[str]:
     """The names of the home's rooms and devices in a text."""
     things: tuple[Device | Room, ...] = (*speaker.home.plan.devices, *speaker.home.plan.rooms)
     names = {name for thing in things for name in (thing.name, speaker.say_thing_name(thing))}
-    return {name for name in names if _places(name, text)}
+    return {name for name in names if _phrase_starts(name, text)}
 
 
-def _other(piece: SpokenPiece, speaker: Speaker) -> str | None:
-    """Another device or value of the same kind, in words, or None."""
-    if piece.device is not None:
-        return _other_device(piece.device, speaker)
-    value = _other_value(piece.value, piece.type, speaker.rng)
-    return speaker._value(value, piece.type) if value is not None else None
-
-
-def _other_device(device: Device, speaker: Speaker) -> str | None:
-    """A device that the sentence does not mean, of the same category or room if possible."""
-    meant = {p.device.did for p in speaker.pieces if p.device is not None}
-    others = [other for other in speaker.home.plan.devices if other.did not in meant]
-    near = [o for o in others if o.spec.category == device.spec.category or o.room.id == device.room.id]
-    return speaker.say_device(speaker.rng.choice(near or others)) if others else None
-
-
-def _other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
+def _draw_other_value(value: Any, type: ValueType | None, rng: random.Random) -> Any:
     """A nearby number or another option, or None."""
     if isinstance(value, bool) or type is None:
         return None

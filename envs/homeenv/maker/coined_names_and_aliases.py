@@ -1,28 +1,25 @@
-"""Coined names: words that no lexicon has, so that an agent must copy a name from what it reads and cannot remember it.
+"""Coined names, names as people give them in Home Assistant, and aliases.
 
-A word is made of syllables (`velmo`), of letters (`ralndet`), or of the parts of two words of the home (`kitlamp`). The last
+Coined names are words that no lexicon has, so that an agent must copy a name from what it reads and cannot remember it. A
+word is made of syllables (`velmo`), of letters (`ralndet`), or of the parts of two words of the home (`kitlamp`). The last
 begins like a word that the agent knows and goes on in another way. Else an agent learns to copy the new and to finish the
 known from memory, and reads `kitchenette` as `kitchen`. For the same reason a coined word may come after known ones, and two
 may be joined: an agent that knows `power plug` alone reads `power outlet` as `power plug`.
+
+In Home Assistant, people write names in title case, and often with the name of the room before the device's. In a home with
+such whole names, the name of a device is what people call it in its room, and the whole name is what an agent reads, as in
+an imported home. Names that differ still differ in title case.
+
+An alias is another word of the lexicon, words of the place (`kitchen lamp`), or coined: `Living Room, Family Room`. Some
+devices have the alias as their name, and their name as the alias: a curtain is called `window`, an outlet `coffee maker`.
 
 Invariants:
 - The same seed gives the same names.
 - A home's coined names differ, and no lexicon has them.
 - A name is one or two words of lower case ASCII letters, each with a vowel. They stand alone (`velmo`, `hesk ralnd`), or in
   place of the first word of a name (`velmo bedroom`, `hesk-ralnd lamp`) or of its last word (`floor velmo`).
-
-Names as people give them in Home Assistant: in title case, and often with the name of the room before the device's.
-
-Invariants: the same seed gives the same names; names that differ still do; in a home with whole names, the name of a device
-is what people call it in its room, and the whole name is what an agent reads, as in an imported home.
-
-Aliases of rooms and devices, as people give them in Home Assistant: `Living Room, Family Room`; `Outlet, Coffee Maker`.
-
-An alias is another word of the lexicon, words of the place (`kitchen lamp`), or coined. Some devices have the alias as their
-name, and their name as the alias: a curtain is called `window`, and an outlet `coffee maker`.
-
-Invariants: the same seed gives the same aliases; in a home, no alias is another name or alias of a room or device, nor what
-a room and a device are called together; only devices that are one thing, in whose place agents see one entity, have aliases.
+- In a home, no alias is another name or alias of a room or device, nor the names of a room and a device together.
+- Only a device whose main part is one entity for agents has aliases.
 """
 
 from __future__ import annotations
@@ -31,6 +28,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from homerl.envs.homeenv.maker.lexicon import NUMBER, Half, Lexicon
 from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
@@ -53,16 +51,16 @@ def coin_word(rng: random.Random, home: Sequence[str] = ()) -> str:
     """A word in one of the styles; `home` are words to blend, of which a word is made of syllables if there are none."""
     style = rng.choice(STYLES)
     if style == "letters":
-        return _spoken("".join(rng.choice(LETTERS) for _ in range(rng.randint(3, 9))), rng)
+        return _make_speakable("".join(rng.choice(LETTERS) for _ in range(rng.randint(3, 9))), rng)
     if style == "blend" and len(home) > 1:
         one, other = rng.sample(home, 2)
-        return _spoken(one[: rng.randint(2, len(one))] + other[rng.randint(1, len(other) - 1) :], rng)
+        return _make_speakable(one[: rng.randint(2, len(one))] + other[rng.randint(1, len(other) - 1) :], rng)
     count = rng.choice((1, 1, 2, 2, 2, 3))
     tails = [rng.choice(MIDDLES) for _ in range(count - 1)] + [rng.choice(ENDS)]
     return "".join(rng.choice(STARTS) + rng.choice(VOWELS) + tail for tail in tails)
 
 
-def _spoken(word: str, rng: random.Random) -> str:
+def _make_speakable(word: str, rng: random.Random) -> str:
     """The word with a vowel at its end if it has none."""
     return word if set(word) & set("aeiou") else word + rng.choice("aeiou")
 
@@ -75,31 +73,28 @@ def coin_names(
     names = (*(room.name for room in rooms), *(device.name for device in devices))
     spoken = {word for name in names for word in name.split()}
     home = sorted(word for word in spoken if word.isascii() and word.isalpha() and len(word) > 2)
-    renamed = {room.id: replace(room, name=_coined(room.name, share, used, home, rng)) for room in rooms}
+    renamed = {room.id: replace(room, name=_coin_name(room.name, share, used, home, rng)) for room in rooms}
     named = [
-        replace(device, room=renamed[device.room.id], name=_coined(device.name, share, used, home, rng))
+        replace(device, room=renamed[device.room.id], name=_coin_name(device.name, share, used, home, rng))
         for device in devices
     ]
     return tuple(renamed.values()), tuple(named)
 
 
-def _coined(name: str, share: float, used: set[str], home: Sequence[str], rng: random.Random) -> str:
+def _coin_name(name: str, share: float, used: set[str], home: Sequence[str], rng: random.Random) -> str:
     """The name, or a coined one with probability `share`. `used` takes the new words."""
     if rng.random() >= share:
         return name
     shape, parts = rng.choice(SHAPES), name.split()
-    words = [_new(used, home, rng) for _ in range(2 if shape in ("twice", "joined") else 1)]
+    words: list[str] = []
+    while len(words) < (2 if shape in ("twice", "joined") else 1):
+        if (word := coin_word(rng, home)) not in used:
+            used.add(word)
+            words.append(word)
     coined = ("-" if shape == "joined" else " ").join(words)
     before = parts[:-1] or parts if shape == "last" else []
     after = parts[1:] or parts if shape in ("first", "joined") else []
     return " ".join([*before, coined, *after])
-
-
-def _new(used: set[str], home: Sequence[str], rng: random.Random) -> str:
-    while (word := coin_word(rng, home)) in used:
-        continue
-    used.add(word)
-    return word
 
 
 CAPITALS = ("tv", "ac")  # words that are written in capitals
@@ -157,31 +152,31 @@ def draw_alias_names(
     rng = random.Random(f"aliases {seed}")
     taken = {room.name for room in rooms} | {name for one in devices for name in (one.name, f"{one.room.name} {one.name}")}
 
-    def drawn(words: Iterator[str]) -> tuple[str, ...]:
+    def draw_aliases(words: Iterator[str]) -> tuple[str, ...]:
         """One or two aliases, or none."""
         if rng.random() >= share:
             return ()
         found: list[str] = []
         for _ in range(1 + (rng.random() < SECOND)):
-            if alias := _free(words, taken):
+            few = (word for word in islice(words, TRIES) if word not in taken)
+            if alias := next(few, None):
                 found.append(alias)
                 taken.add(alias)
         return tuple(found)
 
     coins = lexicon.home.isascii()
-    of_rooms = {
-        room.id: drawn(_words(lexicon.room_aliases(room, half), room.name, "", coins, rng))
-        for room in rooms
-        if room.id != HOME
-    }
+    of_rooms: dict[str, tuple[str, ...]] = {}
+    for room in rooms:
+        if room.id != HOME:
+            of_rooms[room.id] = draw_aliases(_alias_words(lexicon.room_aliases(room, half), room.name, "", coins, rng))
     taken |= {f"{alias} {one.name}" for one in devices for alias in of_rooms.get(one.room.id, ())}
     named, of_devices = [], {}
     for device in devices:
         alone = sum(one.room == device.room and one.spec.category == device.spec.category for one in devices) == 1
         place = device.room.name if alone and coins and device.room.id != HOME else ""
-        words = _words(lexicon.device_aliases(device.spec, half), device.name, place, coins, rng)
+        words = _alias_words(lexicon.device_aliases(device.spec, half), device.name, place, coins, rng)
         single = any(not shape.suffix for shape in entity_shapes(device.spec))
-        names = (device.name, *(drawn(words) if single else ()))
+        names = (device.name, *(draw_aliases(words) if single else ()))
         sole = sum(one.name == device.name for one in devices) == 1
         if len(names) > 1 and sole and rng.random() < OTHERWISE:
             names = (names[1], names[0], *names[2:])
@@ -192,7 +187,7 @@ def draw_alias_names(
     return AliasedNames(tuple(named), {room: aliases for room, aliases in of_rooms.items() if aliases}, of_devices)
 
 
-def _words(known: Sequence[str], name: str, place: str, coins: bool, rng: random.Random) -> Iterator[str]:
+def _alias_words(known: Sequence[str], name: str, place: str, coins: bool, rng: random.Random) -> Iterator[str]:
     """Aliases for something, without end, unless there are none."""
     last = NUMBER.sub("", name).split()[-1]
     while known or place or coins:
@@ -204,9 +199,3 @@ def _words(known: Sequence[str], name: str, place: str, coins: bool, rng: random
             yield rng.choice((coined, f"{coined} {last}"))
         elif known:
             yield rng.choice(known)
-
-
-def _free(words: Iterator[str], taken: set[str]) -> str | None:
-    """The first word that nothing has, of a few."""
-    drawn = (next(words, None) for _ in range(TRIES))
-    return next((word for word in drawn if word and word not in taken), None)

@@ -1,6 +1,6 @@
 """The initial state of a home: the air of its rooms and the values of its devices, from weather, hour and habits.
 
-The air of a room is the steady state of `homeenv/devices/physics.py`, plus a random drift of each room.
+The air of a room is the steady state of `sim/devices/air_physics.py`, plus a random drift of each room.
 
 Invariants:
 - Sensors agree with the state of their room.
@@ -32,7 +32,6 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     steady_air,
     values_in_air_terms,
 )
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
@@ -72,13 +71,9 @@ def room_air(kind: str, sky: Sky, running: Sequence[Running] = (), drift: float 
 
     `drift` (celsius) is a deviation of this room, for example by a draught.
     """
-    air = steady_air(SHELLS.get(kind, PLAIN_SHELL), outdoors_of_sky(sky), compute_air_inputs(running), drift)
+    outdoors = Outdoors(sky.temperature, sky.humidity, sky.illuminance)
+    air = steady_air(SHELLS.get(kind, PLAIN_SHELL), outdoors, compute_air_inputs(running), drift)
     return {quantity: round(value, 1) for quantity, value in zip(ROOM_STATE, air)}
-
-
-def outdoors_of_sky(sky: Sky) -> Outdoors:
-    """The part of the weather on which the air of rooms depends."""
-    return Outdoors(sky.temperature, sky.humidity, sky.illuminance)
 
 
 # Devices
@@ -97,11 +92,6 @@ class HabitContext:
     def is_asleep(self) -> bool:
         """Whether people sleep at this hour: from 23 to 6 o'clock."""
         return self.hour < 6 or self.hour >= 23
-
-    @property
-    def is_mealtime(self) -> bool:
-        """Whether people cook and eat at this hour: 7, 8, 12, 13, 18 or 19."""
-        return self.hour in (7, 8, 12, 13, 18, 19)
 
 
 def probability_on(kind: str, context: HabitContext) -> float:
@@ -124,7 +114,7 @@ def probability_on(kind: str, context: HabitContext) -> float:
         case "tv":
             return 0.05 if context.is_asleep else 0.6 if context.hour >= 18 else 0.3
         case "oven" | "range_hood" | "kettle" | "coffee_maker":
-            return 0.45 if context.is_mealtime else 0.08
+            return 0.45 if context.hour in (7, 8, 12, 13, 18, 19) else 0.08  # at mealtimes
         case "washer" | "dishwasher" | "dryer":
             return 0.1 if context.is_asleep else 0.35
         case "vacuum":
@@ -138,84 +128,78 @@ def draw_device_settings(spec: DeviceSpec, context: HabitContext, rng: random.Ra
     They are drawn uniformly first. Then habits replace some of them, then `kept` does, and then whatever contradicts
     another value is corrected.
     """
-    values = _drawn(spec, rng)
-    for path, share in _seldom(spec.boolean_paths):
+    values = _draw_values(spec, rng)
+    for path, share in _paths_with_shares(spec.boolean_paths):
         values[path] = rng.random() < share
     for prefix, kind in spec.part_kinds:
-        if _word(spec, values, prefix + "state") in ("on", "off") and _switches(spec, prefix + "state"):
-            word = "on" if rng.random() < probability_on(kind, context) else "off"
-            values[prefix + "state"] = spec.attribute_index[prefix + "state"][1].value_of_word(word)
-        for name, value in _habits(kind, context, rng):
-            _put(values, spec, prefix + name, value)
+        state = prefix + "state"
+        if _state_word(spec, values, state) in ("on", "off"):
+            attribute = spec.attribute_index[state][1]
+            words = {attribute.word_of_value(option) for option in attribute.options or ()}
+            if not words or {"on"} <= words <= {"on", "off", "unavailable", "unknown"}:  # it is a switch
+                word = "on" if rng.random() < probability_on(kind, context) else "off"
+                values[state] = attribute.value_of_word(word)
+        for name, value in _draw_habits(kind, context, rng):
+            _put_value(values, spec, prefix + name, value)
             if prefix in spec.air_effects and name == "target_temperature":
-                _aim(values, spec, prefix, value)
-        for name, value in _measured(prefix, values, rng):
-            _put(values, spec, prefix + name, value)
+                # Products whose `air` says where they heat or cool to may have other names for it.
+                for other, offset in (("temperature", 0), ("aim", 0), ("low", -2), ("high", 2)):
+                    if (path := prefix + other) in values:
+                        target = quantity_in_unit(value + offset, spec.attribute_index[path][1])
+                        _put_value(values, spec, path, round(target))
+        for name, value in _draw_measurements(prefix, values, rng):
+            _put_value(values, spec, prefix + name, value)
     values.update(kept or {})
     for prefix, kind in spec.part_kinds:
-        now = {name: values.get(prefix + name) for name in ENTAILING} | {"state": _word(spec, values, prefix + "state")}
-        for name, value in _entailed(kind, now):
-            _put(values, spec, prefix + name, value)
-    return _at_rest(spec, values)
-
-
-def _switches(spec: DeviceSpec, path: str) -> bool:
-    """Whether an attribute may be "on", and nothing else but "off"."""
-    kind = spec.attribute_index[path][1]
-    options = {kind.word_of_value(option) for option in kind.options} if kind.options else None
-    return options is None or {"on"} <= options <= {"on", "off", "unavailable", "unknown"}
-
-
-def _word(spec: DeviceSpec, values: Mapping[str, Any], path: str) -> Any:
-    """The state at a path in a word such as "on", or None if there is none."""
-    return spec.attribute_index[path][1].word_of_value(values[path]) if path in values else None
-
-
-def _aim(values: Values, spec: DeviceSpec, prefix: str, target: float) -> None:
-    """Set the attributes, of whatever names, that say where a part heats or cools to, to a usual target (celsius)."""
-    for name, offset in (("temperature", 0), ("aim", 0), ("low", -2), ("high", 2)):
-        if (path := prefix + name) in values:
-            _put(values, spec, path, round(quantity_in_unit(target + offset, spec.attribute_index[path][1])))
-
-
-def _drawn(spec: DeviceSpec, rng: random.Random) -> Values:
-    """Values that are drawn uniformly; a device that cannot be reached is rare."""
-    for _ in range(TRIES):
-        values = {path: _begun(attribute, rng) for path, (_, attribute) in spec.attribute_index.items()} | spec.start_values
-        if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
-            break
-    return values
-
-
-def _begun(attribute: Attribute, rng: random.Random) -> Any:
-    """A value with which a home may begin."""
-    options = attribute.options or ()
-    usual = [option for option in options if option not in PASSING]
-    return attribute.sample_value(rng) if len(usual) == len(options) else attribute.check_value(rng.choice(usual))
-
-
-def _at_rest(spec: DeviceSpec, values: Values) -> Values:
-    """The values once everything that moves has come to where it moves to, with what is derived from them."""
+        now = {name: values.get(prefix + name) for name in ENTAILING}
+        for name, value in _entailed_values(kind, now | {"state": _state_word(spec, values, prefix + "state")}):
+            _put_value(values, spec, prefix + name, value)
     if not spec.compiled_motions and not spec.needs_completion:
         return values
+    # Everything that moves has come to where it moves to.
     paths, scope = list(values), ServiceScope(list(values.values()), 0, {})
     for motion in spec.compiled_motions:
         values[paths[motion.offset]] = motion.target_value(scope)
     return spec.complete_values(values)
 
 
+def _state_word(spec: DeviceSpec, values: Mapping[str, Any], path: str) -> Any:
+    """The state at a path in a word such as "on", or None if there is none."""
+    return spec.attribute_index[path][1].word_of_value(values[path]) if path in values else None
+
+
+def _draw_values(spec: DeviceSpec, rng: random.Random) -> Values:
+    """Uniformly drawn values without those that only pass; a device that cannot be reached is rare."""
+    for _attempt in range(TRIES):
+        values: Values = {}
+        for path, (_, attribute) in spec.attribute_index.items():
+            options = attribute.options or ()
+            usual = [option for option in options if option not in PASSING]
+            passing = len(usual) < len(options)
+            values[path] = attribute.check_value(rng.choice(usual)) if passing else attribute.sample_value(rng)
+        values |= spec.start_values
+        if spec.can_be_reached(values) or rng.random() < UNREACHABLE:
+            break
+    return values
+
+
 @cache
-def _seldom(flags: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
+def _paths_with_shares(flags: tuple[str, ...]) -> tuple[tuple[str, float], ...]:
     """The (path, probability) pairs of the boolean attributes of a product that are in `SELDOM`."""
     names = ((path, path.rpartition(".")[2]) for path in flags)
     return tuple((path, SELDOM[name]) for path, name in names if name in SELDOM)
 
 
-def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tuple[str, Any]]:
+def _draw_habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tuple[str, Any]]:
     """The (attribute, value) pairs that habits give a part of this kind, where a uniform draw would be implausible."""
     match kind:
         case "air_conditioner":
-            mode = rng.choice(_ac_modes(context))
+            modes = ["cool", "heat", "dry", "fan_only", "auto"]
+            if context.temperature > 24:  # usual modes occur several times, so that they are drawn more often
+                modes = ["cool"] * 6 + ["dry", "fan_only", "auto"]
+            elif context.temperature < 18:
+                modes = ["heat"] * 6 + ["auto"]
+            mode = rng.choice(modes)
             low, high = {"cool": (22, 27), "heat": (19, 25)}.get(mode, (20, 26))
             yield "ac_mode", mode
             yield "target_temperature", rng.randint(low, high)
@@ -237,10 +221,8 @@ def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tu
         case "vacuum":
             yield from (("state", "docked"), ("state", "charging"))  # products have one of the two words
             if rng.random() < (0.1 if context.is_asleep else 0.35):
-                yield (
-                    "state",
-                    rng.choice(("paused",) if context.is_asleep else ("cleaning", "cleaning", "cleaning", "paused")),
-                )
+                states = ("paused",) if context.is_asleep else ("cleaning", "cleaning", "cleaning", "paused")
+                yield "state", rng.choice(states)
         case "speaker" | "smart_screen":
             playing = rng.random() < (0.05 if context.is_asleep else 0.4)
             yield "playing", playing
@@ -266,14 +248,16 @@ def _habits(kind: str, context: HabitContext, rng: random.Random) -> Iterable[tu
             yield "fed_today", rng.randint(0, 6)
 
 
-def _measured(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
+def _draw_measurements(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple[str, Any]]:
     """Plausible (attribute, value) pairs for the measurements of a part, and an empty alias."""
     if prefix + "battery" in values or prefix + "battery_level" in values:
         charge = rng.randint(15, 100) if rng.random() < 0.95 else rng.randint(1, 14)
         yield from (("battery", charge), ("battery_level", charge))
     if prefix + "pm25" in values:
+        # Half of these are below 20 micrograms per cubic metre.
         yield "pm25", min(int(rng.lognormvariate(3, 0.8)), 300)
     if prefix + "carbon_dioxide" in values:
+        # In ppm: the air outdoors has 420, and half of the rooms have less than 245 more.
         yield "carbon_dioxide", min(420 + int(rng.lognormvariate(5.5, 0.8)), 5000)
     yield from (("carbon_monoxide", 0), ("alias", ""))
 
@@ -281,7 +265,7 @@ def _measured(prefix: str, values: Values, rng: random.Random) -> Iterable[tuple
 ENTAILING = ("state", "defend_enabled", "position", "door_open", "privacy", "rain_detected", "open_zones", "rain_delay")
 
 
-def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+def _entailed_values(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     """The (attribute, value) pairs that follow from the state of a part, so that its values do not contradict each other."""
     if now["state"] == "off":
         yield from ((name, False) for name in RUNNING)
@@ -306,16 +290,7 @@ def _entailed(kind: str, now: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         yield "state", "disarmed"
 
 
-def _ac_modes(context: HabitContext) -> tuple[str, ...]:
-    """The plausible modes at a temperature. Usual modes occur several times, so that they are drawn more often."""
-    if context.temperature > 24:
-        return ("cool",) * 6 + ("dry", "fan_only", "auto")
-    if context.temperature < 18:
-        return ("heat",) * 6 + ("auto",)
-    return ("cool", "heat", "dry", "fan_only", "auto")
-
-
-def _put(values: Values, spec: DeviceSpec, path: str, value: Any) -> None:
+def _put_value(values: Values, spec: DeviceSpec, path: str, value: Any) -> None:
     """Set an attribute if the product has it and accepts the value; otherwise keep the drawn value."""
     if path in values:
         with suppress(Refused):
@@ -344,6 +319,7 @@ def initial_state(
     for device in devices:
         inside[device.room.id].append(device)
     for room in rooms:
+        # In celsius: draughts and sunny walls, say.
         drift = rng.gauss(0, 1)
         free = room_air(room.type, sky, drift=drift)
         context = HabitContext(sky.when.hour, sky.illuminance < DARK, free["temperature"], free["humidity"])
@@ -351,17 +327,19 @@ def initial_state(
         busy: set[str] = set()
         for device in inside[room.id]:
             values = draw_device_settings(device.spec, context, rng, (kept or {}).get(device.did))
-            _give_way(device.spec, values, busy)
+            _switch_off_rivals(device.spec, values, busy)
             values.update((given or {}).get(device.did, {}))
             running.append((device.spec, values))
             state[device.did] = values
         state[room.id] = room_air(room.type, sky, running, drift)
         for device in inside[room.id]:
-            _report(device.spec, state[device.did], state[room.id])
+            for path, quantity in measured_quantities(device.spec):
+                reading = quantity_in_unit(list(state[room.id].values())[quantity], device.spec.attribute_index[path][1])
+                _put_value(state[device.did], device.spec, path, reading)
     return state
 
 
-def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
+def _switch_off_rivals(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
     """Switch off the parts of a device that would change a quantity that another device of the room already changes.
 
     `busy` holds the quantities that are being changed. The device's own are added.
@@ -372,12 +350,6 @@ def _give_way(spec: DeviceSpec, values: Values, busy: set[str]) -> None:
         aims |= {"humidity"} if prefix + "target_humidity" in seen else set()
         if aims and value_means_word(seen.get(prefix + "state"), "on"):
             if aims & busy:
-                _put(values, spec, prefix + "state", spec.attribute_index[prefix + "state"][1].value_of_word("off"))
+                _put_value(values, spec, prefix + "state", spec.attribute_index[prefix + "state"][1].value_of_word("off"))
             else:
                 busy |= aims
-
-
-def _report(spec: DeviceSpec, values: Values, air: Mapping[str, float]) -> None:
-    """Set the readings of a sensor to the state of its room."""
-    for path, quantity in measured_quantities(spec):
-        _put(values, spec, path, quantity_in_unit(list(air.values())[quantity], spec.attribute_index[path][1]))

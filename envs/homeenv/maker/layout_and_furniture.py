@@ -1,14 +1,10 @@
-"""Layouts: draws the rooms of a home, their nesting and their floors.
+"""Draws the rooms of a home with their nesting and floors, and the devices of each room with their names and ids.
 
 Invariants:
 - Room ids and names are unique. An id reveals only the type and a number.
 - A nested room comes after its parent and is on the same floor.
 - Devices and climate depend on the type of a room. The variant (an ensuite is a variant of the bathroom) decides only how
   often the room occurs, where it is nested, and its name.
-
-Furnishing: draws the devices of each room, their names and their ids.
-
-Invariants:
 - A product stands only in the room types that its specification names, or else in those of its category's prior. No oven
   stands in a bathroom.
 - The name of a device is unique within its room.
@@ -19,6 +15,7 @@ Invariants:
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -74,31 +71,28 @@ ROOM_VARIANTS: dict[str, RoomVariant] = {
 def draw_layout(count: int, lexicon: Lexicon, half: Half, rng: random.Random) -> tuple[Room, ...]:
     """Draw `count` rooms: first the core, then variants by weight. A nested variant needs a room that may contain it."""
     floors = next((floors for most, floors in FLOORS if count <= most), 3)
+    core = rng.sample(CORE, min(count, len(CORE)))
     rooms: list[Room] = []
-    drawn: dict[str, int] = {}
-    for chosen in rng.sample(CORE, min(count, len(CORE))):
-        rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
-        drawn[chosen] = 1
+    drawn: Counter[str] = Counter()
     while len(rooms) < count:
-        types = {room.type for room in rooms}
-        allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
-        weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn.get(name, 0) for name in allowed]
-        (chosen,) = rng.choices(allowed, weights)
-        rooms.append(_room(chosen, rooms, floors, lexicon, half, rng))
-        drawn[chosen] = drawn.get(chosen, 0) + 1
+        if len(rooms) < len(core):
+            chosen = core[len(rooms)]
+        else:
+            types = {room.type for room in rooms}
+            allowed = [name for name, variant in ROOM_VARIANTS.items() if not variant.within or types & {*variant.within}]
+            weights = [ROOM_VARIANTS[name].weight * REPEAT ** drawn[name] for name in allowed]
+            (chosen,) = rng.choices(allowed, weights)
+        drawn[chosen] += 1
+        variant = ROOM_VARIANTS[chosen]
+        name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
+        number = 1 + sum(room.type == variant.type for room in rooms)
+        id = variant.type if number == 1 else f"{variant.type}_{number}"
+        if variant.within:
+            parent = rng.choice([room for room in rooms if room.type in variant.within])
+            rooms.append(Room(id, variant.type, name, parent.floor, parent.id))
+        else:
+            rooms.append(Room(id, variant.type, name, rng.randrange(floors) if variant.upstairs else 0))
     return tuple(rooms)
-
-
-def _room(chosen: str, rooms: list[Room], floors: int, lexicon: Lexicon, half: Half, rng: random.Random) -> Room:
-    """A further room of the variant `chosen`."""
-    variant = ROOM_VARIANTS[chosen]
-    name = lexicon.room_name(chosen, half, {room.name for room in rooms}, rng)
-    number = 1 + sum(room.type == variant.type for room in rooms)
-    id = variant.type if number == 1 else f"{variant.type}_{number}"
-    if variant.within:
-        parent = rng.choice([room for room in rooms if room.type in variant.within])
-        return Room(id, variant.type, name, parent.floor, parent.id)
-    return Room(id, variant.type, name, rng.randrange(floors) if variant.upstairs else 0)
 
 
 RARE = 0.05  # factor of the weight of a second device, for categories that a home usually has once
@@ -141,24 +135,23 @@ class ProductStock:
 
     def __init__(self, products: Collection[DeviceSpec], priors: DevicePriors) -> None:
         self.priors = priors
-        by_category: dict[str, list[DeviceSpec]] = {}
+        self._by_category: dict[str, list[DeviceSpec]] = {}
         for spec in products:
-            by_category.setdefault(spec.category, []).append(spec)
-        self._by_category = {category: tuple(specs) for category, specs in by_category.items()}
+            self._by_category.setdefault(spec.category, []).append(spec)
         self._offers: dict[str, tuple[ProductOffer, ...]] = {}
 
     def offers_for(self, kind: str) -> tuple[ProductOffer, ...]:
         """The offers for a room of this type, one per category."""
-        if kind not in self._offers:
-            offers = (self._offer(category, kind) for category in self._by_category)
-            self._offers[kind] = tuple(offer for offer in offers if offer.products and offer.weight)
-        return self._offers[kind]
-
-    def _offer(self, category: str, kind: str) -> ProductOffer:
-        prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
-        usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
-        products = tuple(s for s in self._by_category[category] if (kind in s.userdata.rooms if s.userdata.rooms else usual))
-        return ProductOffer(category, usual or UNKNOWN, products, self.priors.most_in_room.get(category, 1))
+        if kind in self._offers:
+            return self._offers[kind]
+        offers = []
+        for category, specs in self._by_category.items():
+            prior = {} if kind == HOME else self.priors.categories.get(category)  # what names no room is not in no room
+            usual = UNKNOWN if prior is None else prior.get(cast(RoomType, kind), 0.0)
+            if products := tuple(s for s in specs if (kind in s.userdata.rooms if s.userdata.rooms else usual)):
+                most = self.priors.most_in_room.get(category, 1)
+                offers.append(ProductOffer(category, usual or UNKNOWN, products, most))
+        return self._offers.setdefault(kind, tuple(offers))
 
     @property
     def has_roomless_products(self) -> bool:
@@ -190,38 +183,16 @@ def furnish_rooms(
     `dids` are the possible ids. With `spoken_to`, one device is such that people can speak to it, if the stock has one.
     `sure` are products that are put in first, as far as there is a place for them.
     """
-    drawn = _draw_places(rooms, count, stock, rng, spoken_to, sure)
-    ids = iter(rng.sample(dids, count))
-    devices = []
-    for room, pools in zip(rooms, drawn, strict=True):
-        used: set[str] = set()
-        for products in pools:
-            spec = rng.choice(products)
-            name = lexicon.device_name(spec, room.type, half, used, rng)
-            used.add(name)
-            devices.append(Device(str(next(ids)), name, room, spec))
-    return tuple(devices)
-
-
-Pool = tuple[DeviceSpec, ...]  # products from which one device is drawn
-
-
-def _draw_places(
-    rooms: Sequence[Room], count: int, stock: ProductStock, rng: random.Random, spoken_to: bool, sure: Sequence[DeviceSpec]
-) -> list[list[Pool]]:
-    """The pools of each room, drawn one by one from the offers of all rooms. The first pool can be controlled.
-
-    The pools of `sure` products are drawn before it.
-    """
+    # First the places: for each room, pools of products from each of which one device is drawn later.
     places = [(i, offer) for i, room in enumerate(rooms) for offer in stock.offers_for(room.type)]
     weights = [offer.weight for _, offer in places]
     of_category: dict[str, list[int]] = {}
     for at, (_, offer) in enumerate(places):
         of_category.setdefault(offer.category, []).append(at)
-    drawn: list[list[Pool]] = [[] for _ in rooms]
+    drawn: list[list[tuple[DeviceSpec, ...]]] = [[] for _ in rooms]
     held = [0] * len(places)
 
-    def draw(chances: Sequence[float]) -> tuple[list[Pool], ProductOffer]:
+    def draw_place(chances: Sequence[float]) -> tuple[list[tuple[DeviceSpec, ...]], ProductOffer]:
         """The room and the offer of one more device."""
         (at,) = rng.choices(range(len(places)), chances)
         i, offer = places[at]
@@ -235,24 +206,28 @@ def _draw_places(
     for spec in sure:
         fitting = [weight if spec in offer.products else 0.0 for weight, (_, offer) in zip(weights, places)]
         if any(fitting):
-            room, _ = draw(fitting)
-            room.append((spec,))
-    first = _first_weights([offer for _, offer in places], weights, stock.priors.entrance if spoken_to else ())
+            pools, _ = draw_place(fitting)
+            pools.append((spec,))
+    # The first other device is one of the best entrance that is on offer, else one that can be controlled.
+    first = weights
+    for kinds in (*(stock.priors.entrance if spoken_to else ()), None):
+        useful = (offer.useful_products and (kinds is None or offer.category in kinds) for _, offer in places)
+        if any(fitting := [weight if fits else 0.0 for weight, fits in zip(weights, useful)]):
+            first = fitting
+            break
     for turn in range(count - sum(held)):
-        room, offer = draw(first if turn == 0 else weights)
-        room.append((turn == 0 and offer.useful_products) or offer.products)
-    return drawn
-
-
-def _first_weights(
-    offers: Sequence[ProductOffer], weights: Sequence[float], entrances: Sequence[Collection[str]]
-) -> list[float]:
-    """The weights for the first device: one of the best entrance that is on offer, else one that can be controlled."""
-    for kinds in (*entrances, None):
-        fit = (offer.useful_products and (kinds is None or offer.category in kinds) for offer in offers)
-        if any(first := [weight if fits else 0.0 for weight, fits in zip(weights, fit)]):
-            return first
-    return list(weights)
+        pools, offer = draw_place(first if turn == 0 else weights)
+        pools.append((turn == 0 and offer.useful_products) or offer.products)
+    ids = iter(rng.sample(dids, count))
+    devices = []
+    for room, pools in zip(rooms, drawn, strict=True):
+        used: set[str] = set()
+        for products in pools:
+            spec = rng.choice(products)
+            name = lexicon.device_name(spec, room.type, half, used, rng)
+            used.add(name)
+            devices.append(Device(str(next(ids)), name, room, spec))
+    return tuple(devices)
 
 
 def draw_entrance(devices: Sequence[Device], priors: DevicePriors, rng: random.Random) -> str | None:

@@ -27,7 +27,6 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 Half = Literal["train", "heldout"]
 NAMES = LanguagePart(Path(__file__).parent / "names", "names.yaml")
 NAME = re.compile(r"[a-z][a-z-]*( [a-z-]+)?|[\u4e00-\u9fff]{1,8}")
-
 NUMBER = re.compile(r" ?\d+$")
 
 
@@ -60,7 +59,7 @@ class Lexicon(Model):
     home: str = "home"
 
     @model_validator(mode="after")
-    def _each_name_once(self) -> Lexicon:
+    def _refuse_repeated_names(self) -> Lexicon:
         seen: set[str] = set()
         for names in (*self.rooms.values(), *self.devices.values()):
             for name in (*names.train, *names.heldout):
@@ -74,17 +73,17 @@ class Lexicon(Model):
         return self
 
     @model_validator(mode="after")
-    def _halves_share_no_alias(self) -> Lexicon:
+    def _refuse_shared_aliases(self) -> Lexicon:
         halves: tuple[Half, Half] = ("train", "heldout")
         for half, other in (halves, halves[::-1]):
-            if shared := self._words(half, aliases=True) & (self._words(other) | self._words(other, aliases=True)):
+            if shared := self._aliases_of_half(half) & (self._names_of_half(other) | self._aliases_of_half(other)):
                 raise ValueError(f"the half {half} has the alias '{min(shared)}', which is of the half {other}")
         return self
 
-    def _words(self, half: Half, aliases: bool = False) -> set[str]:
-        """The names of a half, or its aliases."""
-        if not aliases:
-            return {name for names in (*self.rooms.values(), *self.devices.values()) for name in getattr(names, half)}
+    def _names_of_half(self, half: Half) -> set[str]:
+        return {name for names in (*self.rooms.values(), *self.devices.values()) for name in getattr(names, half)}
+
+    def _aliases_of_half(self, half: Half) -> set[str]:
         known = self.aliases.get(half, LexiconAliases())
         return {alias for of in (known.rooms, known.devices) for words in of.values() for alias in words}
 
@@ -102,21 +101,20 @@ class Lexicon(Model):
 
     def room_name(self, room_type: str, half: Half, used: Collection[str], rng: random.Random) -> str:
         """Draw a name that is not in `used`. `room_type` is a key of `rooms`, which is a room variant."""
-        return _draw(getattr(self.rooms[room_type], half), used, rng)
+        return _draw_name(getattr(self.rooms[room_type], half), used, rng)
 
     def brand_name(self, brand: str, room_name: str) -> str | None:
         """The word for a brand in the half to which the name of the room belongs; None if there is none."""
-        half = self._half_of.get(NUMBER.sub("", room_name))
+        half = self._half_by_room_name.get(NUMBER.sub("", room_name))
         return self.brands.get(half, {}).get(brand) if half else None
 
     @cached_property
     def all_words(self) -> frozenset[str]:
         """Every word of every name."""
-        halves = (half for names in (*self.rooms.values(), *self.devices.values()) for half in (names.train, names.heldout))
-        return frozenset(word for half in halves for name in half for word in name.split())
+        return frozenset(word for half in get_args(Half) for name in self._names_of_half(half) for word in name.split())
 
     @cached_property
-    def _half_of(self) -> dict[str, Half]:
+    def _half_by_room_name(self) -> dict[str, Half]:
         rooms = self.rooms.values()
         return {name: half for half in get_args(Half) for names in rooms for name in getattr(names, half)}
 
@@ -124,23 +122,20 @@ class Lexicon(Model):
         """Draw a name that fits a room of type `kind` and is not in `used`."""
         names = self.devices.get(spec.name) or self.devices.get(spec.category)
         if names is None:  # a user's own product has the name of its specification in both halves
-            return _draw((spec.name.replace("_", " "),), used, rng)
+            return _draw_name((spec.name.replace("_", " "),), used, rng)
         pool = getattr(names, half)
-        return _draw([name for name in pool if kind in self.fits.get(name, (kind,))] or pool, used, rng)
+        return _draw_name([name for name in pool if kind in self.fits.get(name, (kind,))] or pool, used, rng)
 
 
-def _draw(pool: Collection[str], used: Collection[str], rng: random.Random) -> str:
+def _draw_name(pool: Collection[str], used: Collection[str], rng: random.Random) -> str:
     """A name that is not in `used`. Once all names are used, they get numbers."""
     for number in itertools.count(1):
-        numbered = pool if number == 1 else [numbered_name(name, number) for name in pool]
+        numbered = pool
+        if number > 1:  # `kitchen 2`, or without the space in Chinese
+            numbered = [f"{name} {number}" if name.isascii() else f"{name}{number}" for name in pool]
         if free := [name for name in numbered if name not in used]:
             return rng.choice(free)
     raise AssertionError("numbers do not end")
-
-
-def numbered_name(name: str, number: int) -> str:
-    """The name with a number: `kitchen 2`, or without the space in Chinese."""
-    return f"{name} {number}" if name.isascii() else f"{name}{number}"
 
 
 @lru_cache

@@ -7,10 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
-import calendar
 import math
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -34,7 +33,7 @@ from homerl.envs.homeenv.maker.lexicon import Half, load_lexicon
 from homerl.envs.homeenv.maker.redraw_own_home import Keep, draw_own_home, load_own_homes, redraw_home
 from homerl.envs.homeenv.maker.weather import Hemisphere, Sky, TypicalWeather
 from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
-from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
+from homerl.envs.homeenv.sim.devices.air_physics import WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import (
     NAMED,
     SHIPPED,
@@ -56,13 +55,11 @@ SCALES: dict[Scale, tuple[Range, Range]] = {
     "medium": ((26, 44), (9, 12)),
     "complex": ((120, 150), (28, 34)),
 }
+# Keys by which homes are made, and for which homes of files have no use.
 FURNISHING = (
     "scale", "devices", "rooms", "entrance", "lexicon", "coined", "categories", "products", "did_range", "ids", "catalogue",
-    "different",
-    "titled",
-    "aliased",
-    "holds",
-)  # fmt: skip  # keys by which homes are made, and which homes of files have no use for
+    "different", "titled", "aliased", "holds",
+)  # fmt: skip
 TRIES = 50  # layouts that are drawn before a recipe is refused because its rooms hold too few devices
 
 
@@ -81,21 +78,16 @@ class HomeRecipe(Model):
         "`weather` only the state, `state` draws nothing.",
     )
     scale: Scale | dict[Scale, float] | None = Field(
-        None,
-        description="Size as in SMH-Bench, or weights of several, in place of `devices` and `rooms`.",
+        None, description="Size as in SMH-Bench, or weights of several, in place of `devices` and `rooms`."
     )
     devices: Range = Field((2, 6), description="Fewest and most devices of a home.")
     rooms: Range | None = Field(None, description="Fewest and most rooms; null is what the devices need.")
     entrance: bool = Field(False, description="Whether every home has a device that people speak to.")
-    placed: LateShare = Field(
-        0.0,
-        description="Share of prompts that name the person's room.",
-    )
+    placed: LateShare = Field(0.0, description="Share of prompts that name the person's room.")
     language: str = Field("en", description="Language (`en`, `zh`) of names and of the user.")
     lexicon: Half = Field("train", description="Which half of the names is used.")
     coined: LateShare = Field(
-        0.0,
-        description="Share (0 to 1) of names that are coined anew for each home, in languages in Latin letters.",
+        0.0, description="Share (0 to 1) of names that are coined anew for each home, in languages in Latin letters."
     )
     titled: LateShare = Field(
         0.0,
@@ -103,8 +95,7 @@ class HomeRecipe(Model):
         "begin with their room's.",
     )
     aliased: LateShare = Field(
-        0.0,
-        description="Share (0 to 1) of rooms and devices with aliases, which agents with Assist's tools read.",
+        0.0, description="Share (0 to 1) of rooms and devices with aliases, which agents with Assist's tools read."
     )
     categories: tuple[str, ...] | None = Field(None, description="Categories of devices, such as `light`; null is all.")
     products: tuple[str, ...] | None = Field(None, description="Products by id (`spid`); null is all.")
@@ -125,15 +116,14 @@ class HomeRecipe(Model):
     )
     did_range: Range = Field((1001, 9999), description="Smallest and largest id of a device.")
     ids: Literal["number", "slug", "entity"] = Field(
-        "number",
-        description="Form of device ids: a `number`, a `slug`, or Home Assistant's `entity`.",
+        "number", description="Form of device ids: a `number`, a `slug`, or Home Assistant's `entity`."
     )
     catalogue: Annotated[FileNames, ShippedNames(frozenset(NAMED))] = Field(
         (), description="Folders of device files beside the shipped ones; `homeassistant` is shipped too."
     )
 
     @model_validator(mode="after")
-    def _coherent(self) -> HomeRecipe:
+    def _check_ranges(self) -> HomeRecipe:
         for name, least in (("devices", 0), ("rooms", 1), ("did_range", 0)):
             low, high = getattr(self, name) or (least, least)
             if not least <= low <= high:
@@ -145,14 +135,14 @@ class HomeRecipe(Model):
         return self
 
     @model_validator(mode="after")
-    def _can_be_coined(self) -> HomeRecipe:
+    def _check_letters_of_coined_names(self) -> HomeRecipe:
         if (self.coined or self.titled) and not load_lexicon(self.language).home.isascii():
             given = "coined" if self.coined else "titled"
             raise ValueError(f"`{given}` makes words of Latin letters, which language '{self.language}' does not use")
         return self
 
     @model_validator(mode="after")
-    def _says_things_once(self) -> HomeRecipe:
+    def _refuse_double_settings(self) -> HomeRecipe:
         both = [name for name in ("devices", "rooms") if getattr(self, name) != type(self).model_fields[name].default]
         if self.scale is not None and both:  # a recipe that was written with its defaults must load again
             raise ValueError(f"scale says how many {both[0]} a home has: leave out one of the two")
@@ -163,16 +153,17 @@ class HomeRecipe(Model):
         return self
 
     @model_validator(mode="after")
-    def _makes_or_takes(self) -> HomeRecipe:
-        keys: tuple[str, ...] = ("keep",) if not self.files else FURNISHING
-        keys += ("weather", "hemisphere", "forecast") if self.keep != "nothing" and self.files else ()
-        given = [name for name in keys if getattr(self, name) != type(self).model_fields[name].default]
-        if given and not self.files:
-            raise ValueError("keep is for homes from `files`: name home files, or leave it out")
-        if given and given[0] not in FURNISHING:
-            raise ValueError(f"keep: {self.keep} leaves the weather as in `files`: leave out {given[0]}")
-        if given:
-            raise ValueError(f"{given[0]} is for homes that are made, and `files` names homes: leave out one of the two")
+    def _refuse_useless_settings(self) -> HomeRecipe:
+        if not self.files:
+            if self.keep != "nothing":
+                raise ValueError("keep is for homes from `files`: name home files, or leave it out")
+            return self
+        for name in (*FURNISHING, *(("weather", "hemisphere", "forecast") if self.keep != "nothing" else ())):
+            if getattr(self, name) == type(self).model_fields[name].default:
+                continue
+            if name in FURNISHING:
+                raise ValueError(f"{name} is for homes that are made, and `files` names homes: leave out one of the two")
+            raise ValueError(f"keep: {self.keep} leaves the weather as in `files`: leave out {name}")
         return self
 
     def size_ranges(self) -> tuple[tuple[Range, Range | None], ...]:
@@ -180,12 +171,6 @@ class HomeRecipe(Model):
         if self.scale is None:
             return ((self.devices, self.rooms),)
         return tuple(SCALES[scale] for scale in ([self.scale] if isinstance(self.scale, str) else self.scale))
-
-    def draw_size(self, rng: random.Random) -> tuple[Range, Range | None]:
-        """The (devices, rooms) ranges for one home; a scale is drawn by the weights."""
-        if isinstance(self.scale, dict):
-            return rng.choices(self.size_ranges(), list(self.scale.values()))[0]
-        return self.size_ranges()[0]
 
 
 DEFAULT = HomeRecipe()
@@ -196,7 +181,7 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
 
     For example, its rooms hold too few devices, a category is unknown, or one of its files is no home.
     """
-    home = _made(seed, recipe)
+    home = _make_unplaced_home(seed, recipe)
     rng = random.Random(f"placed {seed}")
     if recipe.placed and rng.random() < recipe.placed:
         room = rng.choice(sorted({device.room.id for device in home.plan.devices}))
@@ -204,30 +189,37 @@ def make_home(seed: int, recipe: HomeRecipe = DEFAULT) -> Home:
     return home
 
 
-def _made(seed: int, recipe: HomeRecipe) -> Home:
+def _make_unplaced_home(seed: int, recipe: HomeRecipe) -> Home:
     """The home of a seed, in which nobody knows more of where people speak than which device they speak to."""
     rng = random.Random(f"home {seed}")  # a text, because `random` would treat -1 and 1 alike
+    weather = TypicalWeather.load_years(recipe.weather, recipe.hemisphere)
     if recipe.files:
-        return draw_own_home(
-            recipe.files, recipe.keep, TypicalWeather.load_years(recipe.weather, recipe.hemisphere), recipe.forecast, rng
-        )
+        return draw_own_home(recipe.files, recipe.keep, weather, recipe.forecast, rng)
     if recipe.different is not None:
-        one = _made(2 * rng.randrange(recipe.different) + seed % 2, recipe.model_copy(update={"different": None}))
-        return redraw_home(one, TypicalWeather.load_years(recipe.weather, recipe.hemisphere), recipe.forecast, rng)
-    lexicon, stock = load_lexicon(recipe.language), _stock(recipe.catalogue, recipe.categories, recipe.products)
-    catalogue = _catalogue(recipe.catalogue)
-    sure = [catalogue[spid] for spid in _known("holds", recipe.holds, catalogue)]
-    year, minute = TypicalWeather.load_years(recipe.weather, recipe.hemisphere).draw_minute(rng)
+        # Training has even seeds and held-out tasks have odd ones. Keeping the parity, the two never share a home.
+        number = 2 * rng.randrange(recipe.different) + seed % 2
+        home = _make_unplaced_home(number, recipe.model_copy(update={"different": None}))
+        return redraw_home(home, weather, recipe.forecast, rng)
+    lexicon, stock = load_lexicon(recipe.language), _load_stock(recipe.catalogue, recipe.categories, recipe.products)
+    catalogue = _load_catalogue(recipe.catalogue)
+    sure = [catalogue[spid] for spid in _require_known("holds", recipe.holds, catalogue)]
+    year, minute = weather.draw_minute(rng)
     sky = year.sky_at(minute)
-    devices, rooms = recipe.draw_size(rng)
+    devices, rooms = recipe.size_ranges()[0]
+    if isinstance(recipe.scale, dict):
+        devices, rooms = rng.choices(recipe.size_ranges(), list(recipe.scale.values()))[0]
     wanted = max(rng.randint(*devices), len(sure) + 1 if sure else 0)
     for attempt in range(TRIES):
         more = attempt // 3 if sure and rooms is None else 0  # a small home has no garage, which a product may need
-        layout = draw_layout(_room_count(wanted, rooms, rng) + more, lexicon, recipe.lexicon, rng)
+        if rooms is not None:
+            count = rng.randint(*rooms)
+        else:  # near a line through SMH-Bench's homes (see `SCALES`)
+            usual = 4.4 + 0.195 * wanted
+            count = min(rng.randint(math.ceil(0.85 * usual), math.floor(1.15 * usual)), max(wanted, 2))
+        layout = draw_layout(count + more, lexicon, recipe.lexicon, rng)
         layout += (Room(HOME, HOME, lexicon.home),) if stock.has_roomless_products else ()
-        if (room_for := stock.device_capacity(layout)) >= devices[0] and all(
-            stock.has_place_for(spec, layout) for spec in sure
-        ):
+        room_for = stock.device_capacity(layout)
+        if room_for >= devices[0] and all(stock.has_place_for(spec, layout) for spec in sure):
             break
     if room_for < devices[0]:
         raise InputError(
@@ -236,9 +228,8 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
             remedy="allow more rooms, more categories or fewer devices",
         )
     dids = range(recipe.did_range[0], recipe.did_range[1] + 1)
-    furniture = furnish_rooms(
-        layout, min(wanted, room_for), stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure
-    )
+    count = min(wanted, room_for)
+    furniture = furnish_rooms(layout, count, stock, dids, lexicon, recipe.lexicon, rng, recipe.entrance, sure)
     if recipe.coined:
         layout, furniture = coin_names(layout, furniture, recipe.coined, lexicon.all_words, seed)
     if recipe.ids != "number":
@@ -252,93 +243,76 @@ def _made(seed: int, recipe: HomeRecipe) -> Home:
         layout, furniture, origin = title_names(layout, furniture, seed)
     if aliases:
         origin = aliases.add_to_origin(origin, title_case if titled else str)
-    return _build(layout, furniture, sky, rng, forecast=tuple(year.forecast_ahead(minute, recipe.forecast)), origin=origin)
+    return _build_home(layout, furniture, sky, rng, forecast=year.forecast_ahead(minute, recipe.forecast), origin=origin)
 
 
 def with_slug_ids(furniture: Sequence[Device]) -> tuple[Device, ...]:
     """The devices with slugs as ids: made of the names, or of room id and category where the names are not ASCII."""
-    return _with_ids(
-        furniture,
-        lambda device: device.slug_name if device.slug_name.isascii() else f"{device.room.id}_{device.spec.category}",
-    )
+    slugs = (d.slug_name if d.slug_name.isascii() else f"{d.room.id}_{d.spec.category}" for d in furniture)
+    return _replace_ids(furniture, slugs)
 
 
 def with_entity_ids(furniture: Sequence[Device]) -> tuple[Device, ...]:
-    """The devices with the ids that Home Assistant gives as they are added, of domain and name. A later name leaves them."""
-    return _with_ids(furniture, _entity_id)
-
-
-def _entity_id(device: Device) -> str:
-    name = slug_of_words(device.name.lower()) if device.name.isascii() else ""
-    found = entity_shapes(device.spec)
-    domains = [shape.domain for shape in found if not shape.suffix]  # there are none if only its parts are entities
-    return f"{(domains or [shape.domain for shape in found] or ['switch'])[0]}.{name or device.spec.category}"
-
-
-def _with_ids(furniture: Sequence[Device], id_of: Callable[[Device], str]) -> tuple[Device, ...]:
-    taken: set[str] = set()
-    renamed = []
+    """The devices with the ids that Home Assistant gives to new entities. They are made of domain and name."""
+    ids = []
     for device in furniture:
-        id = unused_id(id_of(device), taken)
-        taken.add(id)
-        renamed.append(replace(device, did=id))
-    return tuple(renamed)
+        name = slug_of_words(device.name.lower()) if device.name.isascii() else ""
+        found = entity_shapes(device.spec)
+        domains = [shape.domain for shape in found if not shape.suffix]  # there are none if only its parts are entities
+        domains += [shape.domain for shape in found] + ["switch"]
+        ids.append(f"{domains[0]}.{name or device.spec.category}")
+    return _replace_ids(furniture, ids)
 
 
-def _build(
+def _replace_ids(furniture: Sequence[Device], ids: Iterable[str]) -> tuple[Device, ...]:
+    """The devices with these ids. An id that is there already gets a number."""
+    renamed: dict[str, Device] = {}
+    for device, wanted in zip(furniture, ids):
+        id = unused_id(wanted, renamed)
+        renamed[id] = replace(device, did=id)
+    return tuple(renamed.values())
+
+
+def _build_home(
     rooms: Sequence[Room],
     devices: Sequence[Device],
     sky: Sky,
     rng: random.Random,
     given: dict[str, Values] | None = None,
-    forecast: Sequence[tuple[int, float, float, float]] = (),
+    forecast: Sequence[WeatherChange] = (),
     origin: Origin | None = None,
 ) -> Home:
     state = initial_state(rooms, devices, sky, rng, given)
     spoken_to = draw_entrance(devices, shipped_priors(), rng)
-    clock = calendar.timegm(sky.when.timetuple())
-    moments = [WeatherChange(clock + 60 * minutes, Outdoors(*weather)) for minutes, *weather in forecast]
-    return Home.build_home(rooms, devices, state, clock, spoken_to, moments, origin=origin)
-
-
-def _room_count(devices: int, rooms: Range | None, rng: random.Random) -> int:
-    """The number of rooms: from the range, or near a line through SMH-Bench's homes (see `SCALES`)."""
-    if rooms is not None:
-        return rng.randint(*rooms)
-    usual = 4.4 + 0.195 * devices
-    count = rng.randint(math.ceil(0.85 * usual), math.floor(1.15 * usual))
-    return min(count, max(devices, 2))
+    return Home.build_home(rooms, devices, state, sky.clock, spoken_to, forecast, origin=origin)
 
 
 def allowed_products(recipe: HomeRecipe) -> list[DeviceSpec]:
     """The products that homes of a recipe may have."""
     if recipe.files:
-        return list(
-            {
-                device.spec.content_digest: device.spec
-                for home in load_own_homes(recipe.files)
-                for device in home.plan.devices
-            }.values()
-        )
-    return _allowed(recipe.catalogue, recipe.categories, recipe.products)
+        specs = [device.spec for home in load_own_homes(recipe.files) for device in home.plan.devices]
+        return list({spec.content_digest: spec for spec in specs}.values())
+    return _select_products(recipe.catalogue, recipe.categories, recipe.products)
 
 
 @lru_cache(maxsize=64)
-def _stock(folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None) -> ProductStock:
-    return ProductStock(_allowed(folders, categories, products), shipped_priors())
+def _load_stock(
+    folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None
+) -> ProductStock:
+    return ProductStock(_select_products(folders, categories, products), shipped_priors())
 
 
-def _allowed(
+def _select_products(
     folders: tuple[str, ...], categories: tuple[str, ...] | None, products: tuple[str, ...] | None
 ) -> list[DeviceSpec]:
     """The products that a recipe allows. Raises `InputError` for unknown categories or products."""
-    catalogue = _catalogue(folders)
-    allowed = _known("categories", categories, {spec.category for spec in catalogue.values()})
-    chosen = (catalogue[spid] for spid in sorted(_known("products", products, catalogue)))
+    catalogue = _load_catalogue(folders)
+    allowed = _require_known("categories", categories, {spec.category for spec in catalogue.values()})
+    chosen = (catalogue[spid] for spid in sorted(_require_known("products", products, catalogue)))
     return [spec for spec in chosen if spec.category in allowed]
 
 
-def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
+def _require_known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> Collection[str]:
     """The wanted names, or all known ones if `wanted` is None. Raises `InputError` if a name is unknown."""
     if unknown := [name for name in wanted or () if name not in known]:
         what = f"the catalogue has no {unknown[0]!r}"
@@ -347,7 +321,7 @@ def _known(key: str, wanted: tuple[str, ...] | None, known: Collection[str]) -> 
 
 
 @lru_cache(maxsize=64)
-def _catalogue(folders: tuple[str, ...]) -> Catalogue:
+def _load_catalogue(folders: tuple[str, ...]) -> Catalogue:
     """The shipped catalogue and the products of the user's folders."""
     return Catalogue.load_folders(SHIPPED, *map(Path, folders)) if folders else Catalogue.load_shipped()
 
@@ -374,11 +348,11 @@ class HomeSampler:
             Device("1004", "curtain", bedroom, catalogue["100501"]),
             Device("1005", "climate sensor", bathroom, catalogue["101701"]),
         )
-        sky = Sky("nowhere", 36.1, -79.95, datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
+        sky = Sky(datetime(2025, 6, 1, 20, 30), 27.5, 60.0, 350.0, 2.0)
         given: dict[str, Values] = {
             "1001": {"state": "on", "brightness": 40, "hs_color": (30.0, 20.0)},
             "1002": {"state": "on", "ac_mode": "cool", "target_temperature": 24},
             "1003": {"state": "off", "brightness": 50, "color_temperature": 3000},
             "1004": {"position": 100},
         }
-        return _build((living, bedroom, bathroom), devices, sky, random.Random(0), given)
+        return _build_home((living, bedroom, bathroom), devices, sky, random.Random(0), given)

@@ -12,7 +12,6 @@ Invariants:
 
 from __future__ import annotations
 
-import calendar
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,8 +24,8 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.initial_state import Values, initial_state
 from homerl.envs.homeenv.maker.weather import Sky, TypicalWeather
 from homerl.envs.homeenv.sim.automation import arm_rule
-from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange, measured_quantities
-from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
+from homerl.envs.homeenv.sim.devices.air_physics import WeatherChange, measured_quantities
+from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import REPORT, load_home
@@ -45,44 +44,34 @@ def draw_own_home(files: tuple[str, ...], keep: Keep, weather: TypicalWeather, h
     if keep == "state":
         return home.fork()
     if keep == "weather":
-        return _redrawn(home, _sky_of(home), home.clock, home.plan.forecast, rng)
+        air = home.state_of(OUTDOORS)
+        when = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=None)
+        sky = Sky(when, air["temperature"], air["humidity"], air["brightness"], 0.0)
+        return _redraw_state(home, sky, home.plan.forecast, rng)
     return redraw_home(home, weather, hours, rng)
 
 
 def redraw_home(home: Home, weather: TypicalWeather, hours: int, rng: random.Random) -> Home:
     """The home at another time: weather, hour and state are drawn, and `hours` of weather to come."""
     year, minute = weather.draw_minute(rng)
-    sky = year.sky_at(minute)
-    clock = calendar.timegm(sky.when.timetuple())
-    ahead = [WeatherChange(clock + 60 * minutes, Outdoors(*air)) for minutes, *air in year.forecast_ahead(minute, hours)]
-    return _redrawn(home, sky, clock, ahead, rng)
+    return _redraw_state(home, year.sky_at(minute), year.forecast_ahead(minute, hours), rng)
 
 
-def _sky_of(home: Home) -> Sky:
-    """The weather and the hour that the home has."""
-    air = home.state_of(OUTDOORS)
-    when = datetime.fromtimestamp(home.clock, UTC).replace(tzinfo=None)
-    return Sky("home", 0.0, 0.0, when, air["temperature"], air["humidity"], air["brightness"], 0.0)
-
-
-def _redrawn(home: Home, sky: Sky, clock: int, forecast: Sequence[WeatherChange], rng: random.Random) -> Home:
+def _redraw_state(home: Home, sky: Sky, forecast: Sequence[WeatherChange], rng: random.Random) -> Home:
     plan = home.plan
-    kept = {device.did: _kept(device, home) for device in plan.devices}
+    kept: dict[str, Values] = {}  # by did: the values that stay as in the file, unless drawn ones contradict them
+    for device in plan.devices:
+        paths = drawn_paths(device.spec)
+        kept[device.did] = {path: value for path, value in home.state_of(device.did).items() if path not in paths}
     state = initial_state(plan.rooms, plan.devices, sky, rng, kept=kept)
-    drawn = Home.build_home(plan.rooms, plan.devices, state, clock, plan.entrance, forecast, origin=plan.origin)
+    drawn = Home.build_home(plan.rooms, plan.devices, state, sky.clock, plan.entrance, forecast, origin=plan.origin)
     for counter in drawn.plan.time_wiring.counters:
         if not counter.is_counting(drawn.values):
             drawn.write_slot(counter.slot, counter.type.check_value(0))
-    shift = clock - home.clock
+    shift = sky.clock - home.clock
     moved = (replace(rule, at=None if rule.at is None else rule.at + shift, fired=None) for rule in home.rules)
     drawn.rules = tuple(arm_rule(rule, drawn) for rule in moved)
     return drawn
-
-
-def _kept(device: Device, home: Home) -> Values:
-    """The values that stay as in the file, by path, unless drawn ones contradict them."""
-    drawn = drawn_paths(device.spec)
-    return {path: value for path, value in home.state_of(device.did).items() if path not in drawn}
 
 
 def drawn_paths(spec: DeviceSpec) -> frozenset[str]:
@@ -100,7 +89,7 @@ def drawn_paths(spec: DeviceSpec) -> frozenset[str]:
 @lru_cache(maxsize=16)
 def load_own_homes(files: tuple[str, ...]) -> tuple[Home, ...]:
     """The homes of all files and folders, in this order. Raises `InputError` if one of them cannot be used."""
-    return tuple(_usable(path) for name in files for path in home_files(name))
+    return tuple(_load_usable_home(path) for name in files for path in home_files(name))
 
 
 def home_files(name: str) -> list[Path]:
@@ -112,7 +101,7 @@ def home_files(name: str) -> list[Path]:
     raise InputError(f"{WHERE}: the folder holds no home file (*.json)", name, "make one: homerl make-home --out home.json")
 
 
-def _usable(path: Path) -> Home:
+def _load_usable_home(path: Path) -> Home:
     """The home of a file, if people can speak of all its rooms and devices."""
     try:
         home = load_home(path)
@@ -122,13 +111,11 @@ def _usable(path: Path) -> Home:
     things += [(f"devices.{i}.name", device.did, device.name) for i, device in enumerate(home.plan.devices)]
     for key, id, name in things:
         if not any(map(str.isalnum, name)):
-            remedy = "give it the name that people call it by"
-            raise InputError(f"{WHERE}: {key}: '{id}' has no name, so nobody can speak of it", str(path), remedy)
+            what = f"{WHERE}: {key}: '{id}' has no name, so nobody can speak of it"
+            raise InputError(what, str(path), "give it the name that people call it by")
     if not any(device.spec.service_index for device in home.plan.devices):
-        raise InputError(
-            f"{WHERE}: devices: none has a service, so there is nothing to ask for", str(path), "name a home with devices"
-        )
-    home.plan = replace(
-        home.plan, origin=home.plan.origin and home.plan.origin.without_guarded_parts
-    )  # tasks are for everybody to read
+        what = f"{WHERE}: devices: none has a service, so there is nothing to ask for"
+        raise InputError(what, str(path), "name a home with devices")
+    # Everybody may read a task, so what a file keeps for the guards of a real home stays out of it.
+    home.plan = replace(home.plan, origin=home.plan.origin and home.plan.origin.without_guarded_parts)
     return home

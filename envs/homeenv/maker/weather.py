@@ -12,23 +12,21 @@ Invariants:
 
 from __future__ import annotations
 
+import calendar
 import io
 import math
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.homeenv.sim.devices.air_physics import BOUNDS
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from homerl.envs.homeenv.sim.devices.air_physics import BOUNDS, Outdoors, WeatherChange
 
 YEAR = 2025  # the calendar year of all typical years; any year without a 29 February would do
 HOURS = 8760
@@ -63,19 +61,21 @@ EPW_COLUMNS = (
 
 @dataclass(frozen=True)
 class Sky:
-    """The weather at a place and minute.
+    """The weather at a minute.
 
     `when` is local standard time. The quantities are in celsius, percent, lux and m/s.
     """
 
-    place: str
-    latitude: float
-    longitude: float
     when: datetime
     temperature: float
     humidity: float
     illuminance: float
     wind: float
+
+    @property
+    def clock(self) -> int:
+        """The time as the clock of a home has it: seconds since 1970, in local time."""
+        return calendar.timegm(self.when.timetuple())
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,10 @@ class TypicalYear:
         hour, part = divmod(minute, 60)
 
         def between(hourly: np.ndarray) -> float:
+            # In the first hour of the year, `hour - 1` is -1: the last hour of the year.
             return round(float(hourly[hour - 1] + (hourly[hour] - hourly[hour - 1]) * part / 60), 1)
 
         return Sky(
-            self.place,
-            self.latitude,
-            self.longitude,
             when=datetime(YEAR, 1, 1) + timedelta(minutes=minute),
             temperature=between(self.temperature),
             humidity=between(self.humidity),
@@ -112,16 +110,17 @@ class TypicalYear:
             wind=between(self.wind),
         )
 
-    def forecast_ahead(self, minute: int, hours: int) -> Iterator[tuple[int, float, float, float]]:
-        """(minutes from now, celsius, percent, lux) at each of the next full hours. The year repeats after its end."""
-        for hour in range(minute // 60 + 1, minute // 60 + 1 + hours):
-            yield (hour * 60 - minute, *self.hourly_weather[hour % HOURS])
+    def forecast_ahead(self, minute: int, hours: int) -> list[WeatherChange]:
+        """The weather at each of the full hours after a minute of the year. The year repeats after its end."""
+        new_year, first = calendar.timegm((YEAR, 1, 1, 0, 0, 0)), minute // 60 + 1
+        ahead = range(first, first + hours)
+        return [WeatherChange(new_year + 3600 * hour, self._hourly_weather[hour % HOURS]) for hour in ahead]
 
     @cached_property
-    def hourly_weather(self) -> list[tuple[float, float, float]]:
-        """(celsius, percent, lux) at each full hour of the year, rounded to tenths."""
-        whole = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
-        return [(round(float(warm), 1), round(float(humid), 1), round(float(lux), 1)) for warm, humid, lux in whole]
+    def _hourly_weather(self) -> list[Outdoors]:
+        """The weather at each full hour of the year, rounded to tenths."""
+        hours = zip(np.roll(self.temperature, 1), np.roll(self.humidity, 1), self.daylight[::CELLS])
+        return [Outdoors(*(round(float(quantity), 1) for quantity in hour)) for hour in hours]
 
 
 @dataclass(frozen=True)
@@ -136,21 +135,16 @@ class TypicalWeather:
 
         Files are read once per process. Raises `InputError`, which names file and line, if a file is invalid.
         """
-        files = (file for path in paths for file in _epw_files(path))
-        return cls(tuple(map(_epw_year, files)) or _bundled_years(hemisphere))
+        files = (file for path in paths for file in _find_epw_files(path))
+        return cls(tuple(map(_load_epw_year, files)) or _load_bundled_years(hemisphere))
 
     def draw_minute(self, rng: random.Random) -> tuple[TypicalYear, int]:
         """A year and a minute of it, drawn uniformly."""
         return rng.choice(self.years), rng.randrange(HOURS * 60)
 
-    def sample_sky(self, rng: random.Random) -> Sky:
-        """The weather of a uniformly drawn minute of a uniformly drawn year."""
-        year, minute = self.draw_minute(rng)
-        return year.sky_at(minute)
-
 
 @lru_cache(maxsize=64)
-def _epw_files(path: str) -> tuple[str, ...]:
+def _find_epw_files(path: str) -> tuple[str, ...]:
     """The EPW files of a folder, sorted by name; for any other path, the path itself."""
     if not Path(path).is_dir():
         return (path,)
@@ -164,20 +158,18 @@ def _epw_files(path: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=3)
-def _bundled_years(hemisphere: Hemisphere) -> tuple[TypicalYear, ...]:
+def _load_bundled_years(hemisphere: Hemisphere) -> tuple[TypicalYear, ...]:
     if hemisphere == "any":
-        return _bundled_years("north") + _bundled_years("south")
+        return _load_bundled_years("north") + _load_bundled_years("south")
     if hemisphere == "south":
-        return tuple(map(mirror_year, _bundled_years("north")))
+        return tuple(map(mirror_year, _load_bundled_years("north")))
     with np.load(BUNDLE) as file:
         arrays = dict(file)
-    return tuple(_bundled_year(arrays, i) for i in range(len(arrays["places"])))
-
-
-def _bundled_year(arrays: Mapping[str, np.ndarray], i: int) -> TypicalYear:
-    latitude, longitude = map(float, arrays["coordinates"][i])
-    temperature, humidity, wind, daylight = (arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items())
-    return TypicalYear(str(arrays["places"][i]), latitude, longitude, temperature, humidity, wind, daylight)
+    years = []
+    for i, (place, (latitude, longitude)) in enumerate(zip(arrays["places"], arrays["coordinates"])):
+        hourly = {name: arrays[f"{name}_{i}"].astype(float) / scale for name, scale in STORED.items()}
+        years.append(TypicalYear(str(place), float(latitude), float(longitude), **hourly))
+    return tuple(years)
 
 
 def mirror_year(year: TypicalYear) -> TypicalYear:
@@ -215,42 +207,44 @@ def pvlib_years() -> tuple[TypicalYear, ...]:
     import pvlib
 
     sand_point, greensboro, miami = (Path(pvlib.__file__).parent / "data" / name for name in BUNDLED)
-    tmy3 = (pvlib.iotools.read_tmy3(path, coerce_year=YEAR) for path in (sand_point, greensboro))
-    return (*(_tmy3_year(data, meta) for data, meta in tmy3), _tmy2_year(*pvlib.iotools.read_tmy2(miami)))
-
-
-def _tmy3_year(data: DataFrame, meta: Mapping[str, Any]) -> TypicalYear:
-    place = f"{meta['Name']}, {meta['State']}".replace('"', "")
-    return _year(place, meta, data["temp_air"], data["relative_humidity"], data["ghi"], data["wind_speed"])
-
-
-def _tmy2_year(data: DataFrame, meta: Mapping[str, Any]) -> TypicalYear:
+    years = []
+    for path in (sand_point, greensboro):
+        data, meta = pvlib.iotools.read_tmy3(path, coerce_year=YEAR)
+        place = f"{meta['Name']}, {meta['State']}".replace('"', "")
+        years.append(_make_year(place, meta, data["temp_air"], data["relative_humidity"], data["ghi"], data["wind_speed"]))
+    data, meta = pvlib.iotools.read_tmy2(miami)
     place = f"{meta['City']}, {meta['State']}"
-    # Temperature and wind stand in tenths in the file.
-    return _year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10)
+    # Temperature and wind stand in tenths in this file.
+    years.append(_make_year(place, meta, data["DryBulb"] / 10, data["RHum"], data["GHI"], data["Wspd"] / 10))
+    return tuple(years)
 
 
 # Years from users' files
 
 
 @lru_cache(maxsize=64)
-def _epw_year(path: str) -> TypicalYear:
+def _load_epw_year(path: str) -> TypicalYear:
     """A year from an EPW file. Raises `InputError`, which names the file and, where known, the line."""
     from pvlib.iotools import read_epw
 
-    text = _checked_epw(path)
+    text = _read_epw_text(path)
     try:
         data, meta = read_epw(io.StringIO(text), coerce_year=YEAR)
-        columns = [_filled(data[column.pvlib].to_numpy(float), column.missing) for column in EPW_COLUMNS]
+        columns = []
+        for column in EPW_COLUMNS:  # gaps are filled by linear interpolation
+            values = data[column.pvlib].to_numpy(float)
+            known = np.flatnonzero(values < column.missing)
+            filled = np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
+            columns.append(filled)
     except Exception as error:  # pandas raises many types of errors for malformed rows
         raise InputError(f"the weather cannot be read: {error}", path, EPW_REMEDY) from None
     if len(data) != HOURS:
         what = f"the weather cannot be read: {len(data)} of {HOURS} hours are left, a quotation mark may have swallowed some"
         raise InputError(what, path, EPW_REMEDY)
-    return _year(", ".join(part for part in (meta["city"], meta["country"]) if part), meta, *columns)
+    return _make_year(", ".join(part for part in (meta["city"], meta["country"]) if part), meta, *columns)
 
 
-def _checked_epw(path: str) -> str:
+def _read_epw_text(path: str) -> str:
     """The text of an EPW file without a 29 February, after a check of its coordinates and of the columns that are used."""
     try:
         text = Path(path).read_bytes().decode("latin-1")
@@ -259,15 +253,17 @@ def _checked_epw(path: str) -> str:
         raise InputError(f"the weather file cannot be read: {reason}", path, EPW_REMEDY) from None
     lines = text.replace("\r\n", "\n").rstrip().split("\n")  # splitlines would also split at \x85
     head = lines[0].split(",")
-    if len(head) < 10 or head[0].upper() != "LOCATION" or not all(map(_within, head[6:10], PLACE)):
+    place = zip(map(_finite_number, head[6:10]), PLACE)
+    placed = all(number is not None and low <= number <= high for number, (low, high) in place)
+    if len(head) < 10 or head[0].upper() != "LOCATION" or not placed:
         what = "not an EPW file: its first line gives no LOCATION with coordinates"
         raise InputError(what, f"{path}:1", EPW_REMEDY)
     rows = []
     for number, row in enumerate(lines[EPW_HEADER:], EPW_HEADER + 1):
         fields = row.split(",")
-        if problem := _row_problem(fields):
+        if problem := _find_row_problem(fields):
             raise InputError(problem, f"{path}:{number}", EPW_REMEDY)
-        if [_number(field) for field in fields[1:3]] != [2, 29]:
+        if [_finite_number(field) for field in fields[1:3]] != [2, 29]:
             rows.append(row)
     if len(rows) != HOURS:
         what = f"the file holds {len(rows)} hours, a year has {HOURS}"
@@ -275,24 +271,19 @@ def _checked_epw(path: str) -> str:
     return "\n".join(lines[:EPW_HEADER] + rows)
 
 
-def _row_problem(fields: list[str]) -> str | None:
+def _find_row_problem(fields: list[str]) -> str | None:
     """What is wrong with one hour of an EPW file, if anything."""
     if len(fields) < EPW_FIELDS:
         return f"this hour has {len(fields)} fields, an EPW hour has {EPW_FIELDS}"
     for column in EPW_COLUMNS:
         text = fields[column.field]
-        value = _number(text)
+        value = _finite_number(text)
         if value is None or not (column.low <= value <= column.high or value >= column.missing):
             return f"{column.pvlib} (field {column.field + 1}) is '{text}', not {column.low}..{column.high}"
     return None
 
 
-def _within(text: str, bounds: tuple[float, float]) -> bool:
-    number = _number(text)
-    return number is not None and bounds[0] <= number <= bounds[1]
-
-
-def _number(text: str) -> float | None:
+def _finite_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -300,17 +291,14 @@ def _number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _filled(values: np.ndarray, missing: float) -> np.ndarray:
-    """The values with gaps filled by linear interpolation. A value from `missing` on marks a gap."""
-    known = np.flatnonzero(values < missing)
-    return np.interp(np.arange(len(values)), known, values[known]) if len(known) else np.zeros(len(values))
-
-
-def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any) -> TypicalYear:
+def _make_year(
+    place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, irradiance: Any, wind: Any
+) -> TypicalYear:
     """A year from hourly columns. `irradiance` (W/m2) is the mean of the hour that ends at the time of the row."""
     latitude, longitude = round(float(meta["latitude"]), 3), round(float(meta["longitude"]), 3)
-    height = _sun_height(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
+    height = _sun_heights(latitude, longitude, float(meta["TZ"])).reshape(HOURS, CELLS)
     mean = height.mean(axis=1)
+    # The light of an hour is spread over its ten-minute cells in proportion to the height of the sun.
     share = np.divide(height, mean[:, None], out=np.zeros_like(height), where=mean[:, None] > 0.01)
     daylight = np.asarray(irradiance, float)[:, None] * share * LUX_PER_WATT
     return TypicalYear(
@@ -324,13 +312,14 @@ def _year(place: str, meta: Mapping[str, Any], temperature: Any, humidity: Any, 
     )
 
 
-def _sun_height(latitude: float, longitude: float, timezone: float) -> np.ndarray:
+def _sun_heights(latitude: float, longitude: float, timezone: float) -> np.ndarray:
     """The sine of the sun's elevation in the middle of every ten minutes of the year, shape (52560,); 0 at night."""
     from pvlib import solarposition
 
     hours = (np.arange(HOURS * CELLS) + 0.5) / CELLS
     day = hours // 24 + 1
     solar_time = hours % 24 + longitude / 15 - timezone + solarposition.equation_of_time_spencer71(day) / 60
+    # The sun moves by 15 degrees an hour, and is highest at noon of solar time.
     zenith = solarposition.solar_zenith_analytical(
         np.radians(latitude), np.radians(15 * (solar_time - 12)), solarposition.declination_spencer71(day)
     )

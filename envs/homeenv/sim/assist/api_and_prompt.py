@@ -1,9 +1,8 @@
-"""The Assist API of a real Home Assistant, as it was recorded: its tools, and the texts of its prompt.
+"""The recorded Assist API of a real Home Assistant, and the home as its agent reads it: the prompt and `GetLiveContext`.
 
-`dumps/` holds one file a version. `scripts/check_homeassistant --record` writes it. Invariant: nothing that an agent reads
-of the API is written here.
+`dumps/` holds one file for each version of Home Assistant. `scripts/check_homeassistant --record` writes it.
 
-The home as an agent of Assist reads it: the list of entities in the prompt, and `GetLiveContext`.
+Invariant: the texts of the API come from the records; none of them is written here.
 """
 
 from __future__ import annotations
@@ -45,9 +44,7 @@ class RecordedApi:
         """The part of the prompt after the list, for a person who speaks to a device in this area."""
         if area is None:
             return self.after
-        known_area, known_floor = self.example
-        where = f"{area} (floor {floor})" if floor else area
-        return self.placed_after.replace(f"{known_area} (floor {known_floor})", where)
+        return self.placed_after.replace("{} (floor {})".format(*self.example), f"{area} (floor {floor})" if floor else area)
 
 
 @lru_cache
@@ -55,21 +52,15 @@ def latest_recorded_api() -> RecordedApi:
     """The dump of the newest version."""
     path = max(HERE.glob("*.json"), key=lambda file: tuple(map(int, file.stem.split("."))))
     recorded = json.loads(path.read_text("utf-8"))
-    before, after = _around(recorded["prompt"])
-    _, placed = _around(recorded["prompt_in_area"])
+    before, rest = recorded["prompt"].split(LIST, 1)
+    after, placed = (text.split("\n\n", 1)[1] for text in (rest, recorded["prompt_in_area"].split(LIST, 1)[1]))
     where = placed.split(AREA_LINE, 1)[1].split(")", 1)[0]
     area, floor = where.split(" (floor ", 1)
     tools = {tool["name"]: tool for tool in recorded["tools"]}
     return RecordedApi(recorded["version"], tools, before, after, placed, (area, floor))
 
 
-def _around(prompt: str) -> tuple[str, str]:
-    """The text before the list of entities, and the text after it."""
-    before, rest = prompt.split(LIST, 1)
-    return before, rest.split("\n\n", 1)[1]
-
-
-# Home Assistant's own: it writes emoji as \U0001F525, and is 10 times faster
+# Home Assistant uses this dumper. It writes emoji as \U0001F525, and is 10 times faster than the one in Python.
 Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 OWN_TOOLS = {"calendar", "script"}  # domains whose entities are tools, and not in the list
 HEAD = "Live Context: An overview of the areas and the devices in this smart home:"
@@ -81,32 +72,32 @@ NONE_MATCHED = {
 }
 
 
-def list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> str:
+def _list_entities(found: Iterable[AssistEntity], home: Home | None = None) -> str:
     """Entities in Home Assistant's YAML, by name; with their state if the home is given."""
-    rows = [_row(entity, home) for entity in sorted(found, key=lambda e: e.name) if entity.domain not in OWN_TOOLS]
+    rows = []
+    for entity in sorted(found, key=lambda e: e.name):
+        if entity.domain in OWN_TOOLS:
+            continue
+        row: dict[str, Any] = {"names": ", ".join(entity.names), "domain": entity.domain}
+        row |= {"state": entity.state_text(home)} if home else {}
+        row |= {"areas": ", ".join(entity.area.names)} if entity.area else {}
+        shown = entity.shown_attributes(home) if home else {}
+        rows.append(row | ({"attributes": shown} if shown else {}))
     text = yaml.dump(rows, default_flow_style=False, allow_unicode=True, sort_keys=False, Dumper=Dumper)
     return text.replace(": null\n", ":\n")  # as it stands, also in a name
 
 
-def _row(entity: AssistEntity, home: Home | None) -> dict[str, Any]:
-    row: dict[str, Any] = {"names": ", ".join(entity.names), "domain": entity.domain}
-    row |= {"state": entity.state_text(home)} if home else {}
-    row |= {"areas": ", ".join(entity.area.names)} if entity.area else {}
-    shown = entity.shown_attributes(home) if home else {}
-    return row | ({"attributes": shown} if shown else {})
-
-
 def static_context(home: Home) -> str:
     """The list of entities as the prompt holds it. It is a function of the plan, so it stays the same between sentences."""
-    return list_entities(entities_of_plan(home.plan)).rstrip("\n")
+    return _list_entities(entities_of_plan(home.plan)).rstrip("\n")
 
 
 def assist_prompt(home: Home) -> str:
     """The whole prompt, with the area where the person speaks."""
-    told, room = latest_recorded_api(), home.plan.entrance_room
+    recorded, room = latest_recorded_api(), home.plan.entrance_room
     floor = next((floor.name for floor in floors_of_plan(home.plan) if room and room.id in floor.rooms), None)
-    after = told.prompt_end(room.name if room and room.id != HOME else None, floor)
-    return f"{told.before}\n{static_context(home)}\n\n{after}"
+    after = recorded.prompt_end(room.name if room and room.id != HOME else None, floor)
+    return f"{recorded.before}\n{static_context(home)}\n\n{after}"
 
 
 def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
@@ -118,7 +109,6 @@ def live_context(home: Home, arguments: Mapping[str, Any]) -> tuple[str, bool]:
         found = match_entities(home, EntityConstraints(name, area, domains=frozenset(domains), duplicates=True)).entities
     except NoMatch as none:
         text = NONE_MATCHED.get(none.reason, "No entities matched the provided filter")
-        return json.dumps(
-            {"error": text.format(name=name, area=area, domains=", ".join(domains))}, ensure_ascii=False
-        ), False
-    return json.dumps({"result": f"{HEAD}\n{list_entities(found, home)}"}, ensure_ascii=False), True
+        error = text.format(name=name, area=area, domains=", ".join(domains))
+        return json.dumps({"error": error}, ensure_ascii=False), False
+    return json.dumps({"result": f"{HEAD}\n{_list_entities(found, home)}"}, ensure_ascii=False), True

@@ -1,8 +1,8 @@
 """Writes service calls as calls of Assist's tools, for the scripted expert.
 
-A device is meant by its name and domain, and by its area too if others have the name. Several devices that are all of a
-domain in a room are one call for the area; many that are all of a domain in the home, one call for the domain. Such calls
-are made together at the place of the first, unless that has another effect than one call after the other.
+A call names the device and its domain, and its area too if other devices have the same name. Several devices that are all of
+a domain in a room are one call for the area, and many that are all of a domain in the home are one call for the domain. Such
+a call stands at the place of the first call that it replaces, unless its effect would differ from one call after the other.
 
 Invariant: a plan for which `unfit` is None has the same effect, written and executed, as the plan itself.
 """
@@ -10,14 +10,15 @@ Invariant: a plan for which `unfit` is None has the same effect, written and exe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
 from homerl.envs.homeenv.sim.assist.assist_tools import CONTEXT, TOOLS
-from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistEntity, EntityCall, EntitySetting, entities_of_plan
+from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD, AssistArea, AssistEntity, EntityCall, entities_of_plan
 from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
 from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed, calls_of_intent, read_intent_slots
 from homerl.envs.homeenv.sim.assist.value_translation import IntentRules, to_slot_value, translation_table
@@ -28,7 +29,6 @@ from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, parse
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 ON = "intent__HassTurnOn"
-NOTHING: Mapping[str, Any] = {}
 MANY = 5  # entities that are one call for the home, where nobody lists them by name
 MOST_LOOKS = 3  # entities that are read one by one
 RUN = {tool.name: tool for tool in TOOLS}
@@ -36,10 +36,13 @@ RUN = {tool.name: tool for tool in TOOLS}
 
 @dataclass(frozen=True)
 class IntentCall:
-    """A call of an intent: the tool, the entities that it means, and its values by slot."""
+    """A call of an intent: the tool, the entity that it means, and its values by slot.
+
+    A call that is written by mistake has no entity, and `values` are all its slots.
+    """
 
     tool: str
-    entity: AssistEntity
+    entity: AssistEntity | None
     values: Mapping[str, Any]
 
 
@@ -49,44 +52,48 @@ class AssistWriter(StructuredWriter):
     reads = True
 
     def call(self, call: Call) -> dict[str, Any]:
-        """The intent that makes a service call. One that no intent makes is written as a mistake would be."""
-        return self._written(self._intended(call) or self._mistaken(call))
+        """The intent that makes a service call. A call that no intent makes is written as a mistake would be."""
+        return self._write_intent(self._find_intent(call) or self._mistake_for(call))
 
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """One intent for each device, or for all devices of a domain in an area."""
-        return call_message(*self._placed(calls, MANY, 2))
+        return call_message(*self._write_by_place(calls, MANY, 2))
 
     def write_calls_on_all(self, calls: Sequence[Call], placed: bool, reply: str | None = None) -> Message:
         """One intent for all devices of a domain in the home, or else in an area, also if it is a single one."""
-        return call_message(*self._placed(calls, len(calls) + 1 if placed else 1, 1))
+        return call_message(*self._write_by_place(calls, len(calls) + 1 if placed else 1, 1))
 
     def write_misnamed_call(self, call: Call, rng: random.Random) -> Message:
         """An intent with a name that is nearly the entity's, and that nothing has."""
-        intended = self._intended(call)
-        near = _near(intended.entity) if intended else ()
-        free = [name for name in near if intended and not self._means(intended.tool, {"name": name} | _domain(intended))]
-        if not intended or not free:
+        intent = self._find_intent(call)
+        if intent is None or (entity := intent.entity) is None:
             return self.write_calls([call])
-        slots = {**self._arguments(intended), "name": rng.choice(free)}
-        return call_message(tool_call(intended.tool, slots))
+        words = entity.name.split()
+        near = [f"{entity.area.name} {entity.name}"] if entity.area else []
+        near += [" ".join(words[1:]), " ".join(words[:-1])] if len(words) > 1 else []
+        near.append(entity.name[:-1] if entity.name.endswith("s") else entity.name + "s")
+        domain = _domain_slot(intent.tool, entity)
+        if free := [name for name in near if not self._meant_by(intent.tool, {"name": name} | domain)]:
+            slots = self._exact_slots(intent.tool, entity, intent.values) | {"name": rng.choice(free)}
+            return call_message(tool_call(intent.tool, slots))
+        return self.write_calls([call])
 
     def was_made_in(self, turn: Sequence[Message]) -> Callable[[Call], bool]:
         """A call was made if an intent of the turn means its device and makes it."""
         made = list(parse_turn_tool_calls(turn))
-        return lambda call: any(self._makes(tool, arguments, call) for tool, arguments in made)
+        return lambda call: any(self._makes_call(tool, arguments, call) for tool, arguments in made)
 
     def look(self, did: str) -> Message:
         """A query of the device's first entity."""
-        own = [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
-        return self._read(own[:1])
+        return self._query_entities(self._entities_of(did)[:1])
 
     def read(self, slots: Reads) -> Message:
         """A query of the entities that show these attributes."""
-        return self._read(self._shown(slots))
+        return self._query_entities(self._entities_that_show(slots))
 
     def read_all(self, slots: Reads, placed: bool) -> Message:
         """One query of the domains of the entities that show these attributes; in their area, if that is named and one."""
-        shown = self._shown(slots)
+        shown = self._entities_that_show(slots)
         areas, domains = {entity.area for entity in shown}, sorted({entity.domain for entity in shown})
         area = next(iter(areas)) if placed and len(areas) == 1 else None
         place = {"area": area.name} if area else {}
@@ -95,64 +102,68 @@ class AssistWriter(StructuredWriter):
     def unfit(self, calls: Sequence[Call], reads: Reads) -> str | None:
         """Why these calls cannot be written or these attributes cannot be read, or None if they can."""
         for did, path in reads:
-            if not self._showing(did, path):
+            if not any(_is_shown(entity, self.home, path) for entity in self._entities_of(did)):
                 return f"'{path.rpartition('.')[2]}' is not shown"
+        # The plan is executed twice: as service calls in one copy of the home, and as intents in another.
         wanted, here = self.home.fork(), AssistWriter(self.home.fork(), self.done, self.label)
         for call in calls:
-            if (intended := here._intended(call)) is None:
+            intent = here._find_intent(call)
+            if intent is None or intent.entity is None:
                 return f"no intent for '{call.service.rpartition('.')[2]}'"
-            written = here._written(intended)["function"]["name"], here._arguments(intended)
+            slots = here._exact_slots(intent.tool, intent.entity, intent.values)
             try:
                 wanted.call(call.did, call.service, call.args)
             except Refused:
                 return "the plan is refused"
-            result = RUN[written[0]].run(here.home, written[1], Limits())
-            if result.refusal:
-                return f"'{written[0].rpartition('__')[2]}' is refused"
+            if RUN[intent.tool].run(here.home, slots, Limits()).refusal:
+                return f"'{intent.tool.rpartition('__')[2]}' is refused"
             if here.home.state_key() != wanted.state_key():
-                return f"'{written[0].rpartition('__')[2]}' does something else"
+                return f"'{intent.tool.rpartition('__')[2]}' does something else"
         return None
 
-    def _shown(self, slots: Reads) -> list[AssistEntity]:
-        shown = [entity for did, path in slots for entity in self._showing(did, path)[:1]]
-        return list({entity.id: entity for entity in shown}.values())
+    def _entities_of(self, did: str) -> list[AssistEntity]:
+        return [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
 
-    def _intents(self, calls: Sequence[Call]) -> list[IntentCall | _Mistake]:
-        intended = [self._intended(call) or self._mistaken(call) for call in calls]
-        return _joined(one for i, one in enumerate(intended) if not _implied(one, intended[i + 1 :]))
+    def _entities_that_show(self, slots: Reads) -> list[AssistEntity]:
+        """The first entity of each attribute that shows it now, without repetition."""
+        found: dict[str, AssistEntity] = {}
+        for did, path in slots:
+            shown = (entity for entity in self._entities_of(did) if _is_shown(entity, self.home, path))
+            found |= {entity.id: entity for entity in islice(shown, 1)}
+        return list(found.values())
 
-    def _intended(self, call: Call) -> IntentCall | None:
-        for entity in entities_of_plan(self.home.plan):
-            if entity.device.did == call.did and (found := _tool_for(entity, call)):
-                intended = IntentCall(found[0], entity, found[1])
-                return intended if self._arguments(intended) else None
+    def _find_intent(self, call: Call) -> IntentCall | None:
+        """The intent that makes a call, if there are slots that mean exactly the entity."""
+        for entity in self._entities_of(call.did):
+            if found := _find_tool(entity, call):
+                return IntentCall(found[0], entity, found[1]) if self._exact_slots(found[0], entity, found[1]) else None
         return None
 
-    def _mistaken(self, call: Call) -> IntentCall | _Mistake:
-        own = [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == call.did]
+    def _mistake_for(self, call: Call) -> IntentCall:
+        own = self._entities_of(call.did)
         for entity in own:
             for what, setting in entity.shape.sets.items():
-                if setting.service == call.service and call.args and (found := _tool_setting(entity, what)):
-                    return _Mistake(found[0], {"name": entity.name, found[1]: call.args[-1]})
-        return _Mistake(ON, {"name": own[0].name if own else call.did})
+                if setting.service == call.service and call.args and (found := _find_setting_tool(entity, what)):
+                    return IntentCall(found[0], None, {"name": entity.name, found[1]: call.args[-1]})
+        return IntentCall(ON, None, {"name": own[0].name if own else call.did})
 
-    def _written(self, intended: IntentCall | _Mistake) -> dict[str, Any]:
-        if isinstance(intended, _Mistake):
-            return tool_call(intended.tool, intended.arguments)
-        return tool_call(intended.tool, self._arguments(intended) or {"name": intended.entity.name})
+    def _write_intent(self, intent: IntentCall) -> dict[str, Any]:
+        if intent.entity is None:
+            return tool_call(intent.tool, intent.values)
+        slots = self._exact_slots(intent.tool, intent.entity, intent.values)
+        return tool_call(intent.tool, slots or {"name": intent.entity.name})
 
-    def _arguments(self, intended: IntentCall) -> dict[str, Any]:
-        """The slots that mean exactly this entity, and its values; nothing if no slots do."""
-        entity = intended.entity
-        domain = _domain(intended)
-        for place in ({}, {"area": entity.area.name} if entity.area else {}):
-            if place and "area" not in latest_recorded_api().tools[intended.tool]["inputSchema"]["properties"]:
-                continue
-            if self._means(intended.tool, {"name": entity.name, **place, **domain}) == [entity]:
-                return {"name": entity.name, **place, **domain, **intended.values}
+    def _exact_slots(self, tool: str, entity: AssistEntity, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The slots that mean exactly this entity, with the values; an empty dict if no slots do."""
+        # The domain tells a lamp from a sensor of the same name.
+        domain = _domain_slot(tool, entity)
+        places = [{}, {"area": entity.area.name}] if entity.area and _has_slot(tool, "area") else [{}]
+        for place in places:
+            if self._meant_by(tool, {"name": entity.name, **place, **domain}) == [entity]:
+                return {"name": entity.name, **place, **domain, **values}
         return {}
 
-    def _means(self, tool: str, slots: Mapping[str, Any]) -> list[AssistEntity]:
+    def _meant_by(self, tool: str, slots: Mapping[str, Any]) -> list[AssistEntity]:
         act = translation_table().tools[tool]
         domains = frozenset(slots.get("domain", act.domains))
         wanted = EntityConstraints(slots.get("name"), slots.get("area"), domains=domains, needs=act.needs)
@@ -161,52 +172,49 @@ class AssistWriter(StructuredWriter):
         except NoMatch:
             return []
 
-    def _placed(self, calls: Sequence[Call], home: int, area: int) -> list[dict[str, Any]]:
-        """The calls by place, or one after the other where the order counts: the same effect, and nothing more refused."""
-        intended = self._intents(calls)
-        single, placed = list(map(self._written, intended)), self._by_place(intended, home, area)
-        return placed if placed == single or self._effect(placed) == self._effect(single) else single
+    def _write_by_place(self, calls: Sequence[Call], home: int, area: int) -> list[dict[str, Any]]:
+        """Tool calls for service calls. Calls that are alike are one call for a place if they mean all of a domain there.
 
-    def _effect(self, written: Sequence[dict[str, Any]]) -> tuple[str, bool]:
-        """The state key of the home after these calls, and whether one of them was refused."""
-        home = self.home.fork()
-        results = [
-            RUN[tool].run(home, arguments, Limits()) for tool, arguments in parse_turn_tool_calls([call_message(*written)])
-        ]
-        return home.state_key(), any(result.refusal for result in results)
-
-    def _by_place(self, intended: Sequence[IntentCall | _Mistake], home: int, area: int) -> list[dict[str, Any]]:
-        """The calls, one for the home or for an area where they are alike and mean everything of a domain there.
-
-        In the home that takes at least `home` entities, and in an area `area`.
+        That takes at least `home` entities in the home, or `area` entities in an area. Where the order counts, so that this
+        would have another effect or be refused, the calls are written one after the other.
         """
-        alike: dict[Any, list[IntentCall | _Mistake]] = {}
-        for number, one in enumerate(intended):
-            what = (one.tool, tuple(one.values.items()), one.entity.domain) if isinstance(one, IntentCall) else number
+        intents = _merge_intents([self._find_intent(call) or self._mistake_for(call) for call in calls])
+        alike: dict[Any, list[IntentCall]] = {}
+        for number, one in enumerate(intents):
+            what = (one.tool, tuple(one.values.items()), one.entity.domain) if one.entity else number
             alike.setdefault(what, []).append(one)
-        return [call for group in alike.values() for call in self._together(group, home, area)]
+        placed: list[dict[str, Any]] = []
+        for group in alike.values():
+            if len(group) >= home and (call := self._write_for_all(group, {})):
+                placed.append(call)
+                continue
+            by_area: dict[AssistArea | None, list[IntentCall]] = {}
+            for one in group:
+                by_area.setdefault(one.entity.area if one.entity else None, []).append(one)
+            for place, there in by_area.items():
+                call = self._write_for_all(there, {"area": place.name}) if place and len(there) >= area else None
+                placed += [call] if call else map(self._write_intent, there)
+        single = list(map(self._write_intent, intents))
+        return placed if placed == single or self._effect_of(placed) == self._effect_of(single) else single
 
-    def _together(self, alike: Sequence[IntentCall | _Mistake], home: int, area: int) -> Iterator[dict[str, Any]]:
-        if len(alike) >= home and (call := self._for_all(alike, {})):
-            yield call
-            return
-        by_area: dict[Any, list[IntentCall | _Mistake]] = {}
-        for one in alike:
-            by_area.setdefault(one.entity.area if isinstance(one, IntentCall) else None, []).append(one)
-        for place, there in by_area.items():
-            call = self._for_all(there, {"area": place.name}) if place and len(there) >= area else None
-            yield from [call] if call else map(self._written, there)
-
-    def _for_all(self, alike: Sequence[IntentCall | _Mistake], place: Mapping[str, str]) -> dict[str, Any] | None:
+    def _write_for_all(self, alike: Sequence[IntentCall], place: Mapping[str, str]) -> dict[str, Any] | None:
         """One call for these of one tool, values and domain, if they are all of the domain in the place."""
-        first, found = alike[0], [one.entity.id for one in alike if isinstance(one, IntentCall)]
-        if not isinstance(first, IntentCall) or not _has(first.tool, "domain"):
+        first = alike[0]
+        if first.entity is None or not _has_slot(first.tool, "domain"):
             return None
         slots = {**place, "domain": [first.entity.domain]}
-        meant = {entity.id for entity in self._means(first.tool, slots)}
-        return tool_call(first.tool, slots | dict(first.values)) if meant == set(found) else None
+        meant = {entity.id for entity in self._meant_by(first.tool, slots)}
+        named = {one.entity.id for one in alike if one.entity}
+        return tool_call(first.tool, slots | dict(first.values)) if meant == named else None
 
-    def _makes(self, tool: str, arguments: Any, call: Call) -> bool:
+    def _effect_of(self, written: Sequence[dict[str, Any]]) -> tuple[str, bool]:
+        """The state key of the home after these calls, and whether one of them was refused."""
+        home = self.home.fork()
+        made = parse_turn_tool_calls([call_message(*written)])
+        results = [RUN[tool].run(home, arguments, Limits()) for tool, arguments in made]
+        return home.state_key(), any(result.refusal for result in results)
+
+    def _makes_call(self, tool: str, arguments: Any, call: Call) -> bool:
         if tool not in translation_table().tools or not isinstance(arguments, dict):
             return False
         try:
@@ -216,133 +224,93 @@ class AssistWriter(StructuredWriter):
             made = [step for entity in own for step in calls_of_intent(self.home, tool, entity, slots.values, always=True)]
         except (IntentFailed, NoMatch, Refused):
             return False
-        return any(_is_call(self.home.plan.devices_by_did[call.did], step, call) for step in made)
+        return any(_is_same_call(self.home.plan.devices_by_did[call.did], step, call) for step in made)
 
-    def _showing(self, did: str, path: str) -> list[AssistEntity]:
-        """The entities of a device that show an attribute now."""
-        own = [entity for entity in entities_of_plan(self.home.plan) if entity.device.did == did]
-        return [entity for entity in own if _shows(entity, self.home, path)]
-
-    def _read(self, found: Sequence[AssistEntity]) -> Message:
+    def _query_entities(self, found: Sequence[AssistEntity]) -> Message:
         if len(found) > MOST_LOOKS:
             domains = sorted({entity.domain for entity in found})
             return call_message(tool_call(CONTEXT, {"domain": domains[0] if len(domains) == 1 else domains}))
         names = [entity.name for entity in entities_of_plan(self.home.plan)]
-        shared = {name for name in names if names.count(name) > 1}
-        calls = [{"name": e.name} | ({"area": e.area.name} if e.area and e.name in shared else {}) for e in found]
+        calls = [{"name": e.name} | ({"area": e.area.name} if e.area and names.count(e.name) > 1 else {}) for e in found]
         return call_message(*(tool_call(CONTEXT, slots) for slots in calls or [{}]))
 
 
-@dataclass(frozen=True)
-class _Mistake:
-    """A call that means something else than was wanted."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-
-
-def _near(entity: AssistEntity) -> Iterator[str]:
-    """Names that are nearly an entity's: with its area before it, a word less, one more or less."""
-    words = entity.name.split()
-    yield from (f"{entity.area.name} {entity.name}",) if entity.area else ()
-    yield from (" ".join(words[1:]), " ".join(words[:-1])) if len(words) > 1 else ()
-    yield entity.name[:-1] if entity.name.endswith("s") else entity.name + "s"
-
-
-def _domain(intended: IntentCall) -> dict[str, Any]:
+def _domain_slot(tool: str, entity: AssistEntity) -> dict[str, Any]:
     """The slot of the entity's domain, if the tool takes one."""
-    return {"domain": [intended.entity.domain]} if _has(intended.tool, "domain") else {}
+    return {"domain": [entity.domain]} if _has_slot(tool, "domain") else {}
 
 
-def _has(tool: str, slot: str) -> bool:
+def _has_slot(tool: str, slot: str) -> bool:
     return slot in latest_recorded_api().tools[tool]["inputSchema"]["properties"]
 
 
-def _tool_for(entity: AssistEntity, call: Call) -> tuple[str, dict[str, Any]] | None:
+def _find_tool(entity: AssistEntity, call: Call) -> tuple[str, dict[str, Any]] | None:
     """The tool that makes a call on an entity, and its values."""
     for act, step in entity.shape.acts.items():
-        if _is_call(entity.device, step, call):
+        if _is_same_call(entity.device, step, call):
             for name, rule in translation_table().tools.items():
-                if rule.act == act and not rule.value_slots and _for(rule, entity):
+                if rule.act == act and not rule.value_slots and _acts_on(rule, entity):
                     return name, {}
     for what, setting in entity.shape.sets.items():
-        if setting.service == call.service and (only := _only(entity.device, call, setting)) is not None:
-            value, found = to_slot_value(what, only, setting.kind), _tool_setting(entity, what)
-            if found and value is not None:
+        if setting.service != call.service:
+            continue
+        arguments = _arguments_by_name(entity.device, call.service, call.args)
+        if list(arguments) == [setting.kind.name]:  # the call sets this value and no other
+            value = to_slot_value(what, next(iter(arguments.values())), setting.kind)
+            if value is not None and (found := _find_setting_tool(entity, what)):
                 return found[0], {found[1]: value}
     return None
 
 
-def _tool_setting(entity: AssistEntity, what: str) -> tuple[str, str] | None:
+def _find_setting_tool(entity: AssistEntity, what: str) -> tuple[str, str] | None:
     """The tool that sets a value of an entity, and its slot."""
     for name, rule in translation_table().tools.items():
         for slot, sets in rule.sets.items():
-            if sets == what and _for(rule, entity):
+            if sets == what and _acts_on(rule, entity):
                 return name, slot
     return None
 
 
-def _for(rule: IntentRules, entity: AssistEntity) -> bool:
-    wanted = rule.domains or rule.offered
-    return not wanted or entity.domain in wanted
+def _acts_on(rule: IntentRules, entity: AssistEntity) -> bool:
+    domains = rule.domains or rule.offered
+    return not domains or entity.domain in domains
 
 
-def _is_call(device: Device, step: EntityCall, call: Call) -> bool:
-    return step.service == call.service and _by_name(device, step.service, step.args, step.kwargs) == _by_name(
-        device, call.service, call.args
-    )
+def _is_same_call(device: Device, step: EntityCall, call: Call) -> bool:
+    if step.service != call.service:
+        return False
+    arguments = _arguments_by_name(device, call.service, call.args)
+    return _arguments_by_name(device, step.service, step.args, **step.kwargs) == arguments
 
 
-def _only(device: Device, call: Call, setting: EntitySetting) -> Any:
-    """The value that a call gives for a setting, if it gives no other; otherwise None."""
-    told = _by_name(device, call.service, call.args)
-    return next(iter(told.values())) if list(told) == [setting.kind.name] else None
-
-
-def _by_name(device: Device, service: str, args: Sequence[Any], more: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
+def _arguments_by_name(device: Device, service: str, args: Sequence[Any], /, **kwargs: Any) -> dict[str, Any]:
     """The arguments of a call that are not left out."""
     declared = device.spec.service_index[service].service.arguments
-    told = {**{argument.name: value for argument, value in zip(declared, args)}, **more}
-    return {name: value for name, value in told.items() if value is not None}
+    given = {argument.name: value for argument, value in zip(declared, args)} | kwargs
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _implied(one: IntentCall | _Mistake, later: Sequence[IntentCall | _Mistake]) -> bool:
-    """Whether a call only switches on what a later one switches on as well."""
-    if not isinstance(one, IntentCall) or one.tool != ON:
-        return False
-    rules = translation_table().domains.get(one.entity.domain)
-    wakes = {
-        slot
-        for act in translation_table().tools.values()
-        for slot, what in act.sets.items()
-        if rules and what in rules.wakes
-    }
-    return any(isinstance(two, IntentCall) and two.entity == one.entity and wakes & two.values.keys() for two in later)
+def _merge_intents(intents: Sequence[IntentCall]) -> list[IntentCall]:
+    """The intents, with the values of one entity by one tool as one call, and without what a later intent does as well."""
+    merged: list[IntentCall] = []
+    for i, one in enumerate(intents):
+        if one.tool == ON and one.entity:  # to set some values, such as a brightness, switches on as well
+            rules = translation_table().domains.get(one.entity.domain)
+            sets = [pair for act in translation_table().tools.values() for pair in act.sets.items()]
+            wakes = {slot for slot, what in sets if rules and what in rules.wakes}
+            if any(later.entity == one.entity and wakes & later.values.keys() for later in intents[i + 1 :]):
+                continue
+        if merged and one.entity and one.values and merged[-1].values:
+            last, values = merged[-1], {**merged[-1].values, **one.values}
+            # A light has either a colour or a colour temperature, so two calls set both.
+            if (last.tool, last.entity) == (one.tool, one.entity) and not values.keys() >= {"color", "temperature"}:
+                merged[-1] = replace(last, values=values)
+                continue
+        merged.append(one)
+    return merged
 
 
-def _joined(intended: Iterable[IntentCall | _Mistake]) -> list[IntentCall | _Mistake]:
-    """Values of one entity by one tool, as one call."""
-    found: list[IntentCall | _Mistake] = []
-    for one in intended:
-        last = found[-1] if found else None
-        if isinstance(last, IntentCall) and isinstance(one, IntentCall) and _joins(last, one):
-            found[-1] = IntentCall(last.tool, last.entity, {**last.values, **one.values})
-        else:
-            found.append(one)
-    return found
-
-
-def _joins(last: IntentCall, one: IntentCall) -> bool:
-    same = (last.tool, last.entity) == (one.tool, one.entity)
-    return same and bool(last.values) and bool(one.values) and not _clash({**last.values, **one.values})
-
-
-def _clash(values: Mapping[str, Any]) -> bool:
-    """Whether a light cannot have all values at once."""
-    return "color" in values and "temperature" in values
-
-
-def _shows(entity: AssistEntity, home: Home, path: str) -> bool:
+def _is_shown(entity: AssistEntity, home: Home, path: str) -> bool:
     """Whether agents can read an attribute in what they are shown of an entity now."""
     shape, state = entity.shape, entity.state_text(home)
     if path in (shape.state, shape.mode) and path not in shape.shows.values():

@@ -1,9 +1,8 @@
 """The entities of a home: what its devices are in Home Assistant.
 
-A part of a device is one entity, by the table. What that entity does not take in becomes entities of their own.
-
-An imported home has the names, areas and floors that it has there. A device's aliases are those of its main entity. What is
-in no room is in no area.
+A part of a device is one entity, by `table.yaml`. Attributes and services that this entity does not use are entities of
+their own. An imported home keeps its names, areas and floors. The aliases of a device belong to its main entity. A device in
+no room is in no area.
 
 Invariants: the entities of a home are a pure function of its plan; an entity belongs to one device; every attribute of a
 device belongs to at most one entity; ids are unique.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from homerl.envs.homeenv.sim.assist.value_translation import EntityKind, Way, domain_rules, translation_table, value_as_share
@@ -99,7 +98,7 @@ class AssistEntity:
 
     @property
     def name(self) -> str:
-        """The name that is told first."""
+        """The name that agents read first."""
         return self.names[0]
 
     @property
@@ -117,10 +116,12 @@ class AssistEntity:
         value = home.read_value(did, shape.state)
         if not shape.whole and shape.state == f"{shape.part}{STATE}":
             value = self.device.spec.attribute_index[shape.state][1].word_of_value(value)
-        known = shape.states.get(value, shape.states.get("else")) if _hashable(value) else None
-        text = value_as_state(value) if known is None else known
+        plain = value is None or isinstance(value, (str, int, float))  # others, such as lists, are no keys of a table
+        # `else` in the table stands for all values that it does not list.
+        known = shape.states.get(value, shape.states.get("else")) if plain else None
+        text = _state_of_value(value) if known is None else known
         if text == "on" and shape.mode:
-            return value_as_state(home.read_value(did, shape.mode))
+            return _state_of_value(home.read_value(did, shape.mode))
         return shape.running if text == "on" and shape.running else text
 
     def shown_attributes(self, home: Home) -> dict[str, Any]:
@@ -129,8 +130,9 @@ class AssistEntity:
         off = rules is not None and bool(rules.while_on) and state == "off"
         found: dict[str, Any] = {}
         for name, path in {} if self.shape.whole and state in DEAD else self.shape.shows.items():
+            # Home Assistant keeps such an attribute in the list while the entity is off, with null as its value.
             dark = off and rules is not None and name in rules.while_on
-            found |= self._shown(name, path, None if dark else home.read_value(self.device.did, path))
+            found |= self._show_attribute(name, path, None if dark else home.read_value(self.device.did, path))
             if name in self.shape.units:
                 unit = self.device.spec.attribute_index[path][1].unit or "celsius"
                 found[self.shape.units[name]] = translation_table().units.get(unit, unit)
@@ -138,30 +140,22 @@ class AssistEntity:
             found["unit_of_measurement"] = self.shape.unit
         return found | ({"device_class": self.shape.device_class} if self.shape.device_class else {})
 
-    def _shown(self, name: str, path: str, value: Any) -> dict[str, Any]:
-        kind = self.device.spec.attribute_index[path][1]
+    def _show_attribute(self, name: str, path: str, value: Any) -> dict[str, Any]:
         if name == "brightness" and self.shape.whole:
             return {name: None} if value is None else {name: str(value), "brightness_pct": str(round(value / 2.55))}
-        if name == "brightness":
-            share = value_as_share(value, kind)
-            raw = None if share is None else str(value if kind.range and kind.range[1] == 255 else round(share * 2.55))
-            return {"brightness": raw} | ({} if share is None else {"brightness_pct": str(share)})
-        if name in ("percentage", "current_position"):
-            share = value_as_share(value, kind)
-            return {name: None if share is None else str(share)}
-        if name == "volume_level":
-            share = value_as_share(value, kind)
-            return {name: None if share is None else share / 100}
-        return {name: str(value) if isinstance(value, int) else value}
+        if name not in ("brightness", "percentage", "current_position", "volume_level"):
+            return {name: str(value) if isinstance(value, int) else value}
+        kind = self.device.spec.attribute_index[path][1]
+        if (share := value_as_share(value, kind)) is None:
+            return {name: None}
+        if name == "brightness":  # Home Assistant counts brightness from 0 to 255
+            raw = value if kind.range and kind.range[1] == 255 else round(share * 2.55)
+            return {name: str(raw), "brightness_pct": str(share)}
+        return {name: share / 100 if name == "volume_level" else str(share)}
 
 
-def value_as_state(value: Any) -> str:
-    """A value as a state."""
+def _state_of_value(value: Any) -> str:
     return TEXTS[value] if value is None or isinstance(value, bool) else str(value)
-
-
-def _hashable(value: Any) -> bool:
-    return isinstance(value, (str, int, float, bool, type(None)))
 
 
 def areas_of_plan(plan: FixedPlan) -> tuple[AssistArea, ...]:
@@ -175,30 +169,19 @@ def floors_of_plan(plan: FixedPlan) -> tuple[Storey, ...]:
     if plan.origin and plan.origin.storeys:
         return plan.origin.storeys
     numbers = sorted({room.floor for room in plan.rooms if room.id != HOME})
-    return tuple(_storey(plan, number) for number in numbers) if len(numbers) > 1 else ()
-
-
-def _storey(plan: FixedPlan, number: int) -> Storey:
-    name = FLOORS[number] if 0 <= number < len(FLOORS) else f"Floor {number}"
-    rooms = tuple(room.id for room in plan.rooms if room.floor == number and room.id != HOME)
-    return Storey(id=name.lower().replace(" ", "_"), name=name, rooms=rooms)
+    storeys = []
+    for number in numbers if len(numbers) > 1 else ():
+        name = FLOORS[number] if 0 <= number < len(FLOORS) else f"Floor {number}"
+        rooms = tuple(room.id for room in plan.rooms if room.floor == number and room.id != HOME)
+        storeys.append(Storey(id=name.lower().replace(" ", "_"), name=name, rooms=rooms))
+    return tuple(storeys)
 
 
 def entities_of_plan(plan: FixedPlan) -> tuple[AssistEntity, ...]:
     """All entities, in the order of the plan."""
-    if (known := _known.get(plan.content_digest)) is None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        known = _known[plan.content_digest] = tuple(_entities(plan))
-    return known
-
-
-MOST_KNOWN = 64  # homes whose entities are kept
-_known: dict[int, tuple[AssistEntity, ...]] = {}
-_shapes: dict[str, tuple[EntityShape, ...]] = {}
-
-
-def _entities(plan: FixedPlan) -> Iterator[AssistEntity]:
+    if (known := _entities_by_plan.get(plan.content_digest)) is not None:
+        return known
+    entities = []
     taken = {device.did for device in plan.devices}  # in an imported home they are ids of entities
     by_room = {area.room.id: area for area in areas_of_plan(plan)}
     for device in plan.devices:
@@ -208,49 +191,53 @@ def _entities(plan: FixedPlan) -> Iterator[AssistEntity]:
             name = f"{link.name or device.name} {shape.suffix}".strip()
             names = (name,) if shape.suffix else (name, *link.aliases)
             if not shape.suffix and device.did.startswith(shape.domain + "."):
-                yield AssistEntity(device.did, names, area, device, shape)
-                continue
-            slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
-            id = unused_id(slug, taken)
-            taken.add(id)
-            yield AssistEntity(id, names, area, device, shape)
+                id = device.did
+            else:
+                slug = f"{shape.domain}.{re.sub(r'[^0-9a-zA-Z]+', '_', name.lower()).strip('_') or 'entity'}"
+                id = unused_id(slug, taken)
+                taken.add(id)
+            entities.append(AssistEntity(id, names, area, device, shape))
+    if len(_entities_by_plan) >= MOST_KNOWN:
+        _entities_by_plan.clear()
+    return _entities_by_plan.setdefault(plan.content_digest, tuple(entities))
+
+
+# Kept by content: the forks of a home share its plan, and homes share products.
+MOST_KNOWN = 64  # homes whose entities are kept
+_entities_by_plan: dict[int, tuple[AssistEntity, ...]] = {}
+_shapes_by_spec: dict[str, tuple[EntityShape, ...]] = {}
 
 
 def entity_shapes(spec: DeviceSpec) -> tuple[EntityShape, ...]:
     """The entities of a product."""
-    if (known := _shapes.get(spec.content_digest)) is None:
-        known = _shapes[spec.content_digest] = tuple(_shaped(spec))
-    return known
-
-
-def _shaped(spec: DeviceSpec) -> Iterator[EntityShape]:
+    if (known := _shapes_by_spec.get(spec.content_digest)) is not None:
+        return known
     if spec.spid.startswith(AS_THERE):
-        yield _whole(spec)
-        return
+        return _shapes_by_spec.setdefault(spec.content_digest, (_shape_as_there(spec),))
+    shapes: list[EntityShape] = []
     kinds = dict(spec.part_kinds)
     parts = [(prefix, part, kinds.get(prefix, spec.category)) for prefix, part in spec.parts_by_prefix()]
-    mains = {prefix: _main(spec, prefix, part, kind) for prefix, part, kind in parts}
+    mains = {prefix: _main_shape(spec, prefix, part, kind) for prefix, part, kind in parts}
+    # Where only one part is an entity of its own, that entity has the name of the device alone.
     single = sum(main is not None for main in mains.values()) == 1
     for prefix, part, _ in parts:
-        words = "" if single else _words(prefix)
+        words = "" if single else _path_in_words(prefix)
         consumed: set[str] = set()
         if (found := mains[prefix]) is not None:
             shape, consumed = found
-            yield EntityShape(**(vars(shape) | {"suffix": words}))
-        yield from _rest(prefix, part, words, consumed)
+            shapes.append(replace(shape, suffix=words))
+        shapes += _remaining_shapes(prefix, part, words, consumed)
+    return _shapes_by_spec.setdefault(spec.content_digest, tuple(shapes))
 
 
-def _whole(spec: DeviceSpec) -> EntityShape:
+def _shape_as_there(spec: DeviceSpec) -> EntityShape:
     """A product in Home Assistant's shape: one entity, whose attributes and services have Home Assistant's names.
 
     An imported product has the name of its domain, and its subcategory is its device class.
     """
-    domain, names = (
-        domain_rules(spec.category),
-        {path for path, (_, a) in spec.attribute_index.items() if not a.internal},
-    )
-    acts = {act: step for act, ways in domain.acts.items() if (step := _step("", spec, ways, {}))}
-    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting("", spec, ways))}
+    domain, names = domain_rules(spec.category), set(spec.readable_attributes)
+    acts = {act: step for act, ways in domain.acts.items() if (step := _find_call("", spec, ways, {}))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _find_setting("", spec, ways))}
     shows = {name: name for name in translation_table().shown if name in names}
     degrees = next((name for name in ("temperature", "current_temperature") if name in names), "")
     units = {degrees: domain.units["temperature"]} if degrees and "temperature" in domain.units else {}
@@ -263,22 +250,28 @@ def _whole(spec: DeviceSpec) -> EntityShape:
     )  # fmt: skip
 
 
-def _words(path: str) -> str:
+def _path_in_words(path: str) -> str:
     return path.strip(".").replace(".", " ").replace("_", " ")
 
 
-def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[EntityShape, set[str]] | None:
+def _main_shape(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[EntityShape, set[str]] | None:
     """The entity that a part is, and the names of the attributes and services that it takes in."""
-    switches = spec.switch_services
+    table, switches = translation_table(), spec.switch_services
     services = {service.name for service in part.services} | {path.removeprefix(prefix) for path in switches}
-    rule = next((rule for rule in _kinds(kind) if services & set(rule.needs)), None)
+    rules = list(table.kinds.get(kind, ()))
+    if kind in table.domains:  # a category that is a domain of Home Assistant is that domain
+        named = [way if isinstance(way, str) else way[0] for ways in table.domains[kind].acts.values() for way in ways]
+        named += [way.partition(":")[0] for ways in table.domains[kind].sets.values() for way in ways]
+        rules.append(EntityKind(domain=kind, needs=tuple(named)))
+    rules.append(EntityKind(domain="switch", needs=("turn_on",)))
+    rule = next((rule for rule in rules if services & set(rule.needs)), None)
     if rule is None:
         return None
-    domain = translation_table().domains[rule.domain]
+    domain = table.domains[rule.domain]
     names = [a.name for a in part.attributes]
-    acts = {act: step for act, ways in domain.acts.items() if (step := _step(prefix, part, ways, switches))}
-    sets = {what: setting for what, ways in domain.sets.items() if (setting := _setting(prefix, part, ways))}
-    before = {what: step for what, way in domain.before.items() if (step := _step(prefix, part, (way,), {}))}
+    acts = {act: step for act, ways in domain.acts.items() if (step := _find_call(prefix, part, ways, switches))}
+    sets = {what: setting for what, ways in domain.sets.items() if (setting := _find_setting(prefix, part, ways))}
+    before = {what: step for what, way in domain.before.items() if (step := _find_call(prefix, part, (way,), {}))}
     state = next((name for name in domain.state if name in names), None)
     mode = next((name for name in rule.mode if name in names), None)
     shows = {shown: prefix + name for shown, ours in domain.shows.items() for name in ours if name in names}
@@ -292,22 +285,9 @@ def _main(spec: DeviceSpec, prefix: str, part: Component, kind: str) -> tuple[En
     return shape, {name for name in taken_in if name} | used
 
 
-def _kinds(kind: str) -> Iterator[EntityKind]:
-    """The rules of a kind of part. A category that is a domain of Home Assistant is itself, and the rest are switches."""
-    yield from translation_table().kinds.get(kind, ())
-    if kind in translation_table().domains:
-        yield EntityKind.model_validate({"domain": kind, "needs": _services_of(kind)})
-    yield EntityKind(domain="switch", needs=("turn_on",))
-
-
-def _services_of(domain: str) -> list[str]:
-    rules = translation_table().domains[domain]
-    ways = [way for ways in rules.acts.values() for way in ways]
-    sets = [way.partition(":")[0] for ways in rules.sets.values() for way in ways]
-    return [way if isinstance(way, str) else way[0] for way in ways] + sets
-
-
-def _step(prefix: str, part: Component, ways: tuple[Way, ...], switches: Mapping[str, tuple[str, Any]]) -> EntityCall | None:
+def _find_call(
+    prefix: str, part: Component, ways: tuple[Way, ...], switches: Mapping[str, tuple[str, Any]]
+) -> EntityCall | None:
     """The first way that the part has: a service that needs no argument but the given one, or what switches it so."""
     for way in ways:
         if isinstance(way, str) and prefix + way in switches:
@@ -321,7 +301,7 @@ def _step(prefix: str, part: Component, ways: tuple[Way, ...], switches: Mapping
     return None
 
 
-def _setting(prefix: str, part: Component, ways: tuple[str, ...]) -> EntitySetting | None:
+def _find_setting(prefix: str, part: Component, ways: tuple[str, ...]) -> EntitySetting | None:
     for way in ways:
         name, _, wanted = way.partition(":")
         for service in part.services:
@@ -333,17 +313,17 @@ def _setting(prefix: str, part: Component, ways: tuple[str, ...]) -> EntitySetti
     return None
 
 
-def _rest(prefix: str, part: Component, words: str, consumed: set[str]) -> Iterator[EntityShape]:
-    """What is left of a part, as entities of their own."""
+def _remaining_shapes(prefix: str, part: Component, words: str, consumed: set[str]) -> Iterator[EntityShape]:
+    """What the main entity of a part does not use, as entities of their own."""
     used = set(consumed)
     for attribute in part.attributes:
         if attribute.name in consumed or attribute.internal:
             continue
-        name = f"{words} {_words(attribute.name)}".strip()
+        name = f"{words} {_path_in_words(attribute.name)}".strip()
         path, setter = prefix + attribute.name, f"set_{attribute.name}"
-        if _setting(prefix, part, (setter,)) is None:
+        unit = translation_table().units.get(attribute.unit or "", attribute.unit)
+        if _find_setting(prefix, part, (setter,)) is None:
             domain = "binary_sensor" if attribute.type == "bool" else "sensor"
-            unit = translation_table().units.get(attribute.unit or "", attribute.unit)
             yield EntityShape(prefix, name, domain, translation_table().readings.get(attribute.name), unit, state=path)
         elif attribute.type == "bool":
             used.add(setter)
@@ -352,11 +332,10 @@ def _rest(prefix: str, part: Component, words: str, consumed: set[str]) -> Itera
         else:
             used.add(setter)
             domain = "select" if attribute.options else "number" if attribute.type in ("int", "float") else "text"
-            unit = translation_table().units.get(attribute.unit or "", attribute.unit)
             yield EntityShape(prefix, name, domain, unit=unit if domain == "number" else None, state=path)
     for service in part.services:
         if service.name not in used and not any(argument.required for argument in service.arguments):
-            name = f"{words} {_words(service.name)}".strip()
+            name = f"{words} {_path_in_words(service.name)}".strip()
             yield EntityShape(prefix, name, "button", acts={"turn_on": EntityCall(prefix + service.name)})
 
 

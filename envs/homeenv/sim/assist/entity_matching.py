@@ -8,8 +8,7 @@ Invariant: a match has an entity, or `NoMatch` says in Home Assistant's words wh
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from homerl.envs.homeenv.sim.assist.entities_of_home import (
@@ -41,7 +40,11 @@ class NoMatch(Exception):
     """Nothing was matched. `reason` is a key of `REASONS`."""
 
     def __init__(self, reason: str, wanted: EntityConstraints) -> None:
-        given = wanted.describe_constraints()
+        named = (("name", wanted.name), ("area", wanted.area), ("floor", wanted.floor))
+        sets = (("domains", wanted.domains), ("device classes", wanted.device_classes), ("states", wanted.states))
+        parts = [f"{label} {value!r}" for label, value in named if value]
+        parts += [f"{label} {', '.join(sorted(values))}" for label, values in sets if values]
+        given = ", ".join(parts + ([f"features {wanted.feature}"] if wanted.feature else []))
         self.reason = reason
         super().__init__(f"{REASONS[reason]} (given {given})" if given else REASONS[reason])
 
@@ -64,14 +67,6 @@ class EntityConstraints:
     one: bool = False
     duplicates: bool = False
 
-    def describe_constraints(self) -> str:
-        """The constraints, as Home Assistant lists them."""
-        named = (("name", self.name), ("area", self.area), ("floor", self.floor))
-        sets = (("domains", self.domains), ("device classes", self.device_classes), ("states", self.states))
-        parts = [f"{label} {value!r}" for label, value in named if value]
-        parts += [f"{label} {', '.join(sorted(values))}" for label, values in sets if values]
-        return ", ".join(parts + ([f"features {self.feature}"] if self.feature else []))
-
 
 @dataclass(frozen=True)
 class MatchedEntities:
@@ -85,32 +80,41 @@ class MatchedEntities:
 def match_entities(home: Home, wanted: EntityConstraints) -> MatchedEntities:
     """The entities that are meant. Raises `NoMatch`."""
     found = list(entities_of_plan(home.plan))
-    found = _kept(found, "domain", wanted, lambda e: not wanted.domains or e.domain in wanted.domains)
-    found = _kept(found, "state", wanted, lambda e: not wanted.states or e.state_text(home) in wanted.states)
+
+    def keep(reason: str, fits: Callable[[AssistEntity], bool]) -> None:
+        found[:] = filter(fits, found)
+        if not found:
+            raise NoMatch(reason, wanted)
+
+    # The first filter that leaves no entity names the reason of the failure, so their order matters.
+    keep("domain", lambda e: not wanted.domains or e.domain in wanted.domains)
+    keep("state", lambda e: not wanted.states or e.state_text(home) in wanted.states)
     if wanted.name:
-        found = _kept(found, "name", wanted, lambda e: _called(e.id, e.names, wanted.name))
+        keep("name", lambda e: _is_meant_by(e.id, e.names, wanted.name))
     if wanted.needs:
-        found = _kept(found, "feature", wanted, lambda e: wanted.needs in e.shape.acts or wanted.needs in e.shape.sets)
+        keep("feature", lambda e: wanted.needs in e.shape.acts or wanted.needs in e.shape.sets)
     if wanted.device_classes:
-        found = _kept(found, "device_class", wanted, lambda e: e.shape.device_class in wanted.device_classes)
+        keep("device_class", lambda e: e.shape.device_class in wanted.device_classes)
     floors: list[Storey] = []
     if wanted.floor:
-        floors = [one for one in floors_of_plan(home.plan) if _called(one.id, (one.name, *one.aliases), wanted.floor)]
+        floors = [f for f in floors_of_plan(home.plan) if _is_meant_by(f.id, (f.name, *f.aliases), wanted.floor)]
         if not floors:
             raise NoMatch("no_floor", wanted)
         above = {room for floor in floors for room in floor.rooms}
-        found = _kept(found, "floor", wanted, lambda e: e.area is not None and e.area.room.id in above)
+        keep("floor", lambda e: e.area is not None and e.area.room.id in above)
     places: list[AssistArea] = []
     if wanted.area:
-        places = [area for area in areas_of_plan(home.plan) if _called(area.room.id, area.names, wanted.area)]
+        places = [area for area in areas_of_plan(home.plan) if _is_meant_by(area.room.id, area.names, wanted.area)]
         if not places:
             raise NoMatch("no_area", wanted)
-        found = _kept(found, "area", wanted, lambda e: e.area in places)
+        keep("area", lambda e: e.area in places)
     if wanted.name and not wanted.duplicates:
-        found = _told_apart(home, found, wanted)
+        found = _prefer_near_entity(home, found)
+        if len(found) > 1:
+            raise NoMatch("several_named", wanted)
     if wanted.one and len(found) > 1:
-        found = _preferred(home, found)
-        if len(found) != 1:
+        found = _prefer_near_entity(home, found)
+        if len(found) > 1:
             raise NoMatch("several", wanted)
     return MatchedEntities(tuple(found), tuple(floors), tuple(places))
 
@@ -120,28 +124,12 @@ def is_same_name(name: str, called: str | None) -> bool:
     return called is not None and name.strip().casefold() == called.strip().casefold()
 
 
-def _called(id: str, names: Sequence[str], by: str | None) -> bool:
-    """Whether something is meant by its id, or by one of its names."""
+def _is_meant_by(id: str, names: Sequence[str], by: str | None) -> bool:
+    """Whether somebody means a thing by its id or by one of its names."""
     return id == by or any(is_same_name(name, by) for name in names)
 
 
-def _kept(found: Sequence[AssistEntity], reason: str, wanted: EntityConstraints, fits) -> list[AssistEntity]:  # type: ignore[no-untyped-def]
-    kept = [entity for entity in found if fits(entity)]
-    if not kept:
-        raise NoMatch(reason, wanted)
-    return kept
-
-
-def _told_apart(home: Home, found: list[AssistEntity], wanted: EntityConstraints) -> list[AssistEntity]:
-    """The one entity of a name. Of several, the one in the area where the person speaks."""
-    if len(found) > 1:
-        found = _preferred(home, found)
-    if len(found) > 1 or Counter(e.name for e in found).most_common(1)[0][1] > 1:
-        raise NoMatch("several_named", wanted)
-    return found
-
-
-def _preferred(home: Home, found: list[AssistEntity]) -> list[AssistEntity]:
-    """Those in the area where the person speaks, if that leaves a single one."""
+def _prefer_near_entity(home: Home, found: list[AssistEntity]) -> list[AssistEntity]:
+    """The one entity in the area where the person speaks; all of them if there is not exactly one."""
     near = [one for one in found if one.area and one.area.room == home.plan.entrance_room]
     return near if len(near) == 1 else found

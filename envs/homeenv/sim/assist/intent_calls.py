@@ -1,16 +1,16 @@
-"""What an intent does: its slots as Home Assistant reads them, and the service calls that follow.
+"""Intents: how Home Assistant reads their slots, and which service calls follow from them.
 
-Invariant: a call of an intent either makes all calls of an entity, or none of them.
+Invariant: an intent either makes all its calls on an entity, or none of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.assist.api_and_prompt import latest_recorded_api
-from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, EntityCall, EntitySetting
+from homerl.envs.homeenv.sim.assist.entities_of_home import AssistEntity, EntityCall
 from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, MatchedEntities, NoMatch, match_entities
 from homerl.envs.homeenv.sim.assist.value_translation import (
     IntentRules,
@@ -23,7 +23,6 @@ from homerl.envs.homeenv.sim.assist.value_translation import (
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
-LISTS = {"domain", "device_class"}
 STEP = 10  # by which "up" and "down" change a volume
 
 
@@ -44,22 +43,31 @@ class IntentSlots:
 
 
 def read_intent_slots(tool: str, arguments: Mapping[str, Any]) -> IntentSlots:
-    """The slots of a tool call. Blank and unknown ones are ignored. Raises `Failed` for a value that no slot takes."""
+    """The slots of a tool call. Blank and unknown ones are ignored. Raises `IntentFailed` for a value that no slot takes."""
     act = translation_table().tools[tool]
     schema = latest_recorded_api().tools[tool]["inputSchema"]
-    given = {key: value for key, value in arguments.items() if not _blank(value)}
-    texts = {slot: _text(tool, given[slot]) for slot in ("name", "area", "floor") if slot in given}
-    sets = {slot: _words(tool, given[slot], schema["properties"].get(slot, {})) for slot in LISTS & given.keys()}
+    blank = {key for key, value in arguments.items() if value is None or (isinstance(value, str) and not value.strip())}
+    given = {key: value for key, value in arguments.items() if key not in blank}
+    texts = {slot: _read_text(tool, given[slot]) for slot in ("name", "area", "floor") if slot in given}
+    sets = {}
+    for slot in [slot for slot in ("domain", "device_class") if slot in given]:  # a list of words, or a word alone
+        words = given[slot] if isinstance(given[slot], list) else [given[slot]]
+        known = schema["properties"].get(slot, {}).get("items", {}).get("enum")
+        if any(not isinstance(word, str) for word in words):
+            raise invalid_slots(tool)
+        if known is not None and not set(words) <= set(known):
+            raise invalid_slots(tool, "out_of_range")
+        sets[slot] = frozenset(words)
     values = {
-        what: _value(tool, given[slot], what, schema["properties"][slot])
+        what: _read_value(tool, given[slot], what, schema["properties"][slot])
         for slot, what in act.value_slots.items()
         if slot in given
     }
-    missing = [slot for slot in schema.get("required", ()) if slot not in given]
-    if missing:
+    if any(slot not in given for slot in schema.get("required", ())):
         raise invalid_slots(tool, "missing_argument")
     name = texts.get("name")
     wanted = EntityConstraints(
+        # Home Assistant reads the name `all` as no name.
         name=None if name == "all" else name,
         area=texts.get("area") if "area" in act.by else None,
         floor=texts.get("floor") if "floor" in act.by else None,
@@ -78,32 +86,16 @@ def invalid_slots(tool: str, rule: str = "wrong_type") -> IntentFailed:
     return IntentFailed(rule, f"Received invalid slot info for {tool.rpartition('__')[2]}")
 
 
-def _blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _text(tool: str, value: Any) -> str:
+def _read_text(tool: str, value: Any) -> str:
     if isinstance(value, (dict, list)):
         raise invalid_slots(tool)
     return str(value)
 
 
-def _words(tool: str, value: Any, schema: Mapping[str, Any]) -> frozenset[str]:
-    """A list of words, or a word that stands for one."""
-    words = value if isinstance(value, list) else [value]
-    known = schema.get("items", {}).get("enum")
-    if any(not isinstance(word, str) for word in words):
-        raise invalid_slots(tool)
-    if known is not None and not set(words) <= set(known):
-        raise invalid_slots(tool, "out_of_range")
-    return frozenset(words)
-
-
-def _value(tool: str, value: Any, what: str, schema: Mapping[str, Any]) -> Any:
-    """A slot's value as its schema has it: a text that is a number is one."""
+def _read_value(tool: str, value: Any, what: str, schema: Mapping[str, Any]) -> Any:
+    """The value of a slot in the type of its schema. A text may hold a number."""
     parts = [schema, *schema.get("allOf", ()), *schema.get("anyOf", ())]
-    words = [word for part in parts for word in part.get("enum", ())]
-    if value in words:
+    if value in [word for part in parts for word in part.get("enum", ())]:
         return value
     if what == "color":
         if not isinstance(value, str) or rgb_of_colour(value) is None:
@@ -111,13 +103,9 @@ def _value(tool: str, value: Any, what: str, schema: Mapping[str, Any]) -> Any:
         return value
     kinds = {part["type"] for part in parts if "type" in part}
     if not kinds & {"integer", "number"}:
-        return _text(tool, value)
-    return _number(tool, value, "integer" in kinds, parts)
-
-
-def _number(tool: str, value: Any, whole: bool, parts: list[Mapping[str, Any]]) -> int | float:
+        return _read_text(tool, value)
     try:
-        number = int(value) if whole else float(value)
+        number = int(value) if "integer" in kinds else float(value)
     except (TypeError, ValueError, OverflowError):
         raise invalid_slots(tool) from None
     low = max((part["minimum"] for part in parts if "minimum" in part), default=None)
@@ -128,27 +116,28 @@ def _number(tool: str, value: Any, whole: bool, parts: list[Mapping[str, Any]]) 
 
 
 def match_intent_targets(home: Home, tool: str, slots: IntentSlots) -> MatchedEntities:
-    """The entities that a call means. Raises `Failed`."""
+    """The entities that a call means. Raises `IntentFailed`."""
     wanted = slots.wanted
     if not (wanted.name or wanted.area or wanted.floor or wanted.domains or wanted.device_classes):
         raise IntentFailed("missing_argument", "Service handler cannot target all devices")
     try:
         return match_entities(home, wanted)
     except NoMatch as none:
-        rules = {"no_area": "unknown_room", "no_floor": "unknown_room"}
-        raise IntentFailed(rules.get(none.reason, "unknown_device"), str(none)) from None
+        rule = "unknown_room" if none.reason in ("no_area", "no_floor") else "unknown_device"
+        raise IntentFailed(rule, str(none)) from None
 
 
 def calls_of_intent(
     home: Home, tool: str, entity: AssistEntity, values: Mapping[str, Any], always: bool = False
 ) -> list[EntityCall]:
-    """The service calls that an intent makes on an entity. Raises `Refused` if there are none that can make it.
+    """The service calls that an intent makes on an entity. Raises `Refused` if no call can do what it asks for.
 
     With `always`, they begin with the call that switches the entity on, even if it is on.
     """
     act, acts = translation_table().tools[tool], entity.shape.acts
-    stepped = {what: _stepped(home, entity, what, values[what]) for what in act.steps.values() if what in values}
+    stepped = {what: _volume_after_step(home, entity, values[what]) for what in act.steps.values() if what in values}
     values = {**values, **stepped}
+    # Home Assistant switches off what is set to a brightness or a speed of 0.
     if any(values.get(what) == 0 for what in ("brightness", "percentage")) and "turn_off" in acts:
         return [acts["turn_off"]]
     able = {what: value for what, value in values.items() if what in entity.shape.sets}
@@ -159,45 +148,31 @@ def calls_of_intent(
         if act.act is None or act.act not in acts:
             raise Refused("unknown_service", f"{entity.id} does not support {act.act or ', '.join(act.value_slots)}")
         return [acts[act.act]]
-    found = [] if _awake(home, entity) and not always else [acts["turn_on"]] if _wakes(entity, able) else []
-    found += [entity.shape.before[what] for what in able if what in entity.shape.before]
-    chosen = ((entity.shape.sets[what], what, value) for what, value in able.items())
-    return found + _merged(
-        (
-            setting,
-            to_service_value(what, setting.kind.nearest_in_range(value) if rules.is_clamped(what) else value, setting.kind),
-        )
-        for setting, what, value in chosen
-    )
-
-
-def _merged(pairs: Iterator[tuple[EntitySetting, Any]]) -> list[EntityCall]:
-    """Settings as calls. Named arguments of one service are one call."""
-    found: list[EntityCall] = []
-    named: dict[str, dict[str, Any]] = {}
-    for setting, value in pairs:
+    calls: list[EntityCall] = []
+    # A light whose values are arguments of its service `turn_on` needs no call of its own to be on.
+    turned_on_by_values = entity.domain == "light" and any(setting.argument for setting in entity.shape.sets.values())
+    off = entity.state_text(home) == "off" and not turned_on_by_values
+    if (off or always) and "turn_on" in acts and able.keys() & set(translation_table().domains[entity.domain].wakes):
+        calls.append(acts["turn_on"])
+    calls += [entity.shape.before[what] for what in able if what in entity.shape.before]
+    named: dict[str, dict[str, Any]] = {}  # by service: its named arguments, which are one call
+    for what, value in able.items():
+        setting = entity.shape.sets[what]
+        clamped = any(way.partition(":")[2] in rules.clamps for way in rules.sets[what])
+        near = setting.kind.nearest_in_range(value) if clamped else value
+        converted = to_service_value(what, near, setting.kind)
         if setting.argument is None:
-            found.append(EntityCall(setting.service, (value,)))
+            calls.append(EntityCall(setting.service, (converted,)))
         else:
-            named.setdefault(setting.service, {})[setting.argument] = value
-    return found + [EntityCall(service, (), kwargs) for service, kwargs in named.items()]
+            named.setdefault(setting.service, {})[setting.argument] = converted
+    return calls + [EntityCall(service, (), arguments) for service, arguments in named.items()]
 
 
-def _wakes(entity: AssistEntity, values: Mapping[str, Any]) -> bool:
-    return "turn_on" in entity.shape.acts and not set(translation_table().domains[entity.domain].wakes).isdisjoint(values)
-
-
-def _awake(home: Home, entity: AssistEntity) -> bool:
-    """Whether an entity is on. One whose values are arguments of its service `turn_on` needs no call of its own."""
-    named = any(setting.argument for setting in entity.shape.sets.values())
-    return entity.state_text(home) != "off" or (named and entity.domain == "light")
-
-
-def _stepped(home: Home, entity: AssistEntity, what: str, step: Any) -> int:
-    """The value after a step up or down, from 0 to 100."""
-    path = entity.shape.shows.get("volume_level")
-    kind = entity.device.spec.attribute_index[path][1] if path else None
-    now = value_as_share(home.read_value(entity.device.did, path), kind) if path and kind else None
+def _volume_after_step(home: Home, entity: AssistEntity, step: Any) -> int:
+    """The volume (0 to 100) after a step, which is "up", "down" or a number."""
+    now = None
+    if path := entity.shape.shows.get("volume_level"):
+        now = value_as_share(home.read_value(entity.device.did, path), entity.device.spec.attribute_index[path][1])
     by = {"up": STEP, "down": -STEP}.get(step, step) if isinstance(step, str) else step
     return max(0, min(100, (now or 0) + int(by)))
 
@@ -213,5 +188,5 @@ def make_entity_calls(home: Home, entity: AssistEntity, found: list[EntityCall])
 
 
 def needed_domains(act: IntentRules) -> tuple[str, ...]:
-    """The domains of which a home must have one for the tool to be offered; none if it always is."""
+    """A tool is offered if the home has an entity of one of these domains; it is always offered if there are none."""
     return act.offered or act.domains

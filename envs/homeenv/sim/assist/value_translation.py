@@ -1,10 +1,8 @@
-"""The translation between our devices and Home Assistant's domains and intents, as data: `table.yaml`.
+"""The translation between our devices and Home Assistant's domains, intents and values. `table.yaml` holds it as data.
 
-Invariant: each tool of the dump that acts on devices has a row under `tools`, or a function in `tools.py`.
-
-Values of Home Assistant as our services take them, and back.
-
-Invariant: `taken(what, given(what, value, kind), kind) == value` wherever `given` gives something.
+Invariants:
+- Each recorded tool that acts on devices has a row under `tools`, or a function in `assist_tools.py`.
+- `to_service_value(what, to_slot_value(what, value, kind), kind) == value` wherever `to_slot_value` gives something.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -45,7 +44,8 @@ class EntityKind(Model):
 class DomainRules(Model):
     """What entities of a domain do and show, see `table.yaml`. `while_on` names what shows nothing while they are off.
 
-    `before` is what a value needs first, such as the mode of a lamp that has its colour in one of two.
+    `before` is what a value needs first, such as the mode of a lamp that has its colour in one of two. `clamps` names
+    arguments for which a value outside of the range is taken as the nearest one inside.
     """
 
     acts: dict[str, tuple[Way, ...]] = {}
@@ -59,10 +59,6 @@ class DomainRules(Model):
     hidden: tuple[str, ...] = ()
     while_on: tuple[str, ...] = ()
     units: dict[str, str] = {}
-
-    def is_clamped(self, what: str) -> bool:
-        """Whether a value that is set is taken as the nearest one in its range."""
-        return any(way.partition(":")[2] in self.clamps for way in self.sets[what])
 
 
 class IntentRules(Model):
@@ -89,7 +85,7 @@ class IntentRules(Model):
 
 
 class TranslationTable(Model):
-    """The whole file."""
+    """The whole of `table.yaml`."""
 
     kinds: dict[str, tuple[EntityKind, ...]]
     domains: dict[str, DomainRules]
@@ -101,12 +97,12 @@ class TranslationTable(Model):
 
 @lru_cache
 def translation_table() -> TranslationTable:
-    """The translation."""
+    """The translation, which is read once per process."""
     return validate_document(TranslationTable, read_yaml(HERE / "table.yaml"))
 
 
 def domain_rules(domain: str) -> DomainRules:
-    """What entities of a domain do; those of an unlisted one are as switches."""
+    """What entities of a domain do. Those of an unlisted domain are like switches."""
     return translation_table().domains.get(domain, translation_table().domains["switch"])
 
 
@@ -122,9 +118,9 @@ SHARES = {"brightness", "position", "percentage", "humidity", "volume"}  # numbe
 def to_service_value(what: str, value: Any, kind: ValueType) -> Any:
     """A value of a slot as a service takes it. Raises `Refused` if it takes no such value."""
     if what in SHARES:
-        return kind.check_value(_from_share(value, kind))
+        return kind.check_value(_value_at_share(value, kind))
     if what == "color":
-        return kind.check_value(_colour(value, kind))
+        return kind.check_value(_value_of_colour(value, kind))
     if kind.type == "int" and isinstance(value, float) and value.is_integer():
         value = int(value)
     return kind.check_value(value)
@@ -133,15 +129,14 @@ def to_service_value(what: str, value: Any, kind: ValueType) -> Any:
 def to_slot_value(what: str, value: Any, kind: ValueType) -> Any:
     """The value of a slot that stands for a service's argument, or None if there is none."""
     if what in SHARES:
-        return _share(value, kind)
+        return value_as_share(value, kind)
     if what == "color":
-        return next((name for name in sorted(colour_codes()) if _matches(name, value, kind)), None)
+        for name in sorted(colour_codes()):
+            with suppress(Refused):
+                if kind.check_value(_value_of_colour(name, kind)) == value:
+                    return name
+        return None
     return value
-
-
-def value_as_share(value: Any, kind: ValueType) -> int | None:
-    """How far a setting is up, from 0 to 100, or None if it is no such setting."""
-    return _share(value, kind)
 
 
 @lru_cache(maxsize=4096)
@@ -151,11 +146,12 @@ def rgb_of_colour(name: str) -> tuple[int, int, int] | None:
     return None if digits is None else (int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16))
 
 
-def _from_share(share: int, kind: ValueType) -> Any:
-    """An ordered list has its items at equal parts of 100, as levels that begin with 1 have."""
+def _value_at_share(share: int, kind: ValueType) -> Any:
+    """The value that stands at a share of its range. The items of an ordered list stand at equal parts of 100."""
     if kind.options and kind.type in ("enum", "str", "int"):
         return kind.options[max(math.ceil(share * len(kind.options) / 100), 1) - 1]
     low, high = kind.range or (0, 100)
+    # Some products count from 0 to 1, others to 100 or to 255.
     if kind.type == "float" and high <= 1:
         return round(share / 100, 4)
     if high == 100 or kind.unit == "percentage":
@@ -163,20 +159,18 @@ def _from_share(share: int, kind: ValueType) -> Any:
     return round(share * high / 100) if low == 0 or high == 255 else max(math.ceil(share * high / 100), int(low))
 
 
-def _share(value: Any, kind: ValueType) -> int | None:
-    """The largest share that gives this value: a half of two levels is 50."""
+def value_as_share(value: Any, kind: ValueType) -> int | None:
+    """The largest share (0 to 100) that gives this value, or None if no share does: the first of two levels is 50."""
     if value is None:
         return None
     for share in range(100, -1, -1):
-        try:
-            if kind.check_value(_from_share(share, kind)) == value:
+        with suppress(Refused):
+            if kind.check_value(_value_at_share(share, kind)) == value:
                 return share
-        except Refused:
-            continue
     return None
 
 
-def _colour(name: Any, kind: ValueType) -> Any:
+def _value_of_colour(name: Any, kind: ValueType) -> Any:
     rgb = rgb_of_colour(name) if isinstance(name, str) else None
     if rgb is None:
         raise Refused("out_of_range", "there is no such colour")
@@ -185,11 +179,5 @@ def _colour(name: Any, kind: ValueType) -> Any:
     if len(kind.items or ()) == 3:
         return rgb
     hue, saturation, _ = colorsys.rgb_to_hsv(*(part / 255 for part in rgb))
+    # Hue in degrees, saturation in percent.
     return round(hue * 360, 3), round(saturation * 100, 3)
-
-
-def _matches(name: str, value: Any, kind: ValueType) -> bool:
-    try:
-        return bool(kind.check_value(_colour(name, kind)) == value)
-    except Refused:
-        return False

@@ -1,1 +1,11 @@
-"""What a device is: its interface, the compiled code of its services, its effect on the air, and the checks of its file."""
+"""What a device is.
+
+- `attribute_limits_and_services.py`: the interface as data. It says which values an attribute may have, such as the position
+  of a blind, and what a service takes.
+- `service_execution.py`: runs the code of services, and refuses values beyond an attribute's limits.
+- `self_changing_attributes.py`: attributes that count, move or follow from others.
+- `air_physics.py`: what devices do to the temperature, humidity and light of a room.
+- `device_spec.py`: a product as a whole, and the catalogue of products.
+- `device_lint.py`: the checks of device files. `expression_cost.py`: how long the code of a device may take.
+- `rooms.py`: rooms, and the quantities of their air.
+"""

@@ -20,7 +20,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import ceil, exp, log
 from typing import Any, NamedTuple
@@ -70,11 +70,6 @@ class RoomShell(NamedTuple):
     vapour: float = 2.0
     seconds: float = 3600.0
 
-    @property
-    def is_sunny(self) -> bool:
-        """Whether the sun warms the room."""
-        return self.daylight >= 0.01
-
 
 SHELLS: dict[str, RoomShell] = {
     "living_room": RoomShell(daylight=0.02),
@@ -107,22 +102,24 @@ class AirInputs(NamedTuple):
 
 def compute_air_inputs(running: Sequence[Running]) -> AirInputs:
     """What these devices do to the air of their room in their present state."""
-    running = [(spec, values_in_air_terms(spec, values)) for spec, values in running]
-    covers = [
-        (values, prefix) for spec, values in running for prefix, kind in spec.part_kinds if _covers(spec, prefix, kind)
-    ]
-    positions = [_number(values.get(prefix + "position"), 100) for values, prefix in covers]
+    positions: list[float] = []  # of the covers of windows
+    lights: list[float] = []
+    heating: list[tuple[str, float, float]] = []
+    moistening: list[tuple[str, float, float]] = []
+    for spec, own_values in running:
+        values = values_in_air_terms(spec, own_values)
+        for prefix, kind in spec.part_kinds:
+            # Every part of a device of these categories covers a window, and so does a part whose `air` says so.
+            if (kind if prefix in spec.air_effects else spec.category) in COVERS:
+                positions.append(_number_or(100, values.get(prefix + "position")))
+            if value_means_word(values.get(prefix + "state"), "on"):
+                # A lamp that cannot be dimmed has full light, and a part without a lamp has none.
+                brightness = _number_or(100 if kind == "light" else 0, values.get(prefix + "brightness"))
+                lights.append(LUX_PER_PERCENT * brightness)
+                heating += _heating_effects(values, prefix, kind)
+                moistening += _moistening_effects(values, prefix, kind)
     openness = 0.05 + 0.95 * sum(positions) / len(positions) / 100 if positions else 1.0
-    on = [
-        (values, prefix, kind)
-        for spec, values in running
-        for prefix, kind in spec.part_kinds
-        if value_means_word(values.get(prefix + "state"), "on")
-    ]
-    lux = sum((LUX_PER_PERCENT * lamp_brightness(*part) for part in on), 0.0)
-    heating = tuple(effect for part in on for effect in _heating(*part))
-    moistening = tuple(effect for part in on if (effect := _moistening(*part)))
-    return AirInputs(openness, lux, heating, moistening)
+    return AirInputs(openness, sum(lights, 0.0), tuple(heating), tuple(moistening))
 
 
 def values_in_air_terms(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -135,24 +132,19 @@ def values_in_air_terms(spec: DeviceSpec, values: Mapping[str, Any]) -> Mapping[
     seen = {path: fahrenheit_to_celsius(value) if path in spec.fahrenheit_paths else value for path, value in values.items()}
     scope = ServiceScope([seen.get(path) for path in spec.attribute_index], 0, {})
     for prefix, settings in spec.air_effects.items():
-        named = {
-            f"{prefix}{_attribute(spec, prefix, name)}": _worked_out(closure, scope) for name, closure in settings.items()
-        }
-        seen = {path: value for path, value in seen.items() if path == prefix + "state" or not _within(path, prefix)} | named
+        named: dict[str, Any] = {}
+        for setting, closure in settings.items():
+            name = {"power": "power_level"}.get(setting, setting)
+            if setting == "mode" and dict(spec.part_kinds)[prefix] == "air_conditioner":
+                name = "ac_mode"
+            try:
+                named[prefix + name] = closure(scope)
+            except (ArithmeticError, TypeError, ValueError):  # it cannot be computed from the present values
+                named[prefix + name] = None
+        # Of the part's own attributes, only its state counts besides what `air` says.
+        own = {path for path in seen if path.startswith(prefix) and "." not in path[len(prefix) :]} - {prefix + "state"}
+        seen = {path: value for path, value in seen.items() if path not in own} | named
     return seen
-
-
-def _within(path: str, prefix: str) -> bool:
-    """Whether a path is of the part with this prefix itself, and not of another part."""
-    return path.startswith(prefix) and "." not in path[len(prefix) :]
-
-
-def _worked_out(closure: Callable[[Any], Any], scope: ServiceScope) -> Any:
-    """The value of an expression; None if it cannot be computed from the present values."""
-    try:
-        return closure(scope)
-    except (ArithmeticError, TypeError, ValueError):
-        return None
 
 
 def fahrenheit_to_celsius(value: Any) -> Any:
@@ -165,18 +157,11 @@ def quantity_in_unit(quantity: float, type: ValueType) -> float:
     return quantity * 9 / 5 + 32 if type.unit == "fahrenheit" else quantity
 
 
-def _attribute(spec: DeviceSpec, prefix: str, setting: str) -> str:
-    """The attribute that stands for a setting of `air` in this module."""
-    if setting == "mode" and dict(spec.part_kinds)[prefix] == "air_conditioner":
-        return "ac_mode"
-    return {"power": "power_level"}.get(setting, setting)
-
-
 THERMAL = frozenset({"air_conditioner", "heater", "thermostat"})  # kinds of parts that heat or cool
 COVERS = frozenset({"curtain", "blind", "cover"})
 CLIMATE = THERMAL | COVERS | {"humidifier", "dehumidifier"}
-# A sensor's attribute -> the index of the quantity of the room that it measures.
-MEASURED = {"temperature": 0, "humidity": 1, "brightness": 2}  # an attribute's `measures` -> the same index
+# An attribute's `measures`, and the name of an attribute of a sensor -> the index of the quantity of the room
+MEASURED = {"temperature": 0, "humidity": 1, "brightness": 2}
 REPORTS = {"temperature": 0, "current_temperature": 0, "humidity": 1, "current_humidity": 1, "illuminance": 2}
 
 
@@ -191,22 +176,12 @@ def measured_quantities(spec: DeviceSpec) -> Iterator[tuple[str, int]]:
                 yield path, REPORTS[path]
 
 
-def lamp_brightness(values: Mapping[str, Any], prefix: str, kind: str) -> float:
-    """The brightness (percent) of a part that is on. A lamp that cannot be dimmed has 100, another part without lamp 0."""
-    return _number(values.get(prefix + "brightness"), 100 if kind == "light" else 0)
-
-
-def _number(value: Any, otherwise: float) -> float:
+def _number_or(otherwise: float, value: Any) -> float:
     """A value, or `otherwise` if the product lacks it or it is no number."""
     return value if isinstance(value, (int, float)) else otherwise
 
 
-def _covers(spec: DeviceSpec, prefix: str, kind: str) -> bool:
-    """Whether a part covers a window: every part of a device of these categories, and a part whose `air` says so."""
-    return kind in COVERS if prefix in spec.air_effects else spec.category in COVERS
-
-
-def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tuple[str, float, float]]:
+def _heating_effects(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tuple[str, float, float]]:
     if kind not in THERMAL:
         return
     modes = {"air_conditioner": values.get(prefix + "ac_mode"), "thermostat": values.get(prefix + "mode", "heat")}
@@ -219,15 +194,13 @@ def _heating(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tupl
             yield way, target, share
 
 
-def _moistening(values: Mapping[str, Any], prefix: str, kind: str) -> tuple[str, float, float] | None:
+def _moistening_effects(values: Mapping[str, Any], prefix: str, kind: str) -> Iterator[tuple[str, float, float]]:
     way = {"humidifier": "up", "dehumidifier": "down", "air_conditioner": "both"}.get(kind)
     target = values.get(prefix + "target_humidity")
     if way and isinstance(target, (int, float)):
-        return way, target, 0.7
-    if kind == "air_conditioner":  # in cool mode, drying is a side effect of the cold coils
-        share = {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode", ""))
-        return ("down", MIDDLE, share) if share else None
-    return None
+        yield way, target, 0.7
+    elif kind == "air_conditioner" and (share := {"dry": 0.6, "cool": 0.3}.get(values.get(prefix + "ac_mode", ""))):
+        yield "down", MIDDLE, share  # in cool mode, drying is a side effect of the cold coils
 
 
 def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: float = 0.0) -> Outdoors:
@@ -237,13 +210,15 @@ def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: 
     """
     share, daylight = shell.outdoors, outdoors.brightness * devices.openness
     temperature = share * outdoors.temperature + (1 - share) * COMFORT + drift
-    if shell.is_sunny:
+    if shell.daylight >= 0.01:  # the sun warms rooms with such windows
         temperature += SOLAR_GAIN * daylight / 100_000
     for mode, target, part in devices.heating:
         gap = target - temperature
+        # A heater never cools, and a cooler never heats.
         if mode == "auto" or (gap > 0) == (mode == "heat"):
             temperature += gap * part
-    temperature = _bounded(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
+    temperature = _clamp(temperature, *BOUNDS[0])  # the target of a user's own device may be outside
+    # The air indoors has the vapour of the air outdoors, so warming it lowers its relative humidity.
     vapour = saturation_pressure(outdoors.temperature) * outdoors.humidity / 100 + shell.vapour
     humidity = (1 - BUFFER) * min(100 * vapour / saturation_pressure(temperature), 100) + BUFFER * MIDDLE
     for way, target, part in devices.moistening:
@@ -251,7 +226,7 @@ def steady_air(shell: RoomShell, outdoors: Outdoors, devices: AirInputs, drift: 
         if way == "both" or (gap > 0) == (way == "up"):
             humidity += gap * part
     light = daylight * shell.daylight + devices.lux
-    return Outdoors(temperature, _bounded(humidity, *BOUNDS[1]), _bounded(light, *BOUNDS[2]))
+    return Outdoors(temperature, _clamp(humidity, *BOUNDS[1]), _clamp(light, *BOUNDS[2]))
 
 
 def saturation_pressure(temperature: float) -> float:
@@ -282,16 +257,18 @@ class RoomAir(NamedTuple):
         """A quantity at `clock` (s), not rounded."""
         if quantity == LIGHT:
             return self.goal[LIGHT]
-        start, goal, seconds = self._way(quantity)
+        start, goal, seconds = self._approach_of(quantity)
+        # x(t) = goal + (start - goal) e^(-(t - since) / seconds)
         return goal + (start - goal) * exp((self.since - clock) / seconds) if clock > self.since else start
 
     def time_of_value(self, quantity: int, value: float) -> int:
         """The second, give or take one, at which temperature or humidity passes a value; `since` if it never does."""
-        start, goal, seconds = self._way(quantity)
+        start, goal, seconds = self._approach_of(quantity)
+        # The same equation, solved for t. It has a solution if the value lies between start and goal.
         way, rest = start - goal, value - goal
         return self.since + (ceil(seconds * log(way / rest)) if way * rest > 0 else 0)
 
-    def _way(self, quantity: int) -> tuple[float, float, float]:
+    def _approach_of(self, quantity: int) -> tuple[float, float, float]:
         """Start, goal and time constant of temperature or humidity."""
         if quantity == TEMPERATURE:
             return self.temperature, self.goal[TEMPERATURE], self.shell.seconds
@@ -319,7 +296,7 @@ class RoomAir(NamedTuple):
 def air_goal(shell: RoomShell, bias: tuple[float, float], outdoors: Outdoors, devices: AirInputs) -> Outdoors:
     """The goal of a room's air: its steady state plus its bias, within `BOUNDS`."""
     warm, humid, light = steady_air(shell, outdoors, devices)
-    return Outdoors(_bounded(warm + bias[0], *BOUNDS[0]), _bounded(humid + bias[1], *BOUNDS[1]), light)
+    return Outdoors(_clamp(warm + bias[0], *BOUNDS[0]), _clamp(humid + bias[1], *BOUNDS[1]), light)
 
 
 def restore_air(
@@ -332,5 +309,5 @@ def restore_air(
     return RoomAir(since, start[0], start[1], Outdoors(*goal), None, bias, shell)
 
 
-def _bounded(value: float, low: float, high: float) -> float:
+def _clamp(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)

@@ -1,18 +1,11 @@
-"""The parts of which a device is made: attributes and services under a name, and what is known of the product besides.
-
-Invariant: a part that loads is executable: its service code, preconditions and expressions compile against its attributes.
-
-The docstrings of the pydantic models are descriptions in docs/schemas.
-
-Device specifications, the catalogue that holds them, and devices outside any home (HomeFlow A.1, A.2).
+"""Device specifications, the catalogue that holds them, and devices in and outside of homes (HomeFlow A.1, A.2).
 
 Invariants:
-- A `DeviceSpec` that loads is executable: its service code and preconditions compile against its attributes and arguments.
+- A `DeviceSpec` that loads is executable: its service code, preconditions and other expressions compile against its
+  attributes and arguments.
 - A specification is compiled once and never changes. It is pickled as its text, and compiled once in each process.
 
 The docstrings of the pydantic models are descriptions in docs/schemas.
-
-A device of a home: a specification, with an id, a name and a room.
 """
 
 from __future__ import annotations
@@ -22,20 +15,20 @@ import json
 import keyword
 import random
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Literal, TextIO, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.documents.validation import SeveralProblems
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute, Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
 from homerl.envs.homeenv.sim.devices.expression_cost import (
     bounds_by_name,
     bounds_of_names,
@@ -51,6 +44,7 @@ from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     CompiledMotion,
     clockwork_problems,
     compile_counter,
+    compile_derived,
     compile_derived_of_part,
     compile_motion,
     compile_part_expression,
@@ -66,16 +60,9 @@ from homerl.envs.homeenv.sim.devices.service_execution import (
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import Closure, ExpressionError, attributes_in, parse_expression
 
+T = TypeVar("T")
 MOST_NAMES = 500  # attributes and services of one part
 KeyProblem = tuple[tuple[str | int, ...], str]  # (key path within a model, what is wrong there)
-
-
-class HasName(Protocol):
-    """A part of a specification that agents' code refers to by name."""
-
-    @property
-    def name(self) -> str:
-        """The name that agents' code uses."""
 
 
 class AirEffect(Model):
@@ -109,7 +96,7 @@ class Component(Model):
 
     @model_validator(mode="after")
     def _executable(self) -> Component:
-        if problems := list(self._problems()) or list(self._costly()):
+        if problems := list(self._find_problems()) or list(self._find_costly_code()):
             raise SeveralProblems(problems)
         return self
 
@@ -122,31 +109,28 @@ class Component(Model):
         """The names of the attributes that some service writes."""
         return frozenset(attribute.name for compiled in self.compile_services() for _, attribute, _ in compiled.writes)
 
-    def _problems(self) -> Iterator[KeyProblem]:
+    def _find_problems(self) -> Iterator[KeyProblem]:
         """Problems that concern several fields, which pydantic's checks of single fields cannot find."""
         if (count := len(self.attributes) + len(self.services)) > MOST_NAMES:
-            yield (
-                ("attributes",),
-                f"'{self.name}' has {count} attributes and services, and may have {MOST_NAMES}: use components",
-            )
+            what = f"'{self.name}' has {count} attributes and services, and may have {MOST_NAMES}: use components"
+            yield ("attributes",), what
             return
-        yield from unusable_names(attributes=self.attributes, services=self.services)
+        yield from _unusable_names(attributes=self.attributes, services=self.services)
         for i, service in enumerate(self.services):
-            yield from (((("services", i, *key), what)) for key, what in unusable_names(arguments=service.arguments))
+            yield from (((("services", i, *key), what)) for key, what in _unusable_names(arguments=service.arguments))
             try:
                 compile_service(service, self.attributes)
             except ServiceError as error:
                 yield ("services", i, *error.key), f"service '{service.name}': {error}"
         yield from clockwork_problems(self.attributes)
         for name, text in self.air.given_expressions().items() if self.air else ():
-            yield from self._problem_of(("air", name), text, steady=True)
+            yield from self._find_expression_problem(("air", name), text, steady=True)
 
-    def _costly(self) -> Iterator[KeyProblem]:
+    def _find_costly_code(self) -> Iterator[KeyProblem]:
         """What compiles and may take too many steps."""
         for i, service in enumerate(self.services):
-            steps = steps_of_call(
-                service, self.attributes, bounds_by_name(self.attributes), bounds_by_name(service.arguments)
-            )
+            own, given = bounds_by_name(self.attributes), bounds_by_name(service.arguments)
+            steps = steps_of_call(service, self.attributes, own, given)
             if much := tell_too_costly(steps):
                 yield ("services", i, "code"), f"service '{service.name}' {much}"
         if much := tell_too_costly(self.steps_of_itself()):
@@ -159,7 +143,7 @@ class Component(Model):
         named = bounds_of_names(bounds_by_name(self.attributes))
         return sum(a.least_units for a in self.attributes) + sum(steps_of_expression(text, named) for text in texts)
 
-    def _problem_of(self, key: tuple[str | int, ...], text: str, steady: bool = False) -> Iterator[KeyProblem]:
+    def _find_expression_problem(self, key: tuple[str | int, ...], text: str, steady: bool = False) -> Iterator[KeyProblem]:
         """The problem of an expression over this part. A `steady` one must read no attribute that changes by itself."""
         try:
             compile_part_expression(text, self.attributes)
@@ -185,8 +169,8 @@ class UserData(Model):
     )
 
 
-def unusable_names(**lists: Sequence[HasName]) -> Iterator[KeyProblem]:
-    """Names that are no Python identifiers, or that two things share."""
+def _unusable_names(**lists: Sequence[Attribute | Service | Argument | Component]) -> Iterator[KeyProblem]:
+    """Names that are no Python identifiers, or that two things share. Agents' code refers to the things by these names."""
     seen: set[str] = set()
     for key, things in lists.items():
         for i, thing in enumerate(things):
@@ -210,22 +194,20 @@ class DeviceSpec(Component):
     components: tuple[Component, ...] = ()
     available: str | None = Field(None, description="an expression over self: false while it cannot be reached")
 
-    def _problems(self) -> Iterator[KeyProblem]:
-        yield from super()._problems()
+    def _find_problems(self) -> Iterator[KeyProblem]:
+        yield from super()._find_problems()
         if self.available is not None:
-            yield from self._problem_of(("available",), self.available)
+            yield from self._find_expression_problem(("available",), self.available)
         own = {a.name for a in self.attributes} | {service.name for service in self.services}
-        yield from unusable_names(components=self.components)
+        yield from _unusable_names(components=self.components)
         for i, component in enumerate(self.components):
             if component.name in own:
                 yield ("components", i, "name"), f"component '{component.name}': its name is used twice"
 
     def steps_of_itself(self) -> int:
         """The most steps of what the device itself works out besides calls, and of whether it can be reached."""
-        reached = (
-            steps_of_expression(self.available, bounds_of_names(bounds_by_name(self.attributes))) if self.available else 0
-        )
-        return super().steps_of_itself() + reached
+        named = bounds_of_names(bounds_by_name(self.attributes))
+        return super().steps_of_itself() + (steps_of_expression(self.available, named) if self.available else 0)
 
     @property
     def spid(self) -> str:
@@ -281,50 +263,49 @@ class DeviceSpec(Component):
     def service_index(self) -> dict[str, CompiledService]:
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
-        for prefix, part, offset in self._placed():
+        for prefix, part, offset in self._parts_with_offsets():
             follow = tuple((d.offset, d.attribute, d.equals) for d in compile_derived_of_part(part.attributes, offset))
             for service in part.services:
-                index[prefix + service.name] = compile_service(service, part.attributes, offset, self._reachable, follow)
+                index[prefix + service.name] = compile_service(
+                    service, part.attributes, offset, self._compiled_availability, follow
+                )
         return index
 
     @cached_property
     def switch_services(self) -> dict[str, tuple[str, Any]]:
-        """What does what people call `turn_on`, `close` and the like, where no service has that name (`switches_of`)."""
+        """The services that do what people call `turn_on`, `close` and the like, where no service has that name."""
         return find_switch_services(self.service_index, self.attribute_index)
 
-    def _placed(self) -> Iterator[tuple[str, Component, int]]:
+    def _parts_with_offsets(self) -> Iterator[tuple[str, Component, int]]:
         """The (prefix, part, offset of its first attribute) triples of all parts."""
         offset = 0
         for prefix, part in self.parts_by_prefix():
             yield prefix, part, offset
             offset += len(part.attributes)
 
+    def _compile_attributes(
+        self, compiler: Callable[[Attribute, Sequence[Attribute], int], T | None]
+    ) -> Iterator[tuple[str, T]]:
+        """The (dotted path, what the compiler makes of it) pairs of the attributes of which it makes something."""
+        for prefix, part, offset in self._parts_with_offsets():
+            for attribute in part.attributes:
+                if (compiled := compiler(attribute, part.attributes, offset)) is not None:
+                    yield prefix + attribute.name, compiled
+
     @cached_property
     def counter_index(self) -> dict[str, CompiledCounter]:
         """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
-        return {
-            prefix + attribute.name: counter
-            for prefix, part, offset in self._placed()
-            for attribute in part.attributes
-            if (counter := compile_counter(attribute, part.attributes, offset)) is not None
-        }
+        return dict(self._compile_attributes(compile_counter))
 
     @cached_property
     def compiled_motions(self) -> tuple[CompiledMotion, ...]:
         """The attributes that move to a target while time passes."""
-        return tuple(
-            motion
-            for _, part, offset in self._placed()
-            for attribute in part.attributes
-            if (motion := compile_motion(attribute, part.attributes, offset)) is not None
-        )
+        return tuple(motion for _, motion in self._compile_attributes(compile_motion))
 
     @cached_property
     def compiled_derived(self) -> tuple[CompiledDerived, ...]:
         """The derived attributes, each after those that it reads."""
-        return tuple(
-            derived for _, part, offset in self._placed() for derived in compile_derived_of_part(part.attributes, offset)
-        )
+        return tuple(derived for _, derived in self._compile_attributes(compile_derived))
 
     @cached_property
     def air_effects(self) -> Mapping[str, Mapping[str, Closure]]:
@@ -334,39 +315,35 @@ class DeviceSpec(Component):
                 name: compile_part_expression(text, part.attributes, offset)
                 for name, text in part.air.given_expressions().items()
             }
-            for prefix, part, offset in self._placed()
+            for prefix, part, offset in self._parts_with_offsets()
             if part.air
         }
 
     @cached_property
     def start_values(self) -> dict[str, Any]:
         """The values of the attributes that start at a constant, by path: those of a new device."""
-        scope, index = ServiceScope([None] * len(self.attribute_index), 0, {}), self.attribute_index
-        constant = {path for path in self._starts if not attributes_in(parse_expression(index[path][1].starts or ""))}
-        return {
-            path: index[path][1].check_value(start(scope), path) for path, start in self._starts.items() if path in constant
-        }
+        scope, values = ServiceScope([None] * len(self.attribute_index), 0, {}), {}
+        for path, start in self._compiled_starts.items():
+            attribute = self.attribute_index[path][1]
+            if not attributes_in(parse_expression(attribute.starts or "")):
+                values[path] = attribute.check_value(start(scope), path)
+        return values
 
     @cached_property
-    def _starts(self) -> Mapping[str, Closure]:
+    def _compiled_starts(self) -> Mapping[str, Closure]:
         """The compiled `starts` of the attributes, by dotted path."""
-        return {
-            prefix + attribute.name: start
-            for prefix, part, offset in self._placed()
-            for attribute in part.attributes
-            if (start := compile_start(attribute, part.attributes, offset)) is not None
-        }
+        return dict(self._compile_attributes(compile_start))
 
     @cached_property
-    def _reachable(self) -> Closure | None:
+    def _compiled_availability(self) -> Closure | None:
         return None if self.available is None else compile_part_expression(self.available, self.attributes)
 
     def can_be_reached(self, values: Mapping[str, Any]) -> bool:
         """Whether services can be called at these values, which are those of all attributes by path."""
-        if self._reachable is None:
+        if self._compiled_availability is None:
             return True
         try:
-            return bool(self._reachable(ServiceScope(list(values.values()), 0, {})))
+            return bool(self._compiled_availability(ServiceScope(list(values.values()), 0, {})))
         except UNKNOWN:
             return False
 
@@ -382,14 +359,14 @@ class DeviceSpec(Component):
         `Refused` for another value that is invalid, and `ValueError` for one that cannot be computed.
         """
         given = {**self.start_values, **given}
-        index = self.attribute_index.items()
-        values = [a.check_value(given[path], path) if path in given else None for path, (_, a) in index]
-        scope, paths = ServiceScope(values, 0, {}), list(self.attribute_index)
+        index = self.attribute_index
+        values = [a.check_value(given[path], path) if path in given else None for path, (_, a) in index.items()]
+        scope, paths = ServiceScope(values, 0, {}), list(index)
         known = {path for path in paths if path in given}
         try:
-            for path, start in self._starts.items():
+            for path, start in self._compiled_starts.items():
                 if path not in given:
-                    at, attribute = self.attribute_index[path]
+                    at, attribute = index[path]
                     values[at] = attribute.check_value(start(scope), attribute.name)
                     known.add(path)
             for derived in self.compiled_derived:
@@ -411,7 +388,7 @@ class DeviceSpec(Component):
         return hashlib.blake2b(self.json_text.encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _spec_of, (self.json_text, type(self))
+        return _load_spec, (self.json_text, type(self))
 
     def rand(self, seed: int | None = None) -> LoneDevice:
         """A device outside any home with random values (HomeFlow A.2). The same seed gives the same device."""
@@ -439,7 +416,7 @@ class LoneDevice:
         if path in spec.attribute_index:
             return self._values[spec.attribute_index[path][0]]
         if path in spec.service_index:
-            return lambda *args, **kwargs: self._call(path, args, kwargs)
+            return lambda *args, **kwargs: self._call_service(path, args, kwargs)
         if any(component.name == path for component in spec.components):
             return LoneDevice(spec, self._values, path + ".")
         raise AttributeError(f"{spec.name} has no attribute or service '{path}'")
@@ -449,7 +426,7 @@ class LoneDevice:
             raise Refused("read_only", f"'{name}' cannot be assigned; call a service instead")
         super().__setattr__(name, value)
 
-    def _call(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _call_service(self, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         service = self._spec.service_index[path]
         outcome = service.compute_outcome(self._values, 0, service.bind_arguments(args, kwargs))
         for slot, value in outcome.updates:
@@ -475,13 +452,13 @@ def load_specs(document: Document) -> list[DeviceSpec]:
 
 def device_files(folder: Path) -> list[Path]:
     """The YAML files of a folder, sorted by name, or the one file that is named. `InputError` if there are none."""
-    if Path(folder).is_file():
-        return [Path(folder)]
-    if not Path(folder).is_dir():
-        raise InputError("there is no such folder", where=str(folder), remedy="name a folder with *.yaml files")
-    files = sorted(path for path in Path(folder).glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
+    place = Path(folder)
+    if place.is_file():
+        return [place]
+    files = sorted(path for path in place.glob("*.y*ml") if path.suffix in (".yaml", ".yml"))
     if not files:
-        raise InputError("no device files found", where=str(folder), remedy="name a folder with *.yaml files")
+        what = "no device files found" if place.is_dir() else "there is no such folder"
+        raise InputError(what, where=str(folder), remedy="name a folder with *.yaml files")
     return files
 
 
@@ -498,7 +475,7 @@ class Catalogue(Mapping[str, DeviceSpec]):
         A folder may be a key of `NAMED`.
         """
         specs: dict[str, DeviceSpec] = {}
-        for path in (path for folder in folders for path in device_files(NAMED.get(str(folder), folder))):
+        for path in chain.from_iterable(device_files(NAMED.get(str(folder), folder)) for folder in folders):
             document = read_yaml(path)
             for i, spec in enumerate(load_specs(document)):
                 if spec.spid in specs:
@@ -543,14 +520,14 @@ def own_products(folders: Iterable[str]) -> tuple[DeviceSpec, ...]:
 def spec_from_json(data: Mapping[str, Any]) -> DeviceSpec:
     """A specification from the JSON that a home file holds. Raises `ValueError` if it is invalid."""
     try:
-        return _spec_of(json.dumps(data))
+        return _load_spec(json.dumps(data))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"spec {data.get('name')}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 @lru_cache(maxsize=1024)  # homes of one catalogue repeat its products, and a specification takes milliseconds to compile
-def _spec_of(text: str, kind: type[DeviceSpec] = DeviceSpec) -> DeviceSpec:
+def _load_spec(text: str, kind: type[DeviceSpec] = DeviceSpec) -> DeviceSpec:
     return kind.model_validate(json.loads(text))
 
 

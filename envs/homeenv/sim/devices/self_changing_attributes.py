@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
-from homerl.envs.homeenv.sim.devices.service_execution import Offsets, ServiceScope, make_name_resolver
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.service_execution import Offsets, ServiceScope, make_name_resolver, offsets_by_name
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -28,12 +28,7 @@ from homerl.envs.homeenv.sim.values.expressions import (
     parse_expression,
 )
 
-UNKNOWN = (
-    ArithmeticError,
-    TypeError,
-    ValueError,
-    Refused,
-)  # what an expression raises that has no value now, or no valid one
+UNKNOWN = (ArithmeticError, TypeError, ValueError, Refused)  # raised by an expression that has no valid value now
 
 
 @dataclass(frozen=True)
@@ -95,15 +90,15 @@ class CompiledDerived:
 
 
 def compile_counter(attribute: Attribute, attributes: Sequence[Attribute], offset: int = 0) -> CompiledCounter | None:
-    """The counter that is the last of `attributes`' `attribute`; None for an attribute that does not count.
+    """The counter of an attribute, which is one of `attributes`; None for an attribute that does not count.
 
     `offset` is the offset of the first of `attributes` within the device. Raises `ExpressionError` if the condition does
     not compile or reads what changes by itself, other than what a sensor measures.
     """
     if attribute.counts is None:
         return None
-    offsets = _offsets(attributes, offset)
-    tree, holds = _compiled(attribute.counts, offsets)
+    offsets = offsets_by_name(attributes, offset)
+    tree, holds = _compile_text(attribute.counts, offsets)
     reads = [offsets[name] for name in attributes_in(tree)]
     if any(read.changes_by_itself and not read.measures for _, read in reads):
         raise ExpressionError("what is counted must not count itself, move or be derived", tree)
@@ -114,10 +109,11 @@ def compile_motion(attribute: Attribute, attributes: Sequence[Attribute], offset
     """The motion of an attribute; None for one that does not move. Raises `ExpressionError` like `compile_counter`."""
     if attribute.moves is None:
         return None
-    offsets = _offsets(attributes, offset)
-    tree, to = _compiled(attribute.moves.to, offsets)
+    offsets = offsets_by_name(attributes, offset)
+    tree, to = _compile_text(attribute.moves.to, offsets)
     if moving := [name for name in attributes_in(tree) if offsets[name][1].changes_by_itself]:
         raise ExpressionError(f"a target that moves is none: '{moving[0]}' changes by itself", tree)
+    # From the text of the numbers: 0.1 as a float is not a tenth.
     rate = Fraction(str(attribute.moves.rate)) / Fraction(str(attribute.precision or 1))
     return CompiledMotion(offsets[attribute.name][0], attribute, to, rate)
 
@@ -126,8 +122,8 @@ def compile_derived(attribute: Attribute, attributes: Sequence[Attribute], offse
     """The expression that an attribute equals; None for an attribute that is not derived. Raises `ExpressionError`."""
     if attribute.derived is None:
         return None
-    offsets = _offsets(attributes, offset)
-    tree, equals = _compiled(attribute.derived, offsets)
+    offsets = offsets_by_name(attributes, offset)
+    tree, equals = _compile_text(attribute.derived, offsets)
     at = offsets[attribute.name][0]
     names = {name: offsets[name][0] for name in attributes_in(tree)}
     if late := [name for name, place in names.items() if offsets[name][1].derived is not None and place >= at]:
@@ -139,7 +135,7 @@ def compile_start(attribute: Attribute, attributes: Sequence[Attribute], offset:
     """The value of an attribute for which a home file gives none. Raises `ExpressionError`."""
     if attribute.starts is None:
         return None
-    tree, start = _compiled(attribute.starts, _offsets(attributes, offset))
+    tree, start = _compile_text(attribute.starts, offsets_by_name(attributes, offset))
     if not attributes_in(tree):
         try:
             attribute.check_value(start(ServiceScope((), 0, {})), "starts")
@@ -150,7 +146,7 @@ def compile_start(attribute: Attribute, attributes: Sequence[Attribute], offset:
 
 def compile_part_expression(text: str, attributes: Sequence[Attribute], offset: int = 0) -> Closure:
     """An expression over the attributes of a part. Raises `ExpressionError`."""
-    return _compiled(text, _offsets(attributes, offset))[1]
+    return _compile_text(text, offsets_by_name(attributes, offset))[1]
 
 
 def compile_derived_of_part(attributes: Sequence[Attribute], offset: int = 0) -> tuple[CompiledDerived, ...]:
@@ -176,10 +172,6 @@ def clockwork_problems(attributes: Sequence[Attribute]) -> Iterator[tuple[tuple[
                 yield ("attributes", i, key), f"attribute '{attribute.name}': {error}"
 
 
-def _offsets(attributes: Sequence[Attribute], offset: int) -> Offsets:
-    return {a.name: (offset + i, a) for i, a in enumerate(attributes)}
-
-
-def _compiled(text: str, offsets: Offsets) -> tuple[ast.expr, Closure]:
+def _compile_text(text: str, offsets: Offsets) -> tuple[ast.expr, Closure]:
     tree = parse_expression(text).body
     return tree, compile_expression(tree, make_name_resolver(offsets, frozenset()))

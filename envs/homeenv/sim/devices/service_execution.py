@@ -1,4 +1,6 @@
-"""Compiles the code of services to closures over the flat values of a home.
+"""Compiles the code of services to closures over the flat values of a home, and executes calls.
+
+Here each written value is held to the limits of its attribute: a blind's position outside its `range` is refused.
 
 Invariants:
 - A service that compiles can be called. A call gives canonical values and plain data, or raises `Refused`.
@@ -15,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute, Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute, Service
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
@@ -108,21 +110,18 @@ class CompiledService:
             if self.available is not None and not self.available(scope):
                 raise Refused("unavailable", f"{self.service.name}: the device cannot be reached now")
             if self.requires is not None and not self.requires(scope):
-                raise Refused("precondition", self._unmet(scope))
+                now = [f"{name} is {json.dumps(values[base + offset])}" for name, offset in self.reads]
+                needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
+                raise Refused("precondition", f"{needs}; now {', '.join(now)}" if now else needs)
             for write in self.writes:
+                # What is derived is computed anew after each write, so the next write reads it.
                 for offset, attribute, closure in (write, *self.follow):
                     value = written[base + offset] = attribute.check_value(closure(scope), attribute.name)
                     updates.append((base + offset, value))
-            returned = None if self.returns is None else _plain(self.returns(scope))
+            returned = None if self.returns is None else _plain_data(self.returns(scope))
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Refused("out_of_range", f"{self.service.name} cannot be worked out: {error}") from None
         return ServiceOutcome(updates, returned)
-
-    def _unmet(self, scope: ServiceScope) -> str:
-        """The message of an unmet precondition: `set_speed needs state == "on"; now state is "off"`."""
-        now = [f"{name} is {json.dumps(scope.values[scope.base + offset])}" for name, offset in self.reads]
-        needs = f"{self.service.name} needs {(self.service.requires or '').strip().replace('self.', '')}"
-        return f"{needs}; now {', '.join(now)}" if now else needs
 
 
 class ServiceError(ValueError):
@@ -134,7 +133,7 @@ class ServiceError(ValueError):
 
 
 def make_name_resolver(offsets: Offsets, arguments: frozenset[str]) -> Resolver:
-    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `Scope`."""
+    """A resolver of the names of arguments and the attributes of `self`. It gives closures over a `ServiceScope`."""
 
     def resolve(node: ast.expr) -> Closure | None:
         root, names = path_of(node)
@@ -163,23 +162,29 @@ def compile_service(
     `attributes` are those of the part that has the service. `offset` is the offset of the first of them within the device.
     `available` and `follow` are those of `CompiledService`.
     """
-    offsets = {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+    offsets = offsets_by_name(attributes, offset)
     resolve = make_name_resolver(offsets, frozenset(a.name for a in service.arguments))
-    with _part("code"):
+    with _errors_under("code"):
         tree = parse_statements(service.code)
-        writes = tuple(_write(statement, offsets, resolve) for statement in tree.body)
-    returns = _answer(service.returns, resolve)
-    if not service.requires:
-        return CompiledService(service, writes, returns=returns, available=available, follow=follow)
-    with _part("requires"):
-        condition = parse_expression(service.requires)
-        requires = compile_expression(condition.body, resolve)
-    reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
+        writes = tuple(_compile_write(statement, offsets, resolve) for statement in tree.body)
+    returns = _compile_answer(service.returns, resolve)
+    requires: Closure | None = None
+    reads: tuple[tuple[str, int], ...] = ()
+    if service.requires:
+        with _errors_under("requires"):
+            condition = parse_expression(service.requires)
+            requires = compile_expression(condition.body, resolve)
+        reads = tuple((name, offsets[name][0]) for name in attributes_in(condition))
     return CompiledService(service, writes, requires, reads, returns, available, follow)
 
 
+def offsets_by_name(attributes: Sequence[Attribute], offset: int) -> Offsets:
+    """The attributes of a part by name. `offset` is the offset of the first of them within the device."""
+    return {a.name: (offset + i, a) for i, a in enumerate(attributes)}
+
+
 @contextmanager
-def _part(*key: str) -> Iterator[None]:
+def _errors_under(*key: str) -> Iterator[None]:
     """Says in which part of a service an expression does not compile."""
     try:
         yield
@@ -187,32 +192,32 @@ def _part(*key: str) -> Iterator[None]:
         raise ServiceError(key, error) from None
 
 
-def _answer(returns: str | Mapping[str, str] | None, resolve: Resolver) -> Closure | None:
+def _compile_answer(returns: str | Mapping[str, str] | None, resolve: Resolver) -> Closure | None:
     """The closure of `returns`: its value, or a dict of values by name. None if the service returns nothing."""
     if returns is None:
         return None
     if isinstance(returns, str):
-        with _part("returns"):
+        with _errors_under("returns"):
             return compile_expression(parse_expression(returns).body, resolve)
     named: dict[str, Closure] = {}
     for name, text in returns.items():
-        with _part("returns", name):
+        with _errors_under("returns", name):
             named[name] = compile_expression(parse_expression(text).body, resolve)
     return lambda scope: {name: closure(scope) for name, closure in named.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain_data(value: Any) -> Any:
     """The value as JSON holds it, with lists in place of tuples. Raises `ValueError` for an infinity or a NaN."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _plain_data(part) for name, part in value.items()}
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [_plain_data(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("a number is too large")
     return value
 
 
-def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
+def _compile_write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[int, Attribute, Closure]:
     if not (isinstance(statement, ast.Assign) and len(statement.targets) == 1):
         raise ExpressionError(f"{quoted_source(statement)} is not an assignment to an attribute of self", statement)
     root, names = path_of(statement.targets[0])
@@ -227,21 +232,18 @@ def _write(statement: ast.stmt, offsets: Offsets, resolve: Resolver) -> tuple[in
 def find_switch_services(
     services: Mapping[str, CompiledService], attributes: Mapping[str, tuple[int, Attribute]]
 ) -> dict[str, tuple[str, Any]]:
-    """For what people call `light.turn_on`, say, where no service has that name: the service that does it, its argument."""
+    """The services that do what people call `turn_on`, where no service has that name: (path, argument) by such a path.
+
+    They are the services whose only argument sets the state of their part.
+    """
     found: dict[str, tuple[str, Any]] = {}
     for path, compiled in services.items():
         prefix = path.removesuffix(path.rpartition(".")[2])
-        for word, value in _set_by(compiled, attributes.get(prefix + STATE)):
-            if (name := prefix + DONE_BY[word]) not in services:
+        arguments = compiled.service.arguments
+        if len(arguments) != 1 or not arguments[0].required or prefix + STATE not in attributes:
+            continue
+        slot, state = attributes[prefix + STATE]
+        for word, value in arguments[0].state_words.items() if slot in {offset for offset, *_ in compiled.writes} else ():
+            if word in state.state_words and (name := prefix + DONE_BY[word]) not in services:
                 found.setdefault(name, (path, value))
     return found
-
-
-def _set_by(compiled: CompiledService, state: tuple[int, Attribute] | None) -> Iterator[tuple[str, Any]]:
-    """The words of a state that the only argument of a service sets, each with the argument."""
-    if state is None or len(compiled.service.arguments) != 1 or all(offset != state[0] for offset, *_ in compiled.writes):
-        return
-    (argument,) = compiled.service.arguments
-    yield from (
-        (word, value) for word, value in argument.state_words.items() if argument.required and word in state[1].state_words
-    )

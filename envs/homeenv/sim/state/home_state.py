@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.homeenv.sim.devices.air_physics import RoomAir, WeatherChange
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
+from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service_execution import CompiledService

@@ -15,9 +15,8 @@ from homerl.envs.homeenv.sim.assist.assist_writer import AssistWriter
 from homerl.envs.homeenv.sim.assist.entities_of_home import is_out_of_reach
 from homerl.envs.homeenv.sim.toolset import Toolset
 
-INSTRUCTION = {
-    "en": f"{latest_recorded_api().before}\n\n{latest_recorded_api().after}"
-}  # around the list of entities; it is the same in every language
+# The texts around the list of entities. Home Assistant has them in English alone.
+INSTRUCTION = {"en": f"{latest_recorded_api().before}\n\n{latest_recorded_api().after}"}
 TOOLSET = Toolset(
     TOOLS,
     INSTRUCTION,

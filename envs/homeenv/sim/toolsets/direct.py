@@ -1,7 +1,7 @@
 """The `direct` toolset: the prompt shows the whole home, and the agent gives one answer that is executed (SMH-Bench's DR).
 
-The agent sees `serialise(home)` and gives one JSON object: `{"mode": "execute", "response", "actions", "automations"}` or
-`{"mode": "clarify", "response"}`. Actions are executed in order, up to the first that is refused.
+The agent sees `serialise_home(home)` and gives one JSON object: either `{"mode": "execute", "response", "actions",
+"automations"}` or `{"mode": "clarify", "response"}`. Actions are executed in order, up to the first that is refused.
 """
 
 from __future__ import annotations
@@ -84,19 +84,20 @@ class DirectWriter(ToolsetWriter):
     def write_calls(self, calls: Sequence[Call], reply: str | None = None) -> Message:
         """An answer with the calls as its actions. Its response is `reply`, or the words for "it is done"."""
         actions = [call_to_action(self.home, call) for call in calls]
-        return self._answer(mode="execute", response=reply or self.done, actions=actions)
+        return _answer_message(mode="execute", response=reply or self.done, actions=actions)
 
     def automate(self, wanted: WantedAutomation) -> Message:
         """An answer that makes an automation."""
-        return self._answer(mode="execute", response=self.done, automations=[automation_to_arguments(self.home, wanted)])
+        automations = [automation_to_arguments(self.home, wanted)]
+        return _answer_message(mode="execute", response=self.done, automations=automations)
 
     def write_reply(self, text: str) -> Message:
         """An answer with a response and no actions."""
-        return self._answer(mode="execute", response=text)
+        return _answer_message(mode="execute", response=text)
 
     def write_question(self, text: str) -> Message:
         """An answer that asks a question (`mode: clarify`)."""
-        return self._answer(mode="clarify", response=text)
+        return _answer_message(mode="clarify", response=text)
 
     def write_garbled_call(self, call: Call) -> Message:
         """An answer whose JSON lacks its closing braces."""
@@ -107,8 +108,9 @@ class DirectWriter(ToolsetWriter):
         """Always false: an answer ends its turn, so no call has been made before it."""
         return lambda call: False
 
-    def _answer(self, **parts: Any) -> Message:
-        return text_message(json.dumps(parts, ensure_ascii=False))
+
+def _answer_message(**parts: Any) -> Message:
+    return text_message(json.dumps(parts, ensure_ascii=False))
 
 
 INSTRUCTION = {

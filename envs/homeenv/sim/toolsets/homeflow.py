@@ -25,9 +25,8 @@ def query_status(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
         devices = list(home.find_devices(room=home.plan.find_room(room).id))
     else:
         raise Refused("missing_argument", "query_status needs 'did' or 'room'")
-    return RunResult(
-        "\n".join(f"{d.did} {d.name}: {to_json_line(home.readable_state_of(d.did))}" for d in devices) or "no devices"
-    )
+    lines = [f"{d.did} {d.name}: {to_json_line(home.readable_state_of(d.did))}" for d in devices]
+    return RunResult("\n".join(lines) or "no devices")
 
 
 def query_spec(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:

@@ -5,13 +5,12 @@ A locator is the path of a service within its device: `set_brightness`, `light.s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.automation import LONGEST_WAIT, make_rule, refuse_never_due_rule, replace_rule
-from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
@@ -30,60 +29,40 @@ def query_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> Ru
 
     Raises `Refused` for an unknown device or room, or if too many devices match for `spec` or `status`.
     """
-    matching = list(_matching(home, arguments))
-    if len(matching) > MOST_DEVICES and arguments["what"] != "candidates":
-        raise Refused(
-            "out_of_range", f"{len(matching)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
-        )
-    show: dict[str, Callable[[Home, Device], dict[str, Any]]]
-    show = {
-        "candidates": _candidate,
-        "spec": device_abilities,
-        "status": lambda home, device: home.readable_state_of(device.did),
-    }
-    return RunResult(to_json_line([{"did": d.did} | show[arguments["what"]](home, d) for d in matching]))
-
-
-def _matching(home: Home, wanted: Mapping[str, Any]) -> Iterator[Device]:
-    did, room, tags = wanted.get("did"), wanted.get("room"), set(wanted.get("tags", ()))
+    what, did, room, tags = (arguments.get(key) for key in ("what", "did", "room", "tags"))
     if did is not None and did not in home.plan.devices_by_did:
         raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    devices = []
     for device in home.find_devices(room=room and home.plan.find_room(room).id):
-        if did in (None, device.did) and tags <= device_tags(device):
-            yield device
-
-
-def device_tags(device: Device) -> set[str]:
-    """The words by which a query can find a device: its tags, category and subcategory."""
-    data = device.spec.userdata
-    return {*data.tags, data.category, *([data.subcategory] if data.subcategory else ())}
-
-
-def _candidate(home: Home, device: Device) -> dict[str, Any]:
-    data = device.spec.userdata
-    return {
-        "name": device.name,
-        "room": device.room.name,
-        "category": data.category,
-        "subcategory": data.subcategory,
-        "tags": list(data.tags),
-    }
+        data = device.spec.userdata
+        if did in (None, device.did) and {*data.tags, data.category, data.subcategory} >= set(tags or ()):
+            devices.append(device)
+    if len(devices) > MOST_DEVICES and what != "candidates":
+        message = f"{len(devices)} devices match; ask for {MOST_DEVICES} at most: narrow it by room or tags"
+        raise Refused("out_of_range", message)
+    rows: list[dict[str, Any]] = []
+    for device in devices:
+        if what == "candidates":
+            data = device.spec.userdata
+            row: dict[str, Any] = {"name": device.name, "room": device.room.name, "category": data.category}
+            row |= {"subcategory": data.subcategory, "tags": list(data.tags)}
+        else:
+            row = device_abilities(home, device) if what == "spec" else home.readable_state_of(device.did)
+        rows.append({"did": device.did} | row)
+    return RunResult(to_json_line(rows))
 
 
 def device_abilities(home: Home, device: Device) -> dict[str, Any]:
     """The attributes and services of a device by locator."""
-    services = {
-        path: {"arguments": {a.name: _taken(a) for a in compiled.service.arguments}}
-        | ({"description": compiled.service.description} if compiled.service.description else {})
-        | ({"requires": compiled.service.requires} if compiled.service.requires else {})
-        for path, compiled in device.spec.service_index.items()
-    }
+    services: dict[str, dict[str, Any]] = {}
+    for path, compiled in device.spec.service_index.items():
+        service = compiled.service
+        taken = {a.name: a.describe_type() + ("" if a.required else "; may be left out") for a in service.arguments}
+        services[path] = {"arguments": taken}
+        services[path] |= {"description": service.description} if service.description else {}
+        services[path] |= {"requires": service.requires} if service.requires else {}
     attributes = {path: attribute.describe_type() for path, attribute in device.spec.readable_attributes.items()}
     return {"attributes": attributes, "services": services}
-
-
-def _taken(argument: Argument) -> str:
-    return argument.describe_type() if argument.required else f"{argument.describe_type()}; may be left out"
 
 
 def control_device(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
@@ -117,7 +96,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
 
     Raises `Refused` if the automation is unknown or becomes invalid.
     """
-    index, old = _rule(home, arguments["id"])
+    index, old = _find_rule(home, arguments["id"])
     delay, hold = arguments.get("delay_seconds"), old.hold
     kept = [text for text in old.trigger_texts if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
@@ -149,12 +128,12 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
 
 def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
     """Delete an automation. Raises `Refused` if it is unknown."""
-    index, rule = _rule(home, arguments["id"])
+    index, rule = _find_rule(home, arguments["id"])
     replace_rule(home, index, None)
     return RunResult(f"automation {rule.id} removed")
 
 
-def _rule(home: Home, id: str) -> tuple[int, Rule]:
+def _find_rule(home: Home, id: str) -> tuple[int, Rule]:
     for index, rule in enumerate(home.rules):
         if rule.id == id:
             return index, rule

@@ -400,7 +400,7 @@ def test_no_device_does_what_it_could_not_have_begun():
 
 def heat_of(name: str, part: str = "", **state) -> float:
     """What a device makes of a cold room's temperature."""
-    sky = Sky("here", 0.0, 0.0, datetime(2025, 1, 1, 3), -10.0, 80.0, 0.0, 1.0)
+    sky = Sky(datetime(2025, 1, 1, 3), -10.0, 80.0, 0.0, 1.0)
     values = {part + key: value for key, value in state.items()}
     return room_air("bathroom", sky, [(SPEC[name], values)])["temperature"] - room_air("bathroom", sky)["temperature"]
 
@@ -414,7 +414,7 @@ def test_new_devices_act_by_what_they_are():
     assert heat_of("ac_gateway", "floor_heating.", state="on", target_temperature=26) > 3
     assert heat_of("ac_gateway", "ac.", state="on", ac_mode="heat", target_temperature=26, fan_speed="high") > 3
     assert heat_of("floor_air_conditioner", state="on", ac_mode="fan_only", target_temperature=26) == 0
-    noon = Sky("here", 0.0, 0.0, datetime(2025, 6, 1, 12), 25.0, 50.0, 80_000.0, 1.0)
+    noon = Sky(datetime(2025, 6, 1, 12), 25.0, 50.0, 80_000.0, 1.0)
     light = [
         room_air("bedroom", noon, [(SPEC["double_curtain"], {"sheer.position": a, "drape.position": a})]) for a in (0, 100)
     ]
@@ -442,9 +442,10 @@ def test_bundled_years_are_real_and_dark_at_night():
     cold, mild, warm = (year.temperature.mean() for year in weather.years[:3])
     assert 0 < cold < 10 < mild < 20 < warm < 30
     rng = random.Random(0)
-    for sky in (weather.sample_sky(rng) for _ in range(2000)):
+    for year, minute in (weather.draw_minute(rng) for _ in range(2000)):
+        sky = year.sky_at(minute)
         assert sky.when.second == 0 and 0 <= sky.humidity <= 100 and 0 <= sky.illuminance <= 120_000
-        if abs(sky.latitude) < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
+        if abs(year.latitude) < 40 and (sky.when.hour >= 21 or sky.when.hour < 4):
             assert sky.illuminance == 0
     noons = [warm_day.illuminance for day in range(365) if (warm_day := weather.years[2].sky_at((day * 24 + 12) * 60))]
     assert min(noons) > 0 and max(noons) > 80_000
@@ -473,8 +474,8 @@ def test_southern_years_have_their_summer_in_january():
             "noon stays noon"
         )
     for half, sign in (("north", 1), ("south", -1)):
-        skies = [TypicalWeather.load_years(hemisphere=half).sample_sky(random.Random(seed)) for seed in range(20)]
-        assert all(sky.latitude * sign > 0 for sky in skies)
+        years = [TypicalWeather.load_years(hemisphere=half).draw_minute(random.Random(seed))[0] for seed in range(20)]
+        assert all(year.latitude * sign > 0 for year in years)
         assert make_home(1, HomeRecipe(hemisphere=half)).state_key() == make_home(1, HomeRecipe(hemisphere=half)).state_key()
 
 

@@ -144,7 +144,7 @@ def test_a_settable_attribute_has_one_setter_of_its_own_type(spec):
                 assert [service.name[4:]] == [argument.name for argument in service.arguments]
             for argument in service.arguments:
                 if argument.name != "code":  # what the alarm panel asks for and does not show
-                    assert argument.describe() == attributes[argument.name].describe()
+                    assert argument.describe_type() == attributes[argument.name].describe_type()
         for attribute in part.attributes:
             assert attribute.description, f"{prefix}{attribute.name} has no description"
 

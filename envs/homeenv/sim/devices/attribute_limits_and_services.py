@@ -1,8 +1,11 @@
-"""The interface of a device as data: its attributes, its services and their arguments (HomeFlow A.1).
+"""The interface of a device as data: its attributes with their limits, its services and their arguments (HomeFlow A.1).
 
 The `code` of a service is a sequence of assignments to attributes of `self`. Its precondition `requires` and its answer
-`returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed: `service.py`
-compiles the code, and `spec.py` builds device specifications.
+`returns` are expressions over them. All use the closed grammar of `expressions.py`. Nothing here is executed:
+`service_execution.py` compiles the code, and `device_spec.py` builds device specifications.
+
+An attribute is a `ValueType`, whose `range` and `options` limit it. The position of a blind is limited by `range: [0, 100]`
+at the attribute `position` in its device file. `service_execution.py` checks each value that a call writes.
 
 Invariants:
 - An attribute that counts seconds is an int from 0.
@@ -52,7 +55,7 @@ class Attribute(ValueType):
         return bool(self.counts or self.moves or self.derived or self.measures)
 
     @model_validator(mode="after")
-    def _changes_in_one_way(self) -> Attribute:
+    def _check_way_of_change(self) -> Attribute:
         ways = [way for way in ("counts", "moves", "derived", "measures") if getattr(self, way) is not None]
         if len(ways) > 1:
             raise ValueError(f"attribute '{self.name}' has {' and '.join(ways)}, and may have one of them")
@@ -60,10 +63,6 @@ class Attribute(ValueType):
             raise ValueError(f"attribute '{self.name}' {ways[0]}, so it is an int or a float, without options")
         if self.moves and self.type == "float" and not self.precision:
             raise ValueError(f"attribute '{self.name}' moves in steps, so a float needs a precision")
-        return self
-
-    @model_validator(mode="after")
-    def _countable(self) -> Attribute:
         if self.counts is not None and (self.type != "int" or self.nullable):
             raise ValueError(f"attribute '{self.name}' counts seconds, so its type is int, and it is never null")
         if self.counts is not None and (self.options or self.precision or (self.range and self.range[0] > 0)):
@@ -82,14 +81,10 @@ class Argument(ValueType):
     )
 
     @model_validator(mode="after")
-    def _rooms_are_text(self) -> Argument:
+    def _check_rooms_and_default(self) -> Argument:
         texts = self.items or () if self.type == "list" else (self,)
         if self.rooms and any(text.type != "str" for text in texts):
             raise ValueError(f"argument '{self.name}' names rooms, so its type is str, or list of str")
-        return self
-
-    @model_validator(mode="after")
-    def _default_fits(self) -> Argument:
         if self.default is not None:
             try:
                 self.check_value(self.default, "default")
