@@ -80,7 +80,7 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
             continue
         unfollowed += _beyond(home, entity, kept, taken)
         if entity in states:
-            home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
+            home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
             hidden += taken.rules
     for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):

@@ -21,7 +21,7 @@ from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 from homerl.envs.homeenv.sim.state.home_state import SlotChange
-from homerl.envs.homeenv.sim.state.rules_and_programs import Action, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import Action, HomeRule
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
@@ -68,12 +68,13 @@ def changes_between(before: Home, after: Home) -> tuple[ChangeRecord, ...]:
 
 def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     """What automations do because of the calls that lie between two states of a home."""
-    rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
+    rules = [rule for rule in before.rules if rule.progress.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
         return LaterEffects()
     after = _settled(after)
     plan, without, with_calls = before.plan, before.fork(), after.fork()
-    begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
+    known = {rule.id for rule in before.rules}
+    begun = [rule for rule in after.rules if rule.progress.run is not None and rule.id not in known]
     with_calls.rules = (*(_kept(rule, after) for rule in before.rules), *begun)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
@@ -107,7 +108,7 @@ def _settled(home: Home) -> Home:
     return settled
 
 
-def _kept(rule: Rule, after: Home) -> Rule:
+def _kept(rule: HomeRule, after: Home) -> HomeRule:
     """A rule as it is afterwards, unless it was changed or deleted."""
     same = (one for one in after.rules if one.id == rule.id and one.describe_rule() == rule.describe_rule())
     return next(same, rule)
@@ -123,7 +124,7 @@ def _told(before: Home, after: Home) -> Iterator[SlotChange]:
 
 @dataclass(frozen=True)
 class AutomationProgress:
-    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`Rule.tried`).
+    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`RuleProgress.tried`).
 
     It `waits` if a run of it does.
     """
@@ -134,12 +135,10 @@ class AutomationProgress:
     waits: bool = False
 
 
-def _course(home: Home, rule: Rule) -> AutomationProgress:
+def _course(home: Home, rule: HomeRule) -> AutomationProgress:
     waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
-    return next(
-        (AutomationProgress(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id),
-        AutomationProgress(),
-    )
+    found = next((one.progress for one in home.rules if one.id == rule.id), None)
+    return AutomationProgress() if found is None else AutomationProgress(found.since, found.fired, found.tried, waits)
 
 
 def _stirs(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
@@ -149,10 +148,10 @@ def _stirs(without: AutomationProgress, with_calls: AutomationProgress, begin: i
     return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
 
 
-def _calls(rule: Rule, course: AutomationProgress, begin: int) -> Iterator[Action]:
+def _calls(rule: HomeRule, course: AutomationProgress, begin: int) -> Iterator[Action]:
     """The calls of an automation; of its steps, unless a run still waits, those to which it has come since a time."""
-    whole = rule.steps is None or course.waits
-    yield from (action for action in rule.actions if whole or course.tried.get(action, -1) >= begin)
+    whole = rule.definition.steps is None or course.waits
+    yield from (action for action in rule.definition.actions if whole or course.tried.get(action, -1) >= begin)
 
 
 def _seen(course: AutomationProgress, begin: int, at_once: set[str], changed: set[str]) -> set[str]:
@@ -162,9 +161,9 @@ def _seen(course: AutomationProgress, begin: int, at_once: set[str], changed: se
     return at_once | changed if course.fired == begin else changed
 
 
-def _driven(rules: Iterable[Rule]) -> set[str]:
+def _driven(rules: Iterable[HomeRule]) -> set[str]:
     """The devices that automations act on."""
-    return {action.did for rule in rules for action in rule.actions}
+    return {action.did for rule in rules for action in rule.definition.actions}
 
 
 def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:

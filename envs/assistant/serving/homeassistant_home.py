@@ -51,7 +51,7 @@ from homerl.envs.homeenv.sim.automation import compile_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 from homerl.envs.homeenv.sim.plan.import_origin import Origin, Unfollowed
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 
 
 def remove_devices(home: Home, gone: Collection[str]) -> Home:
@@ -68,11 +68,11 @@ def remove_devices(home: Home, gone: Collection[str]) -> Home:
         origin=old.origin and _origin(old.origin, lost, gone, old),
     )
     fresh = Home(plan, [home.read_value(slot.owner, slot.path) for slot in plan.slots], home.clock)
-    fresh.rules = tuple(compile_rule(rule, plan) for rule in kept)
+    fresh.rules = tuple(compile_rule(rule.definition, plan, rule.progress) for rule in kept)
     return fresh
 
 
-def _origin(origin: Origin, lost: list[Rule], gone: Collection[str], plan: FixedPlan) -> Origin:
+def _origin(origin: Origin, lost: list[HomeRule], gone: Collection[str], plan: FixedPlan) -> Origin:
     ids = {rule.id for rule in lost}
     unfollowed = [Unfollowed(id=rule.id, reads=tuple(_reads(rule, plan)), acts=tuple(_acts(rule))) for rule in lost]
     told = {
@@ -83,15 +83,15 @@ def _origin(origin: Origin, lost: list[Rule], gone: Collection[str], plan: Fixed
     return origin.model_copy(update=told)
 
 
-def _reads(rule: Rule, plan: FixedPlan) -> dict[str, None]:
+def _reads(rule: HomeRule, plan: FixedPlan) -> dict[str, None]:
     """The devices on which it depends whether a rule acts."""
     return dict.fromkeys(
-        owner for slot in sorted(rule.slots_it_reads) if (owner := plan.slots[slot].owner) in plan.devices_by_did
+        owner for slot in sorted(rule.compiled.slots_it_reads) if (owner := plan.slots[slot].owner) in plan.devices_by_did
     )
 
 
-def _acts(rule: Rule) -> Iterator[str]:
-    return (action.did for action in rule.actions)
+def _acts(rule: HomeRule) -> Iterator[str]:
+    return (action.did for action in rule.definition.actions)
 
 
 GREETING = 10.0  # seconds for the first answer

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -26,10 +27,13 @@ from homerl.envs.homeenv.sim.state.rules_and_programs import (
     MOST_STEPS,
     Action,
     CallStep,
+    CompiledRule,
     DelayStep,
+    HomeRule,
     Instruction,
     JumpStep,
     Rule,
+    RuleProgress,
     SwitchStep,
     WaitStep,
 )
@@ -51,7 +55,7 @@ FORMS = (  # the keys of a step
     {"switch"},
 )
 
-Trigger = Callable[[Any], Rule]
+Trigger = Callable[[Any], HomeRule]
 
 
 def compile_program(steps: Any, plan: FixedPlan, trigger: Trigger) -> tuple[Instruction, ...]:
@@ -224,7 +228,7 @@ def make_rule(
     id: str | None = None,
     given: Sequence[str] = (),
     **runs: Any,
-) -> Rule:
+) -> HomeRule:
     """A rule for `home` from what an agent writes. The home is not changed. Raises `Refused` if the rule is invalid.
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. With a line
@@ -265,30 +269,31 @@ def make_rule(
         before=next(iter(said["before"]), None),
         **runs,
     )
-    rule = compile_rule(rule, home.plan)
-    if not rule.actions and plain:
+    made = compile_rule(rule, home.plan)
+    if not made.definition.actions and plain:
         raise Refused("missing_argument", "an automation needs an action")
-    return arm_rule(rule, home)
+    return arm_rule(made, home)
 
 
-def compile_rule(rule: Rule, plan: FixedPlan) -> Rule:
-    """The rule with its texts compiled against a plan. Raises `Refused` if one does not compile."""
-    parts = {"condition": rule.when, "proviso": rule.given, "earlier": rule.before}
-    made: dict[str, Any] = {
-        key: compile_rule_condition(text, plan) if text is not None else None for key, text in parts.items()
-    }
-    if made["condition"] is not None and made["condition"].timed:
+def compile_rule(rule: Rule, plan: FixedPlan, progress: RuleProgress = RuleProgress()) -> HomeRule:
+    """The rule in a home of this plan. Raises `Refused` if one of its texts does not compile.
+
+    If the rule has steps, its `actions` become the calls in them.
+    """
+    texts = rule.when, rule.given, rule.before
+    condition, proviso, earlier = (None if text is None else compile_rule_condition(text, plan) for text in texts)
+    if condition is not None and condition.timed:
         raise Refused("wrong_type", "the clock triggers nothing: write a time_cron line, and the clock in what is given")
-    if rule.watch is not None:
-        made["watched"] = _watched(rule.watch, plan)
+    watched = () if rule.watch is None else _watched_slots(rule.watch, plan)
+    program: tuple[Instruction, ...] = ()
     if rule.steps is not None:
-        made["program"] = compile_program(json.loads(rule.steps), plan, partial(_trigger, plan))
-        calls = [step.action for step in made["program"] if isinstance(step, CallStep)]
-        made |= {"actions": tuple(dict.fromkeys(calls)), "of": rule.of or rule.id}
-    return rule.with_progress(**made)
+        program = compile_program(json.loads(rule.steps), plan, partial(_compile_trigger, plan))
+        calls = dict.fromkeys(step.action for step in program if isinstance(step, CallStep))
+        rule = replace(rule, actions=tuple(calls), of=rule.of or rule.id)
+    return HomeRule(rule, CompiledRule(condition, proviso, earlier, watched, program), progress)
 
 
-def _trigger(plan: FixedPlan, told: Any) -> Rule:
+def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
     """What a step waits for, as a rule that does nothing: `{conditions, hold}`."""
     if not isinstance(told, Mapping) or not {"conditions"} <= set(told) <= {"conditions", "hold"}:
         raise Refused("wrong_type", "a step waits for a condition, or for triggers {conditions, hold}")
@@ -302,7 +307,7 @@ def _trigger(plan: FixedPlan, told: Any) -> Rule:
     return compile_rule(rule, plan)
 
 
-def _watched(text: str, plan: FixedPlan) -> tuple[int, ...]:
+def _watched_slots(text: str, plan: FixedPlan) -> tuple[int, ...]:
     """The slots of an attribute, or of all that a device shows."""
     if (match := DEVICE.fullmatch(text)) is None or match[1] not in plan.devices_by_did:
         raise Refused("unknown_device", f'there is no device {quote_value(text)}: write changed = device("1001").state')
@@ -310,66 +315,69 @@ def _watched(text: str, plan: FixedPlan) -> tuple[int, ...]:
     return tuple(plan.slot_of(did, one) for one in ([path] if path else plan.devices_by_did[did].spec.readable_attributes))
 
 
-def refuse_never_due_rule(rule: Rule, home: HomeState) -> None:
+def refuse_never_due_rule(rule: HomeRule, home: HomeState) -> None:
     """Raise `Refused` for a rule whose cron line is never due: its day or its year does not come."""
-    if rule.cron is not None and rule.due is None:
+    cron = rule.definition.cron
+    if cron is not None and rule.progress.due is None:
         today = datetime.fromtimestamp(home.clock, UTC).date()
-        raise Refused(
-            "out_of_range", f"{quote_value(rule.cron)} is never due from {today} on: give a day and a year that come"
-        )
+        raise Refused("out_of_range", f"{quote_value(cron)} is never due from {today} on: give a day and a year that come")
 
 
-def restore_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
+def restore_rule(home: HomeState, record: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> HomeRule:
     """A rule of `home` from a file. Raises `Refused` if it is invalid.
 
-    `told` are the fields of the `Rule` but for `actions` and `condition`. If `held` is None, the rule begins now.
+    `record` has the fields of `Rule` but for `actions`, and of `RuleProgress`. If its `held` is None, the rule begins now.
     """
     plan, clock = home.plan, home.clock
     acts = tuple(check_action(plan, action) for action in actions)
-    texts = {key: check_condition_text(told[key]) for key in ("when", "given", "before") if told[key] is not None}
-    rule = compile_rule(Rule(**(dict(told) | texts), actions=acts), plan)
-    if rule.cron is not None:
-        read_cron(rule.cron)
-    if not (rule.actions or rule.steps) or not rule.id or not (rule.is_timed or rule.condition or rule.watched):
+    texts = {key: check_condition_text(record[key]) for key in ("when", "given", "before") if record[key] is not None}
+    saved = {part.name: record[part.name] for part in fields(RuleProgress) if part.name in record}
+    defined = {key: value for key, value in record.items() if key not in saved} | texts
+    rule = compile_rule(Rule(**defined, actions=acts), plan, RuleProgress(**saved))
+    says, compiled, progress = rule.definition, rule.compiled, rule.progress
+    if says.cron is not None:
+        read_cron(says.cron)
+    if not (says.actions or says.steps) or not says.id or not (says.is_timed or compiled.condition or compiled.watched):
         raise Refused(
-            "missing_argument", f"automation {quote_value(rule.id)} needs an id, an action, and a condition or a time"
+            "missing_argument", f"automation {quote_value(says.id)} needs an id, an action, and a condition or a time"
         )
-    if (rule.cron is not None and rule.at is not None) or (rule.is_timed and rule.hold):
-        raise Refused("wrong_type", f"automation {quote_value(rule.id)} may have only one of cron, at and hold")
-    if rule.is_timed and rule.proviso is not None and not rule.proviso.timed:
+    if (says.cron is not None and says.at is not None) or (says.is_timed and says.hold):
+        raise Refused("wrong_type", f"automation {quote_value(says.id)} may have only one of cron, at and hold")
+    if says.is_timed and compiled.proviso is not None and not compiled.proviso.timed:
         raise Refused(
-            "wrong_type", f"automation {quote_value(rule.id)} acts at a time: write its condition as `when`, not as `given`"
+            "wrong_type", f"automation {quote_value(says.id)} acts at a time: write its condition as `when`, not as `given`"
         )
-    check_wait_seconds("hold_seconds", rule.hold)
-    refuse_lone_surrogates(rule.title)
-    over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
+    check_wait_seconds("hold_seconds", says.hold)
+    refuse_lone_surrogates(says.title)
+    over, ahead = (progress.since, progress.fired), (says.at, progress.due)
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
         what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
-        raise Refused("out_of_range", f"automation {quote_value(rule.id)}: {what}")
-    if rule.last is not None:
-        types = [plan.slots[slot].type for slot in rule.watched]
-        rule = rule.with_progress(last=tuple(kind.check_value(value) for kind, value in zip(types, rule.last)))
-    return arm_rule(rule, home) if rule.held is None else rule
+        raise Refused("out_of_range", f"automation {quote_value(says.id)}: {what}")
+    if progress.last is not None:
+        types = [plan.slots[slot].type for slot in compiled.watched]
+        rule = rule.with_progress(last=tuple(kind.check_value(value) for kind, value in zip(types, progress.last)))
+    return arm_rule(rule, home) if progress.held is None else rule
 
 
-def make_hidden_rules(home: HomeState) -> tuple[Rule, ...]:
+def make_hidden_rules(home: HomeState) -> tuple[HomeRule, ...]:
     """The automations that agents are not told of, for a home in which they act. Raises `Refused` if one is invalid."""
     hidden = home.plan.origin.hidden if home.plan.origin else ()
     return tuple(make_recorded_rule(home, one) for one in hidden)
 
 
-def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> Rule:
+def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> HomeRule:
     """The rule that a record of an origin stands for. Raises `Refused` if it is invalid."""
     return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id, given=one.given, **one.runs)
 
 
-def arm_rule(rule: Rule, home: HomeState) -> Rule:
+def arm_rule(rule: HomeRule, home: HomeState) -> HomeRule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
-    due = rule.at if rule.at is not None else next_time(rule.cron, home.clock) if rule.cron else None
+    says = rule.definition
+    due = says.at if says.at is not None else next_time(says.cron, home.clock) if says.cron else None
     return unset_progress(rule, home).with_progress(due=due)
 
 
-def replace_rule(home: HomeState, index: int, rule: Rule | None) -> None:
+def replace_rule(home: HomeState, index: int, rule: HomeRule | None) -> None:
     """Replace the rule at an index of `home.rules`, or delete it if `rule` is None."""
     home.rules = (*home.rules[:index], *([rule] if rule else []), *home.rules[index + 1 :])
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +31,7 @@ from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.import_origin import FORMAT as ORIGIN_FORMAT
 from homerl.envs.homeenv.sim.plan.import_origin import Origin
-from homerl.envs.homeenv.sim.state.rules_and_programs import LATER, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 FORMAT = 2
@@ -260,12 +259,17 @@ def _air_record(home: Home, index: int) -> dict[str, Any]:
     return record
 
 
-def _rule_record(rule: Rule) -> dict[str, Any]:
-    told = [f for f in fields(rule) if f.compare and f.name not in ("actions", "steps")]
-    record = {f.name: getattr(rule, f.name) for f in told if f.name not in LATER or getattr(rule, f.name) != f.default}
-    actions = {"actions": [_plain(action.describe_action()) for action in rule.actions]}
-    done = actions if rule.steps is None else {"steps": json.loads(rule.steps)}
-    return {key: _plain(value) for key, value in record.items() if value is not None and value != ""} | done
+def _rule_record(rule: HomeRule) -> dict[str, Any]:
+    """A rule as a `RuleRecord` without defaults. Some fields are always written: files are older than this rule of thumb."""
+    says, record = rule.definition, {}
+    for name, field in RuleRecord.model_fields.items():
+        if name not in ("actions", "steps"):
+            value = getattr(says if hasattr(says, name) else rule.progress, name)
+            if value != field.default or name in ("hold", "enabled"):
+                record[name] = _plain(value)
+    if says.steps is not None:
+        return record | {"steps": json.loads(says.steps)}
+    return record | {"actions": [_plain(action.describe_action()) for action in says.actions]}
 
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:

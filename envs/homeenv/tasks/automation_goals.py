@@ -29,7 +29,7 @@ from typing import Any, cast
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.state.time_passing import advance_clock
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.cron_times import next_time
@@ -216,17 +216,23 @@ def rules_serving_wish(home: Home, start: Home, wanted: Automation) -> frozenset
     if not made:
         return frozenset()
     task, late = AutomationTask.for_home(start, wanted), home.clock - start.clock
-    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
+    bare = tuple(_bare(rule) for rule in made)
     indices = _serving(RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
     return frozenset(made[index].id for index in indices)
 
 
-def rules_made_since(home: Home, start: Home) -> tuple[Rule, ...]:
+def _bare(rule: HomeRule) -> HomeRule:
+    """A rule without what says nothing of its meaning: its names and its progress."""
+    definition = replace(rule.definition, id="", title="")
+    return replace(rule, definition=definition).with_progress(held=False, since=None, due=None, fired=None)
+
+
+def rules_made_since(home: Home, start: Home) -> tuple[HomeRule, ...]:
     """The enabled rules that did not exist at the start."""
     if not home.rules:
         return ()
     known = {rule.id for rule in start.rules}
-    return tuple(rule for rule in home.rules if rule.enabled and rule.id not in known)
+    return tuple(rule for rule in home.rules if rule.progress.enabled and rule.id not in known)
 
 
 def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
@@ -235,9 +241,10 @@ def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
         rule = _rule(home, wanted)
     except Refused as refusal:
         return f"automation refused: {refusal.rule}"
-    if rule.is_timed and (rule.due is None or rule.due <= home.clock):
+    due = rule.progress.due
+    if rule.definition.is_timed and (due is None or due <= home.clock):
         return "automation: its time is past"
-    if not rule.is_timed and rule.held:
+    if not rule.definition.is_timed and rule.progress.held:
         return "automation: its trigger holds already"
     task = AutomationTask("", home, wanted)
     after = home.fork()
@@ -266,7 +273,7 @@ class AutomationTask:
         return task
 
     @cached_property
-    def wanted_rule(self) -> Rule:
+    def wanted_rule(self) -> HomeRule:
         """The wanted automation as a rule of the home."""
         return _rule(self.start, self.wanted)
 
@@ -296,9 +303,10 @@ class AutomationTask:
         random states of its devices.
         """
         begun = self.start.fork()
-        if self.wanted_rule.condition is not None:
-            sampled = sample_home_states(self.start, [self.wanted_rule.condition])
-            begun = next((state for state in sampled if self.wanted_rule.condition.holds_in(state)), begun)
+        condition = self.wanted_rule.compiled.condition
+        if condition is not None:
+            sampled = sample_home_states(self.start, [condition])
+            begun = next((state for state in sampled if condition.holds_in(state)), begun)
         again = begun.fork()
         _calls(again, self.wanted.actions)
         return (self.start, begun, again, *(_shuffled(begun, self.acted_devices, seed) for seed in range(SHUFFLES)))
@@ -316,7 +324,7 @@ class RuleCheck:
 
     key: str
     task: AutomationTask = field(compare=False, repr=False)
-    made: tuple[Rule, ...] = field(compare=False, repr=False)
+    made: tuple[HomeRule, ...] = field(compare=False, repr=False)
     late: int = field(compare=False, repr=False)
 
 
@@ -328,32 +336,35 @@ def _serving(question: RuleCheck) -> tuple[int, ...]:
     for index in right:
         if _does(task, (made[index],)):
             return (index,)
-    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted_devices)
+    dids = {index: {action.did for action in made[index].definition.actions} for index in right}
+    parts = tuple(index for index in right if dids[index] <= task.acted_devices)
     return parts if len(parts) > 1 and _does(task, [made[index] for index in parts]) else ()
 
 
 # Triggers
 
 
-def _same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
-    if task.wanted_rule.is_timed != made.is_timed:
+def _same_trigger(task: AutomationTask, made: HomeRule, late: int) -> bool:
+    wanted, said = task.wanted_rule.definition, made.definition
+    if wanted.is_timed != said.is_timed:
         return False
-    if made.is_timed:
+    if said.is_timed:
         return _same_times(task.wanted_rule, made, task.start.clock, late) and _same_truth(task, made)
-    if task.wanted_rule.hold or made.hold or counters_read_by(task.start, _conditions(task, made)):
+    if wanted.hold or said.hold or counters_read_by(task.start, _conditions(task, made)):
         return _same_beginnings(task, made)
     return _same_truth(task, made)
 
 
-def _same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
+def _same_times(wanted: HomeRule, made: HomeRule, now: int, late: int) -> bool:
     ours, theirs = _times(wanted, now), _times(made, now)
     if len(ours) == 1 == len(theirs) and ours[0] is not None and theirs[0] is not None:
         return 0 <= theirs[0] - ours[0] <= late
     return bool(theirs) and ours == theirs
 
 
-def _times(rule: Rule, now: int) -> tuple[int | None, ...]:
-    return (rule.at,) if rule.at is not None else _cron_times(rule.cron or "", now)
+def _times(rule: HomeRule, now: int) -> tuple[int | None, ...]:
+    said = rule.definition
+    return (said.at,) if said.at is not None else _cron_times(said.cron or "", now)
 
 
 @lru_cache(maxsize=4096)
@@ -369,26 +380,31 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
 
-def _same_truth(task: AutomationTask, made: Rule) -> bool:
+def _same_truth(task: AutomationTask, made: HomeRule) -> bool:
     """Whether both conditions hold in the same sampled states."""
-    ours, theirs = task.wanted_rule.condition, made.condition
+    ours, theirs = task.wanted_rule.compiled.condition, made.compiled.condition
     if ours is None and theirs is None:
         return True
     sampled = sample_home_states(task.start, _conditions(task, made))
     return all((ours is None or ours.holds_in(s)) == (theirs is None or theirs.holds_in(s)) for s in sampled)
 
 
-def _same_beginnings(task: AutomationTask, made: Rule) -> bool:
+def _same_beginnings(task: AutomationTask, made: HomeRule) -> bool:
     """Whether both rules act at the same seconds, within `JITTER`, in sampled courses of events.
 
     In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
     returns.
     """
-    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.wanted_rule), ("made", made)))
-    longest = max(_longest(task.wanted_rule), min(made.hold, 2 * DAY)) + 2 * REST
+    watchers = tuple(
+        replace(rule, definition=replace(rule.definition, id=id, actions=()))
+        for id, rule in (("wanted", task.wanted_rule), ("made", made))
+    )
+    longest = max(_longest(task.wanted_rule), min(made.definition.hold, 2 * DAY)) + 2 * REST
     for state in _thinned(list(sample_home_states(task.still_home, _conditions(task, made), counting=False)), MOST_COURSES):
         home, fired = task.still_home.fork(), []
-        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds_in(home)) for w in watchers)
+        conditions = [watcher.compiled.condition for watcher in watchers]
+        held = [condition is not None and condition.holds_in(home) for condition in conditions]
+        home.rules = tuple(watcher.with_progress(held=holds) for watcher, holds in zip(watchers, held))
         for seconds, other in ((REST, task.still_home), (longest, state), (REST, task.still_home)):
             _become(home, other)
             fired += advance_clock(home, seconds)
@@ -405,16 +421,16 @@ def _become(home: Home, other: Home) -> None:
             home.write_slot(change.slot, change.after)
 
 
-def _longest(rule: Rule) -> int:
+def _longest(rule: HomeRule) -> int:
     """The longest wait in seconds before the rule acts: its hold, or a number that its counters are compared with."""
-    condition = rule.condition
+    condition = rule.compiled.condition
     counters = condition.plan.time_wiring.counter_of if condition else {}
     numbers = [n for slot in counters if condition for n in condition.slot_thresholds.get(slot) or ()]
-    return min(max([rule.hold, *map(int, numbers)]), 2 * DAY)
+    return min(max([rule.definition.hold, *map(int, numbers)]), 2 * DAY)
 
 
-def _conditions(task: AutomationTask, made: Rule) -> list[Condition]:
-    return [condition for condition in (task.wanted_rule.condition, made.condition) if condition is not None]
+def _conditions(task: AutomationTask, made: HomeRule) -> list[Condition]:
+    return [condition for rule in (task.wanted_rule, made) if (condition := rule.compiled.condition) is not None]
 
 
 def _thinned(items: list[Any], most: int) -> list[Any]:
@@ -424,15 +440,15 @@ def _thinned(items: list[Any], most: int) -> list[Any]:
 # Actions
 
 
-def _does(task: AutomationTask, rules: Sequence[Rule]) -> bool:
+def _does(task: AutomationTask, rules: Sequence[HomeRule]) -> bool:
     """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
-    if any(action.did not in task.acted_devices for rule in rules for action in rule.actions):
+    if any(action.did not in task.acted_devices for rule in rules for action in rule.definition.actions):
         return False
     for state in task.homes_before_acting:
         model, home = state.fork(), state.fork()
         possible = _calls(model, task.wanted.actions) and all(effect.holds_in(model) for effect in task.effect_conditions)
         for rule in rules:
-            _calls(home, rule.actions)
+            _calls(home, rule.definition.actions)
         if possible and not all(effect.holds_in(home) for effect in task.effect_conditions):
             return False
     return True
@@ -460,7 +476,7 @@ def _shuffled(home: Home, dids: frozenset[str], seed: int) -> Home:
     return shuffled
 
 
-def _rule(home: Home, wanted: Automation) -> Rule:
+def _rule(home: Home, wanted: Automation) -> HomeRule:
     """The wanted rule as an agent would create it."""
     return make_rule(home, wanted.conditions, _described(home, wanted), "", wanted.delay_seconds, wanted.hold_seconds)
 

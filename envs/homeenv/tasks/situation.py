@@ -101,8 +101,8 @@ class HomeSituation(Situation):
     def _devices_moved_by_automations(self) -> set[str]:
         """Devices on which an automation acted since the start. The agent did not change these itself."""
         since = self.start.clock
-        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= since)
-        return {action.did for rule in acted for action in rule.actions}
+        acted = (rule for rule in self.home.rules if rule.progress.fired is not None and rule.progress.fired >= since)
+        return {action.did for rule in acted for action in rule.definition.actions}
 
     def _changed_automations(self) -> int:
         """The number of automations that were changed, removed, or made without being wanted.

@@ -29,7 +29,7 @@ from homerl.envs.homeenv.pages.home_page import DeviceTile, HomeView
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
@@ -86,11 +86,11 @@ def _of_automations(before: Home, after: Home) -> Iterator[HomeChange]:
     for id in sorted(old | new):
         was, now = (_rule(rules.get(id)) for rules in (old, new))
         if was != now:
-            title = (new.get(id) or old[id]).title
+            title = (new.get(id) or old[id]).definition.title
             yield HomeChange(f"automation.{id}", f"automation {title or id}", "", was, now)
 
 
-def _rule(rule: Rule | None) -> str:
+def _rule(rule: HomeRule | None) -> str:
     if rule is None:
         return NONE
     told = rule.describe_rule()

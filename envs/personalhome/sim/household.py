@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from homerl.envs.core.model import Model
+from homerl.envs.core.state_encoding import written_as
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
 
 Occupancy = Literal["single occupant", "family", "non-related roommates"]
@@ -22,6 +23,7 @@ Animal = Literal["cat", "dog", "hamster", "lizard", "guinea pig", "rabbit", "bir
 Gender = Literal["Male", "Female"]
 
 
+@written_as("Pet", name="name", animal="animal", age="age")
 class Pet(Model):
     """An animal of the household. `age` is in whole years."""
 
@@ -30,6 +32,7 @@ class Pet(Model):
     age: int = Field(ge=0)
 
 
+@written_as("Taste", kind="kind", what="what", low="low", high="high", hours="hours", room="room")
 class Taste(Model):
     """A stated preference. `kind` and `what` are keys of `vocabulary.yaml`.
 
@@ -45,6 +48,7 @@ class Taste(Model):
     room: str | None = None
 
 
+@written_as("Habit", activity="activity", days="days", hour="hour", room="room", appliance="appliance")
 class Habit(Model):
     """What a person does regularly: an activity, on weekdays (0 is Monday), at an hour, in a room, with an appliance."""
 
@@ -55,6 +59,7 @@ class Habit(Model):
     appliance: str | None = None
 
 
+@written_as("LifeEvent", date="date", kind="kind", description="description")
 class LifeEvent(Model):
     """A major event of a life: when, what kind (a key of `vocabulary.yaml`), and in words."""
 
@@ -63,6 +68,11 @@ class LifeEvent(Model):
     description: str
 
 
+@written_as(
+    "Member", member_id="member_id", name="name", role="role", birthday="birthday", gender="gender",
+    occupation="occupation", persona="persona", hobbies="hobbies", lifestyle="lifestyle", preference="preference",
+    major_events="major_events", traits="traits", tastes="tastes", habits="habits",
+)  # fmt: skip
 class Member(Model):
     """A person of the household. `traits` are keys of `vocabulary.yaml`, such as `allergy`.
 
@@ -89,6 +99,10 @@ class Member(Model):
         return at.year - self.birthday.year - ((at.month, at.day) < (self.birthday.month, self.birthday.day))
 
 
+@written_as(
+    "Fact", kind="kind", who="who", others="others", pet="pet", appliance="appliance", sensor="sensor", room="room",
+    what="what", value="value", unit="unit",
+)  # fmt: skip
 class Fact(Model):
     """What a memory or an event says, as one row. `kind` and `what` are keys of `vocabulary.yaml`.
 
@@ -108,6 +122,10 @@ class Fact(Model):
     unit: str | None = None
 
 
+@written_as(
+    "Memory", memory="memory", subjects="subjects", additional_information="additional_information", time="time",
+    fact="fact",
+)  # fmt: skip
 class Memory(Model):
     """Something that happened or was said, at a time of the home's clock. `additional_information` says nothing new."""
 

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from homerl.envs.core.state_encoding import written_by
 from homerl.envs.simuhome.sim.home import ClusterView
 
 CommandFunction = Callable[..., Any]  # (view, arguments by name) -> data of the result
@@ -88,11 +89,11 @@ def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, 
 TENTH = 0.1
 
 
+@written_by(int.__repr__)
 class LaterCounter(int):
     """A counter of a second that is not the first since the reset.
 
-    What was taken off as a whole second leaves another fraction. It has the text of its integer, since state keys are made
-    of texts, and stored trajectories have these.
+    What was taken off as a whole second leaves another fraction. In state keys it has the text of its integer.
     """
 
 

@@ -29,7 +29,7 @@ from homerl.envs.homeenv.sim.plan.time_driven_slots import AirReading, SlotCount
 from homerl.envs.homeenv.sim.state.air_and_counters import advance_counters, update_air, weather_at, write_readings
 from homerl.envs.homeenv.sim.state.home_state import HomeState
 from homerl.envs.homeenv.sim.state.rule_firing import FiredRule, RuleAgenda
-from homerl.envs.homeenv.sim.state.rules_and_programs import NEVER, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import NEVER, HomeRule
 from homerl.envs.homeenv.sim.values.expressions import Numbers
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
@@ -150,12 +150,14 @@ class TimeWatches(NamedTuple):
     movers: list[tuple[SlotMover, Numbers]]
 
 
-def _watches(home: HomeState, rules: Iterable[Rule]) -> TimeWatches:
+def _watches(home: HomeState, rules: Iterable[HomeRule]) -> TimeWatches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads}
     for rule in rules:
-        numbers |= dict.fromkeys(rule.watched if rule.enabled else ())
-        for condition in (rule.condition, rule.proviso) if rule.enabled else ():
+        if not rule.progress.enabled:
+            continue
+        numbers |= dict.fromkeys(rule.compiled.watched)
+        for condition in (rule.compiled.condition, rule.compiled.proviso):
             for slot, thresholds in condition.slot_thresholds.items() if condition is not None else ():
                 numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
     for follower in reversed(home.plan.time_wiring.followers):  # what a derived slot reads is read by those who read it
