@@ -168,8 +168,8 @@ class World(ABC):
               the step; empty if the state key is the same). A world may add keys.
 
         Raises:
-            WorldError: The world itself failed. A wrong action raises nothing: the world refuses it in `info["blocked"]`, and
-                a refused call changes nothing.
+            WorldError: The world itself failed. A wrong action raises nothing: the world refuses it in `info["blocked"]`,
+                and a refused call changes nothing.
 
         Example:
             >>> world.step({"name": "control_device", "did": "1001", "locator": "turn_on"})  # doctest: +SKIP

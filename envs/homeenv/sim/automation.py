@@ -1,11 +1,7 @@
-"""Makes what a rule does from JSON, and checks it against the home: calls, and steps as a program (`state/program.py`).
+"""Makes rules (automations) from what an agent writes or what a file contains, and checks them against the home.
 
-Invariant: what was made is executable. Its devices, services and arguments exist, and its expressions compile.
-
-Makes rules (automations) from what an agent writes or what a file contains, and checks them against the home.
-
-Invariant: a rule that was made is executable. Its devices, services and arguments exist, its condition compiles, and its
-cron line is valid.
+Invariant: a rule that was made is executable. Its devices, services and arguments exist, its conditions and expressions
+compile, and its cron line is valid.
 """
 
 from __future__ import annotations
@@ -59,15 +55,19 @@ Trigger = Callable[[Any], HomeRule]
 
 
 def compile_program(steps: Any, plan: FixedPlan, trigger: Trigger) -> tuple[Instruction, ...]:
-    """Steps as a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
-    writer = _Writer(plan, trigger)
+    """Compile steps to a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
+    writer = _ProgramWriter(plan, trigger)
     writer.write_steps(steps)
     size = len(writer.made)
-    return tuple(one(size) for one in writer.made)
+    return tuple(make(size) for make in writer.made)
 
 
-class _Writer:
-    """Writes instructions, each as a function of the size of the whole, which is where those go that end all."""
+class _ProgramWriter:
+    """Writes the instructions of a program.
+
+    Each is written as a function of the size of the program: an instruction that ends all jumps behind the last one, and how
+    many there are is known only at the end.
+    """
 
     def __init__(self, plan: FixedPlan, trigger: Trigger) -> None:
         self.plan, self.trigger = plan, trigger
@@ -82,80 +82,78 @@ class _Writer:
             if not isinstance(step, Mapping) or not any(form <= set(step) for form in FORMS):
                 raise Refused("wrong_type", f"{quote_value(step)} is no step")
             if "only_if" in step:
-                ends.append((self._hole(), compile_rule_condition(check_condition_text(step["only_if"]), self.plan)))
+                ends.append((self._reserve_jump(), self._compile_text(step["only_if"])))
             else:
-                self._step(step)
+                self._write_step(step)
             if len(self.made) > MOST_STEPS:
                 raise Refused("out_of_range", f"an automation has at most {MOST_STEPS} steps")
         for place, condition in ends:
-            self._fill(place, len(self.made), condition)
+            self._set_jump(place, len(self.made), condition)
 
-    def _step(self, step: Mapping[str, Any]) -> None:
+    def _write_step(self, step: Mapping[str, Any]) -> None:
         if "did" in step:
-            self._put(self._call(step))
+            texts = step.get("told") or {}
+            told = tuple((name, self._compile_text(text)) for name, text in texts.items())
+            action = {key: value for key, value in step.items() if key != "told"}
+            self._add_instruction(CallStep(check_action(self.plan, action, tuple(texts)), told))
         elif "if" in step:
-            self._branch(step)
+            self._write_branch(step)
         elif "repeat" in step:
             if not isinstance(step["repeat"], int) or not 0 <= step["repeat"] <= MOST_STEPS:
                 raise Refused("out_of_range", f"steps are repeated 0 to {MOST_STEPS} times")
             for _ in range(step["repeat"]):
                 self.write_steps(step["do"])
         elif "do" in step:
-            self._loop(step)
+            self._write_loop(step)
         elif "delay" in step:
-            self._put(DelayStep(self._duration(step["delay"])))
+            delay = step["delay"]
+            if isinstance(delay, str):
+                self._add_instruction(DelayStep(compile_rule_condition(delay, self.plan)))
+            else:
+                self._add_instruction(DelayStep(check_wait_seconds("delay", delay)))
         elif "wait" in step:
-            self._wait(step)
+            self._write_wait(step)
         elif "switch" in step:
-            self._put(SwitchStep(tuple(map(str, step["switch"])), step.get("to")))
+            self._add_instruction(SwitchStep(tuple(map(str, step["switch"])), step.get("to")))
         else:
             self.made.append(lambda size: JumpStep(size))
 
-    def _put(self, made: Instruction) -> None:
+    def _compile_text(self, text: Any) -> Condition:
+        return compile_rule_condition(check_condition_text(text), self.plan)
+
+    def _add_instruction(self, made: Instruction) -> None:
         self.made.append(lambda size: made)
 
-    def _hole(self) -> int:
-        """The place of an instruction that is not known yet."""
+    def _reserve_jump(self) -> int:
+        """Make place for a jump whose target is not known yet. Returns the place."""
         self.made.append(lambda size: JumpStep(size))
         return len(self.made) - 1
 
-    def _fill(self, place: int, to: int, unless: Condition | None = None) -> None:
+    def _set_jump(self, place: int, to: int, unless: Condition | None = None) -> None:
         self.made[place] = lambda size: JumpStep(to, unless)
 
-    def _call(self, step: Mapping[str, Any]) -> CallStep:
-        told = {
-            name: compile_rule_condition(check_condition_text(text), self.plan)
-            for name, text in (step.get("told") or {}).items()
-        }
-        action = {key: value for key, value in step.items() if key != "told"}
-        return CallStep(check_action(self.plan, action, tuple(told)), tuple(told.items()))
-
-    def _branch(self, step: Mapping[str, Any]) -> None:
-        unless = self._hole()
+    def _write_branch(self, step: Mapping[str, Any]) -> None:
+        unless = self._reserve_jump()
         self.write_steps(step["then"])
-        done = self._hole() if step.get("else") else None
-        self._fill(unless, len(self.made), compile_rule_condition(check_condition_text(step["if"]), self.plan))
+        done = self._reserve_jump() if step.get("else") else None
+        self._set_jump(unless, len(self.made), self._compile_text(step["if"]))
         if done is not None:
             self.write_steps(step["else"])
-            self._fill(done, len(self.made))
+            self._set_jump(done, len(self.made))
 
-    def _loop(self, step: Mapping[str, Any]) -> None:
+    def _write_loop(self, step: Mapping[str, Any]) -> None:
         begin = len(self.made)
-        unless = self._hole() if "while" in step else None
+        unless = self._reserve_jump() if "while" in step else None
         self.write_steps(step["do"])
         if unless is None:
-            until = compile_rule_condition(check_condition_text(step["until"]), self.plan)
-            self._put(JumpStep(begin, until))
+            self._add_instruction(JumpStep(begin, self._compile_text(step["until"])))
         else:
-            self._put(JumpStep(begin))
-            self._fill(unless, len(self.made), compile_rule_condition(check_condition_text(step["while"]), self.plan))
+            self._add_instruction(JumpStep(begin))
+            self._set_jump(unless, len(self.made), self._compile_text(step["while"]))
 
-    def _duration(self, told: Any) -> int | Condition:
-        return compile_rule_condition(told, self.plan) if isinstance(told, str) else check_wait_seconds("delay", told)
-
-    def _wait(self, step: Mapping[str, Any]) -> None:
+    def _write_wait(self, step: Mapping[str, Any]) -> None:
         told, timeout = step["wait"], step.get("timeout")
-        until = compile_rule_condition(check_condition_text(told), self.plan) if isinstance(told, str) else None
+        until = self._compile_text(told) if isinstance(told, str) else None
         triggers = tuple(self.trigger(one) for one in ([{"conditions": [told]}] if until is not None else told))
         late = None if timeout is None else check_wait_seconds("timeout", timeout)
         place = len(self.made) + 1
@@ -260,9 +258,9 @@ def make_rule(
         actions=tuple(check_action(home.plan, action) for action in steps) if plain else (),
         title=refuse_lone_surrogates(title),
         at=home.clock + delay if delay is not None else None,
-        when=_joined(states),
+        when=_join_conditions(states),
         hold=check_wait_seconds("hold_seconds", hold),
-        given=_joined(later),
+        given=_join_conditions(later),
         steps=None if plain else json.dumps(steps, ensure_ascii=False),
         cron=next(iter(said["cron"]), None),
         watch=next(iter(said["watch"]), None),
@@ -299,7 +297,7 @@ def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
         raise Refused("wrong_type", "a step waits for a condition, or for triggers {conditions, hold}")
     texts = [check_condition_text(text) for text in told["conditions"]]
     lines = {match[1]: match[2].strip() for text in texts if (match := LINE.match(text))}
-    when = _joined([text for text in texts if not LINE.match(text)])
+    when = _join_conditions([text for text in texts if not LINE.match(text)])
     if "time_cron" in lines or (when is None and "changed" not in lines):
         raise Refused("wrong_type", "a step waits for a condition or a change, not for a time")
     hold = check_wait_seconds("hold_seconds", told.get("hold", 0))
@@ -388,6 +386,6 @@ def next_rule_id(home: HomeState) -> str:
     return next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken)
 
 
-def _joined(texts: Sequence[str]) -> str | None:
+def _join_conditions(texts: Sequence[str]) -> str | None:
     """Conditions as one, or None if there is none."""
     return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None

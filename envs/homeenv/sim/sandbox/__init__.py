@@ -108,6 +108,9 @@ def _run(run: _Run, limits: Limits) -> RunResult:
     """Run a snippet in a worker. Raises `WorldError` if there is none, and `_Crashed` if it dies."""
     printed = CollectString(max_bytes=_most_bytes(limits))
     begun = time.monotonic()
+    # The home's clock is the clock and the random seed of the snippet, so the same snippet always prints the same.
+    now = datetime.fromtimestamp(run.home.clock, UTC)
+    deterministic: OSPolicy = {"datetime": now, "sleep": "zero", "random_start": {"seed": run.home.clock}}
     try:
         with _pool().checkout(
             limits={
@@ -115,7 +118,7 @@ def _run(run: _Run, limits: Limits) -> RunResult:
                 "max_memory": limits.memory,
                 "max_suspensions": limits.calls,
             },
-            os_policy=_deterministic(run.home),
+            os_policy=deterministic,
         ) as session:
             begun = time.monotonic()  # no code waits for a worker on its own time
             run.answer_requests(session, printed)
@@ -282,12 +285,6 @@ _WORKERS = SandboxWorkers()
 def _pool() -> Monty:
     """The pool of workers of this process."""
     return _WORKERS.started_pool()
-
-
-def _deterministic(home: Home) -> OSPolicy:
-    """The home's clock and a seed made from it, so that the same snippet always gives the same output."""
-    now = datetime.fromtimestamp(home.clock, UTC)
-    return {"datetime": now, "sleep": "zero", "random_start": {"seed": home.clock}}
 
 
 def _most_bytes(limits: Limits) -> int:

@@ -82,7 +82,11 @@ class HomeState:
         in `state` is a steady state.
         """
         plan = FixedPlan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
-        state = {**state, **_completed(plan, state)}
+        incomplete = [device for device in plan.devices if device.spec.needs_completion and device.did in state]
+        try:  # devices work out derived attributes, and such as start by themselves
+            state = {**state, **{device.did: device.spec.complete_values(state[device.did]) for device in incomplete}}
+        except Refused as error:
+            raise ValueError(f"the state is wrong: {error.message}") from None
         values = []
         for slot in plan.slots:
             try:
@@ -92,9 +96,8 @@ class HomeState:
             except Refused as error:
                 raise ValueError(f"the state is wrong: {error.message}") from None
         if bias is None:
-            object.__setattr__(
-                plan, "bias", plan.time_wiring.compute_air_bias(values)
-            )  # safe: no other code has this plan yet
+            # Safe although a plan never changes: no other code has this plan yet.
+            object.__setattr__(plan, "bias", plan.time_wiring.compute_air_bias(values))
         return cls(plan, values, clock)
 
     def fork(self) -> Self:
@@ -107,9 +110,9 @@ class HomeState:
 
     def state_key(self) -> str:
         """A 128-bit hash of plan, values, clock, rules and air, in hex."""
-        return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
+        return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._rules_and_air_text()}'):032x}"
 
-    def _pending(self) -> str:
+    def _rules_and_air_text(self) -> str:
         """Rules and air as text; empty for a home without rules whose clock never moved."""
         if not self.air:
             return state_text(self.rules) if self.rules else ""
@@ -162,15 +165,6 @@ class HomeState:
                 yield device
 
 
-def _completed(plan: FixedPlan, state: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The state of the devices that have derived attributes or such as start by themselves, with these."""
-    some = [device for device in plan.devices if device.spec.needs_completion and device.did in state]
-    try:
-        return {device.did: device.spec.complete_values(state[device.did]) for device in some}
-    except Refused as error:
-        raise ValueError(f"the state is wrong: {error.message}") from None
-
-
 def _slot_hash(slot: int, value: Any) -> int:
     return _slot_text_hash(slot, state_text(value))
 
@@ -190,7 +184,7 @@ def call_service(
     try:
         compiled, base = home.plan.compiled_services[did, service]
     except (KeyError, TypeError):
-        raise _unknown(home.plan, did, service) from None
+        raise _unknown_service_refusal(home.plan, did, service) from None
     outcome = compiled.compute_outcome(home.values, base, bind_call_arguments(home.plan, compiled, args, kwargs or {}))
     for slot, value in outcome.updates:
         home.write_slot(slot, value)
@@ -215,7 +209,7 @@ def replace_rooms_by_ids(plan: FixedPlan, service: Service, arguments: dict[str,
     return arguments
 
 
-def _unknown(plan: FixedPlan, did: Any, service: Any) -> Refused:
+def _unknown_service_refusal(plan: FixedPlan, did: Any, service: Any) -> Refused:
     if not isinstance(did, str) or did not in plan.devices_by_did:
         return Refused("unknown_device", f"there is no device {quote_value(did)}")
     device = plan.devices_by_did[did]
