@@ -165,7 +165,7 @@ class AirRecord(Model):
     goal: tuple[float, float, float] | None = None
 
     @model_validator(mode="after")
-    def _whole_record(self) -> AirRecord:
+    def _check_completeness(self) -> AirRecord:
         if len({part is None for part in (self.since, self.start, self.goal)}) > 1:
             raise ValueError("`since`, `start` and `goal` go together: give all three or none")
         return self
@@ -258,7 +258,7 @@ def _air_record(home: Home, index: int) -> dict[str, Any]:
 
 
 def _rule_record(rule: HomeRule) -> dict[str, Any]:
-    """A rule as a `RuleRecord` without defaults. The two that files have always had are always written."""
+    """A rule as a `RuleRecord`, without the fields that have their defaults, but for two that files have always had."""
     says, record = rule.definition, {}
     for name, field in RuleRecord.model_fields.items():
         if name not in ("actions", "steps"):
