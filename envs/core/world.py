@@ -4,7 +4,7 @@ Invariants of a world:
 - `fork` returns an independent copy.
 - `state_key` is an exact hash of everything that decides the future: the physical state, the clock and the rules that
   wait. It is the same in every process, and two worlds with equal keys behave alike from then on.
-- A call that the world refuses changes nothing. A call that is too large (`excess_of`) is refused.
+- A call that the world refuses changes nothing. A call that is too large (`why_action_too_large`) is refused.
 - The reward of `step` is the gain in progress.
 - A world can be pickled, for workers of Ray, joblib and Gymnasium. The copy is a fork in another process.
 
@@ -125,7 +125,12 @@ class World(ABC):
     """A simulator whose actions are tool calls, such as `{"name": "pyexec", "code": "..."}`.
 
     Its `step` is that of `gymnasium.Env`. A world that is registered with Gymnasium derives from both.
+
+    A world overrides `tools`, `fork`, `state_key` and `step`. It may override `begin_message`. The base class owns no state:
+    what it gives is the contract, which `check_world` checks.
     """
+
+    # A world overrides these.
 
     @property
     @abstractmethod
@@ -138,15 +143,41 @@ class World(ABC):
 
     @abstractmethod
     def state_key(self) -> str:
-        """An exact hash of everything that decides how the world goes on."""
+        """An exact hash of everything that decides how the world goes on.
+
+        Trajectories store state keys, so make the hash of texts of `envs/core/state_encoding.py`.
+        """
 
     @abstractmethod
     def step(self, action: Action) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Take one tool call. The result is Gymnasium's: observation, reward, terminated, truncated, info.
+        """Take one tool call.
 
-        `info` has the keys `progress` (0 to 1), `blocked` (rule and message of a refused call, otherwise None), `error`
-        and `changed` (what differs after the step, as text).
+        Args:
+            action: The name of the tool, under `name`, and the tool's arguments by name. An argument that is itself called
+                `name` stands under `$name` (`tool_call_to_action`). The action is not changed.
+
+        Returns:
+            The five values of Gymnasium:
+
+            - The observation: the text that the agent reads.
+            - The reward, a float: the gain in progress.
+            - `terminated`: whether the task is done.
+            - `truncated`: whether the world ends the episode for another reason.
+            - `info`, with the keys `progress` (0 to 1), `blocked` (the `rule` and `message` of a refused call, otherwise
+              None), `error` (what failed in the agent's code, otherwise None) and `changed` (the names of what differs after
+              the step; empty if the state key is the same). A world may add keys.
+
+        Raises:
+            WorldError: The world itself failed. A wrong action raises nothing: the world refuses it in `info["blocked"]`,
+                and a refused call changes nothing.
+
+        Example:
+            >>> world.step({"name": "control_device", "did": "1001", "locator": "turn_on"})  # doctest: +SKIP
+            ('ok', 0.5, False, False,
+             {'progress': 0.5, 'blocked': None, 'error': None, 'changed': ('1001.state',)})
         """
+
+    # A world may override this.
 
     def begin_message(self) -> None:  # noqa: B027, in many worlds no message takes time
         """A message of an agent begins. Its calls, the steps until the next message, share what a message may take of time.
@@ -164,65 +195,66 @@ class ContractError(AssertionError):
 
 
 def check_world(world: World, actions: Iterable[Action]) -> None:
-    """Play `actions` in `world` and check every clause of the contract at each step.
+    """Play actions in a world and check every clause of the contract at each step.
 
-    Raises `ContractError` at the first breach.
+    Args:
+        world: The world, which plays the actions. Its tasks and its state go on from where they are.
+        actions: The actions, right and wrong ones. One that names no tool is added.
+
+    Raises:
+        ContractError: The world breaks the contract. The message names the clause and the action.
     """
     _check_tools(world.tools)
-    actions, last, carried = list(actions), None, _pickled(world)
+    try:
+        carried: World = pickle.loads(pickle.dumps(world))
+    except Exception as error:
+        raise ContractError(f"the world cannot be pickled: {error}") from error
+    actions, last = list(actions), None
     for action in [*actions, {"name": "no such tool"}]:
         frozen = copy.deepcopy(dict(action))
         key, twin = world.state_key(), world.fork()
-        _require(twin.state_key() == key, "a fork has another state key", action)
+        _require_clause(twin.state_key() == key, "a fork has another state key", action)
         here, there = world.step(action), twin.step(action)
-        _require(dict(action) == frozen, "step changed its action", action)
-        _check_result(here, action)
-        _require(here == there, "equal keys behaved differently", action)
-        _require(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
+        _require_clause(dict(action) == frozen, "step changed its action", action)
+        _check_step_result(here, action)
+        _require_clause(here == there, "equal keys behaved differently", action)
+        _require_clause(world.state_key() == twin.state_key(), "equal keys led to different keys", action)
         same = carried.step(copy.deepcopy(frozen)) == here and carried.state_key() == twin.state_key()
-        _require(same, "a pickled copy behaved differently", action)
+        _require_clause(same, "a pickled copy behaved differently", action)
         info = here[4]
         gained = last is None or abs(here[1] - (info["progress"] - last)) < 1e-9
-        _require(gained, "the reward is not the gain in progress", action)
+        _require_clause(gained, "the reward is not the gain in progress", action)
         last = info["progress"]
-        _require(bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action)
+        _require_clause(bool(info["changed"]) == (world.state_key() != key), "`changed` and the state key disagree", action)
         if action.get("name") == "no such tool":
-            _require(info["blocked"] is not None, "an unknown tool was not blocked", action)
-            _require(world.state_key() == key, "a refused call changed something", action)
+            _require_clause(info["blocked"] is not None, "an unknown tool was not blocked", action)
+            _require_clause(world.state_key() == key, "a refused call changed something", action)
     key, twin = world.state_key(), world.fork()
     for action in actions:
         twin.step(action)
-    _require(world.state_key() == key, "a fork's steps reached its parent", None)
-
-
-def _pickled(world: World) -> World:
-    try:
-        copied: World = pickle.loads(pickle.dumps(world))
-    except Exception as error:
-        raise ContractError(f"the world cannot be pickled: {error}") from error
-    return copied
+    _require_clause(world.state_key() == key, "a fork's steps reached its parent", None)
 
 
 def _check_tools(tools: list[dict[str, Any]]) -> None:
     names = []
     for tool in tools:
         function = tool.get("function", {})
-        _require(tool.get("type") == "function" and function.get("name"), "a tool is not an OpenAI function", tool)
-        _require(function.get("parameters", {}).get("type") == "object", "a tool's parameters are no object", tool)
+        _require_clause(tool.get("type") == "function" and function.get("name"), "a tool is not an OpenAI function", tool)
+        _require_clause(function.get("parameters", {}).get("type") == "object", "a tool's parameters are no object", tool)
         names.append(function["name"])
-    _require(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
+    _require_clause(names and len(set(names)) == len(names), "tool names are missing or repeated", names)
 
 
-def _check_result(result: tuple[Any, ...], action: Action) -> None:
+def _check_step_result(result: tuple[Any, ...], action: Action) -> None:
     observation, reward, terminated, truncated, info = result
-    _require(isinstance(observation, str), "the observation is not text", action)
-    _require(isinstance(reward, float), "the reward is not a float", action)
-    _require(isinstance(terminated, bool) and isinstance(truncated, bool), "ends are not booleans", action)
-    _require({"progress", "blocked", "error", "changed"} <= set(info), "info lacks a key", action)
-    _require(0.0 <= info["progress"] <= 1.0, "progress is outside 0..1", action)
+    _require_clause(isinstance(observation, str), "the observation is not text", action)
+    _require_clause(isinstance(reward, float), "the reward is not a float", action)
+    _require_clause(isinstance(terminated, bool) and isinstance(truncated, bool), "ends are not booleans", action)
+    _require_clause({"progress", "blocked", "error", "changed"} <= set(info), "info lacks a key", action)
+    _require_clause(0.0 <= info["progress"] <= 1.0, "progress is outside 0..1", action)
 
 
-def _require(holds: Any, clause: str, action: Any) -> None:
+def _require_clause(holds: Any, clause: str, action: Any) -> None:
     if not holds:
         raise ContractError(f"{clause} (action: {action!r})")
 

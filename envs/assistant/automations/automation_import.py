@@ -85,7 +85,7 @@ def add_automations(home: Home, listing: Listing) -> list[ImportNote]:
         if outside and (reads := _devices_read(home, kept)):
             unfollowed.append(Unfollowed(id=entity, reads=reads, acts=outside))
         if entity in states:
-            home.rules += tuple(replace(rule, enabled=states[entity] == "on") for rule in rules)
+            home.rules += tuple(rule.with_progress(enabled=states[entity] == "on") for rule in rules)
         else:
             hidden += hidden_rules
     for entity, text in sorted(listing.sources.get(SCRIPTS, {}).items()):

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Link
 from homerl.envs.homeenv.sim.state.home_state import replace_rooms_by_ids
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import attributes_in, parse_expression
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
@@ -229,12 +228,12 @@ def refresh_home(home: Home, states: Iterable[Mapping[str, Any]], now: datetime 
         complete = device.spec.complete_values(_values_to_go_on_with(device, home.state_of(device.did), shown))
         for path, value in complete.items():
             fresh.write_slot(fresh.plan.slot_of(device.did, path), value)
-    rules = (replace(rule, enabled=enabled.get(automation_of_rule(rule), rule.enabled)) for rule in fresh.rules)
-    fresh.rules = tuple(arm_rule(rule, fresh) for rule in rules)
+    switched = [enabled.get(automation_of_rule(rule), rule.progress.enabled) for rule in fresh.rules]
+    fresh.rules = tuple(arm_rule(rule.with_progress(enabled=on), fresh) for rule, on in zip(fresh.rules, switched))
     return fresh
 
 
-def automation_of_rule(rule: Rule) -> str:
+def automation_of_rule(rule: HomeRule) -> str:
     """The automation that a rule is of. One with several triggers has several rules: `automation.hall.2` is the second."""
     return ".".join(rule.id.split(".")[:2])
 

@@ -21,7 +21,7 @@ from homerl.envs.homeenv.sim.devices.rooms import HOME
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 from homerl.envs.homeenv.sim.state.home_state import SlotChange
-from homerl.envs.homeenv.sim.state.rules_and_programs import Action, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import Action, HomeRule
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 TRAVEL_SECONDS = 120  # after which what moves in the twin, such as a cover, has arrived
@@ -69,12 +69,14 @@ def _record_change(plan: FixedPlan, change: SlotChange, settled: Any = None) -> 
 
 def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
     """What automations do because of the calls that lie between two states of a home."""
-    rules = [rule for rule in before.rules if rule.enabled]  # those of the real home, whatever became of the twin's
+    rules = [rule for rule in before.rules if rule.progress.enabled]  # those of the real home, whatever became of the twin's
     if not rules:
         return LaterEffects()
     after = _let_automations_act(after)
     plan, without, with_calls = before.plan, before.fork(), after.fork()
-    begun = [rule for rule in after.rules if rule.run is not None and all(rule.id != one.id for one in before.rules)]
+    begun = [
+        rule for rule in after.rules if rule.progress.run is not None and all(rule.id != one.id for one in before.rules)
+    ]
     with_calls.rules = (*(_rule_afterwards(rule, after) for rule in before.rules), *begun)
     for future in (without, with_calls):
         future.advance(FORESIGHT_SECONDS)
@@ -98,8 +100,8 @@ def foresee_later_effects(before: Home, after: Home) -> LaterEffects:
         # the devices whose changes tell what the automation does: none if it still waits
         seen = set() if course.since is not None else at_once | changed if course.fired == before.clock else changed
         # of its steps, unless a run still waits, those to which it has come
-        everything = rule.steps is None or course.waits
-        for action in rule.actions:
+        everything = rule.definition.steps is None or course.waits
+        for action in rule.definition.actions:
             if (everything or course.tried.get(action, -1) >= before.clock) and action.did not in seen:
                 actions.append(TwinCall(action.did, action.service, dict(action.arguments)))
     return LaterEffects(changes, tuple(actions))
@@ -112,7 +114,7 @@ def _let_automations_act(home: Home) -> Home:
     return settled
 
 
-def _rule_afterwards(rule: Rule, after: Home) -> Rule:
+def _rule_afterwards(rule: HomeRule, after: Home) -> HomeRule:
     """A rule as it is afterwards, unless it was changed or deleted."""
     same = (one for one in after.rules if one.id == rule.id and one.describe_rule() == rule.describe_rule())
     return next(same, rule)
@@ -128,7 +130,7 @@ def _visible_changes(before: Home, after: Home) -> Iterator[SlotChange]:
 
 @dataclass(frozen=True)
 class AutomationProgress:
-    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`Rule.tried`).
+    """How far an automation has come: since when it waits to act, when it acted last, and its calls (`RuleProgress.tried`).
 
     It `waits` if a run of it does.
     """
@@ -139,12 +141,10 @@ class AutomationProgress:
     waits: bool = False
 
 
-def _progress_of_rule(home: Home, rule: Rule) -> AutomationProgress:
+def _progress_of_rule(home: Home, rule: HomeRule) -> AutomationProgress:
     waits = any(one.id.startswith(f"{rule.id}#") for one in home.rules)
-    return next(
-        (AutomationProgress(one.since, one.fired, one.tried, waits) for one in home.rules if one.id == rule.id),
-        AutomationProgress(),
-    )
+    found = next((one.progress for one in home.rules if one.id == rule.id), None)
+    return AutomationProgress() if found is None else AutomationProgress(found.since, found.fired, found.tried, waits)
 
 
 def _is_stirred(without: AutomationProgress, with_calls: AutomationProgress, begin: int) -> bool:
@@ -154,9 +154,9 @@ def _is_stirred(without: AutomationProgress, with_calls: AutomationProgress, beg
     return waits or acted or not with_calls.tried.keys() <= without.tried.keys()
 
 
-def _devices_acted_on(rules: Iterable[Rule]) -> set[str]:
+def _devices_acted_on(rules: Iterable[HomeRule]) -> set[str]:
     """The devices that automations act on."""
-    return {action.did for rule in rules for action in rule.actions}
+    return {action.did for rule in rules for action in rule.definition.actions}
 
 
 def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:

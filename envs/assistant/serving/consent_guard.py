@@ -88,11 +88,12 @@ def find_unforeseen_ends(home: Home, dids: Iterable[str], members: Links, guarde
 
 def _automation_paths(home: Home) -> Iterator[AutomationPath]:
     for rule in home.rules:
-        if rule.enabled and (rule.trigger_slots or rule.awaited_slots):
-            reads = frozenset(home.plan.slots[slot].owner for slot in rule.trigger_slots)
-            acts = frozenset(action.did for action in rule.actions)
+        compiled = rule.compiled
+        if rule.progress.enabled and (compiled.trigger_slots or compiled.awaited_slots):
+            reads = frozenset(home.plan.slots[slot].owner for slot in compiled.trigger_slots)
+            acts = frozenset(action.did for action in rule.definition.actions)
             yield AutomationPath(reads, acts, followed=True)
-            awaited = frozenset(home.plan.slots[slot].owner for slot in rule.awaited_slots)
+            awaited = frozenset(home.plan.slots[slot].owner for slot in compiled.awaited_slots)
             yield AutomationPath(awaited, acts, followed=False)  # whether it waits there, the twin does not know
     for one in home.plan.origin.unfollowed if home.plan.origin else ():
         yield AutomationPath(frozenset(one.reads), frozenset(one.acts), followed=False)

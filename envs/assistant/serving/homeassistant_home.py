@@ -51,7 +51,7 @@ from homerl.envs.homeenv.sim.automation import compile_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
 from homerl.envs.homeenv.sim.plan.import_origin import Unfollowed
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 
 
 def remove_devices(home: Home, gone: Collection[str]) -> Home:
@@ -80,19 +80,19 @@ def remove_devices(home: Home, gone: Collection[str]) -> Home:
         origin=origin,
     )
     fresh = Home(plan, [home.read_value(slot.owner, slot.path) for slot in plan.slots], home.clock)
-    fresh.rules = tuple(compile_rule(rule, plan) for rule in home.rules if rule not in lost)
+    fresh.rules = tuple(compile_rule(rule.definition, plan, rule.progress) for rule in home.rules if rule not in lost)
     return fresh
 
 
-def _devices_read(rule: Rule, plan: FixedPlan) -> dict[str, None]:
+def _devices_read(rule: HomeRule, plan: FixedPlan) -> dict[str, None]:
     """The devices on which it depends whether a rule acts."""
     return dict.fromkeys(
-        owner for slot in sorted(rule.slots_it_reads) if (owner := plan.slots[slot].owner) in plan.devices_by_did
+        owner for slot in sorted(rule.compiled.slots_it_reads) if (owner := plan.slots[slot].owner) in plan.devices_by_did
     )
 
 
-def _devices_acted_on(rule: Rule) -> Iterator[str]:
-    return (action.did for action in rule.actions)
+def _devices_acted_on(rule: HomeRule) -> Iterator[str]:
+    return (action.did for action in rule.definition.actions)
 
 
 GREETING = 10.0  # seconds for the first answer

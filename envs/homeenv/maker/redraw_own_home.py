@@ -69,8 +69,10 @@ def _redraw_state(home: Home, sky: Sky, forecast: Sequence[WeatherChange], rng: 
         if not counter.is_counting(drawn.values):
             drawn.write_slot(counter.slot, counter.type.check_value(0))
     shift = sky.clock - home.clock
-    moved = (replace(rule, at=None if rule.at is None else rule.at + shift, fired=None) for rule in home.rules)
-    drawn.rules = tuple(arm_rule(rule, drawn) for rule in moved)
+    for rule in home.rules:
+        at = rule.definition.at
+        moved = replace(rule, definition=replace(rule.definition, at=None if at is None else at + shift))
+        drawn.rules += (arm_rule(moved.with_progress(fired=None), drawn),)
     return drawn
 
 

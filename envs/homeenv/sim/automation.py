@@ -1,11 +1,7 @@
-"""Makes what a rule does from JSON, and checks it against the home: calls, and steps as a program (`state/program.py`).
+"""Makes rules (automations) from what an agent writes or what a file contains, and checks them against the home.
 
-Invariant: what was made is executable. Its devices, services and arguments exist, and its expressions compile.
-
-Makes rules (automations) from what an agent writes or what a file contains, and checks them against the home.
-
-Invariant: a rule that was made is executable. Its devices, services and arguments exist, its condition compiles, and its
-cron line is valid.
+Invariant: a rule that was made is executable. Its devices, services and arguments exist, its conditions and expressions
+compile, and its cron line is valid.
 """
 
 from __future__ import annotations
@@ -13,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -26,10 +23,13 @@ from homerl.envs.homeenv.sim.state.rules_and_programs import (
     MOST_STEPS,
     Action,
     CallStep,
+    CompiledRule,
     DelayStep,
+    HomeRule,
     Instruction,
     JumpStep,
     Rule,
+    RuleProgress,
     SwitchStep,
     WaitStep,
 )
@@ -51,19 +51,23 @@ FORMS = (  # the keys of a step
     {"switch"},
 )
 
-Trigger = Callable[[Any], Rule]
+Trigger = Callable[[Any], HomeRule]
 
 
 def compile_program(steps: Any, plan: FixedPlan, trigger: Trigger) -> tuple[Instruction, ...]:
-    """Steps as a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
-    writer = _Writer(plan, trigger)
+    """Compile steps to a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
+    writer = _ProgramWriter(plan, trigger)
     writer.write_steps(steps)
     size = len(writer.made)
-    return tuple(one(size) for one in writer.made)
+    return tuple(make(size) for make in writer.made)
 
 
-class _Writer:
-    """Writes instructions, each as a function of the size of the whole, which is where those go that end all."""
+class _ProgramWriter:
+    """Writes the instructions of a program.
+
+    Each is written as a function of the size of the program: an instruction that ends all jumps behind the last one, and how
+    many there are is known only at the end.
+    """
 
     def __init__(self, plan: FixedPlan, trigger: Trigger) -> None:
         self.plan, self.trigger = plan, trigger
@@ -78,80 +82,78 @@ class _Writer:
             if not isinstance(step, Mapping) or not any(form <= set(step) for form in FORMS):
                 raise Refused("wrong_type", f"{quote_value(step)} is no step")
             if "only_if" in step:
-                ends.append((self._hole(), compile_rule_condition(check_condition_text(step["only_if"]), self.plan)))
+                ends.append((self._reserve_jump(), self._compile_text(step["only_if"])))
             else:
-                self._step(step)
+                self._write_step(step)
             if len(self.made) > MOST_STEPS:
                 raise Refused("out_of_range", f"an automation has at most {MOST_STEPS} steps")
         for place, condition in ends:
-            self._fill(place, len(self.made), condition)
+            self._set_jump(place, len(self.made), condition)
 
-    def _step(self, step: Mapping[str, Any]) -> None:
+    def _write_step(self, step: Mapping[str, Any]) -> None:
         if "did" in step:
-            self._put(self._call(step))
+            texts = step.get("told") or {}
+            told = tuple((name, self._compile_text(text)) for name, text in texts.items())
+            action = {key: value for key, value in step.items() if key != "told"}
+            self._add_instruction(CallStep(check_action(self.plan, action, tuple(texts)), told))
         elif "if" in step:
-            self._branch(step)
+            self._write_branch(step)
         elif "repeat" in step:
             if not isinstance(step["repeat"], int) or not 0 <= step["repeat"] <= MOST_STEPS:
                 raise Refused("out_of_range", f"steps are repeated 0 to {MOST_STEPS} times")
             for _ in range(step["repeat"]):
                 self.write_steps(step["do"])
         elif "do" in step:
-            self._loop(step)
+            self._write_loop(step)
         elif "delay" in step:
-            self._put(DelayStep(self._duration(step["delay"])))
+            delay = step["delay"]
+            if isinstance(delay, str):
+                self._add_instruction(DelayStep(compile_rule_condition(delay, self.plan)))
+            else:
+                self._add_instruction(DelayStep(check_wait_seconds("delay", delay)))
         elif "wait" in step:
-            self._wait(step)
+            self._write_wait(step)
         elif "switch" in step:
-            self._put(SwitchStep(tuple(map(str, step["switch"])), step.get("to")))
+            self._add_instruction(SwitchStep(tuple(map(str, step["switch"])), step.get("to")))
         else:
             self.made.append(lambda size: JumpStep(size))
 
-    def _put(self, made: Instruction) -> None:
+    def _compile_text(self, text: Any) -> Condition:
+        return compile_rule_condition(check_condition_text(text), self.plan)
+
+    def _add_instruction(self, made: Instruction) -> None:
         self.made.append(lambda size: made)
 
-    def _hole(self) -> int:
-        """The place of an instruction that is not known yet."""
+    def _reserve_jump(self) -> int:
+        """Make place for a jump whose target is not known yet. Returns the place."""
         self.made.append(lambda size: JumpStep(size))
         return len(self.made) - 1
 
-    def _fill(self, place: int, to: int, unless: Condition | None = None) -> None:
+    def _set_jump(self, place: int, to: int, unless: Condition | None = None) -> None:
         self.made[place] = lambda size: JumpStep(to, unless)
 
-    def _call(self, step: Mapping[str, Any]) -> CallStep:
-        told = {
-            name: compile_rule_condition(check_condition_text(text), self.plan)
-            for name, text in (step.get("told") or {}).items()
-        }
-        action = {key: value for key, value in step.items() if key != "told"}
-        return CallStep(check_action(self.plan, action, tuple(told)), tuple(told.items()))
-
-    def _branch(self, step: Mapping[str, Any]) -> None:
-        unless = self._hole()
+    def _write_branch(self, step: Mapping[str, Any]) -> None:
+        unless = self._reserve_jump()
         self.write_steps(step["then"])
-        done = self._hole() if step.get("else") else None
-        self._fill(unless, len(self.made), compile_rule_condition(check_condition_text(step["if"]), self.plan))
+        done = self._reserve_jump() if step.get("else") else None
+        self._set_jump(unless, len(self.made), self._compile_text(step["if"]))
         if done is not None:
             self.write_steps(step["else"])
-            self._fill(done, len(self.made))
+            self._set_jump(done, len(self.made))
 
-    def _loop(self, step: Mapping[str, Any]) -> None:
+    def _write_loop(self, step: Mapping[str, Any]) -> None:
         begin = len(self.made)
-        unless = self._hole() if "while" in step else None
+        unless = self._reserve_jump() if "while" in step else None
         self.write_steps(step["do"])
         if unless is None:
-            until = compile_rule_condition(check_condition_text(step["until"]), self.plan)
-            self._put(JumpStep(begin, until))
+            self._add_instruction(JumpStep(begin, self._compile_text(step["until"])))
         else:
-            self._put(JumpStep(begin))
-            self._fill(unless, len(self.made), compile_rule_condition(check_condition_text(step["while"]), self.plan))
+            self._add_instruction(JumpStep(begin))
+            self._set_jump(unless, len(self.made), self._compile_text(step["while"]))
 
-    def _duration(self, told: Any) -> int | Condition:
-        return compile_rule_condition(told, self.plan) if isinstance(told, str) else check_wait_seconds("delay", told)
-
-    def _wait(self, step: Mapping[str, Any]) -> None:
+    def _write_wait(self, step: Mapping[str, Any]) -> None:
         told, timeout = step["wait"], step.get("timeout")
-        until = compile_rule_condition(check_condition_text(told), self.plan) if isinstance(told, str) else None
+        until = self._compile_text(told) if isinstance(told, str) else None
         triggers = tuple(self.trigger(one) for one in ([{"conditions": [told]}] if until is not None else told))
         late = None if timeout is None else check_wait_seconds("timeout", timeout)
         place = len(self.made) + 1
@@ -224,7 +226,7 @@ def make_rule(
     id: str | None = None,
     given: Sequence[str] = (),
     **runs: Any,
-) -> Rule:
+) -> HomeRule:
     """A rule for `home` from what an agent writes. The home is not changed. Raises `Refused` if the rule is invalid.
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. With a line
@@ -256,45 +258,46 @@ def make_rule(
         actions=tuple(check_action(home.plan, action) for action in steps) if plain else (),
         title=refuse_lone_surrogates(title),
         at=home.clock + delay if delay is not None else None,
-        when=_joined(states),
+        when=_join_conditions(states),
         hold=check_wait_seconds("hold_seconds", hold),
-        given=_joined(later),
+        given=_join_conditions(later),
         steps=None if plain else json.dumps(steps, ensure_ascii=False),
         cron=next(iter(said["cron"]), None),
         watch=next(iter(said["watch"]), None),
         before=next(iter(said["before"]), None),
         **runs,
     )
-    rule = compile_rule(rule, home.plan)
-    if not rule.actions and plain:
+    made = compile_rule(rule, home.plan)
+    if not made.definition.actions and plain:
         raise Refused("missing_argument", "an automation needs an action")
-    return arm_rule(rule, home)
+    return arm_rule(made, home)
 
 
-def compile_rule(rule: Rule, plan: FixedPlan) -> Rule:
-    """The rule with its texts compiled against a plan. Raises `Refused` if one does not compile."""
-    parts = {"condition": rule.when, "proviso": rule.given, "earlier": rule.before}
-    made: dict[str, Any] = {
-        key: compile_rule_condition(text, plan) if text is not None else None for key, text in parts.items()
-    }
-    if made["condition"] is not None and made["condition"].timed:
+def compile_rule(rule: Rule, plan: FixedPlan, progress: RuleProgress = RuleProgress()) -> HomeRule:
+    """The rule in a home of this plan. Raises `Refused` if one of its texts does not compile.
+
+    If the rule has steps, its `actions` become the calls in them.
+    """
+    texts = rule.when, rule.given, rule.before
+    condition, proviso, earlier = (None if text is None else compile_rule_condition(text, plan) for text in texts)
+    if condition is not None and condition.timed:
         raise Refused("wrong_type", "the clock triggers nothing: write a time_cron line, and the clock in what is given")
-    if rule.watch is not None:
-        made["watched"] = _watched(rule.watch, plan)
+    watched = () if rule.watch is None else _watched_slots(rule.watch, plan)
+    program: tuple[Instruction, ...] = ()
     if rule.steps is not None:
-        made["program"] = compile_program(json.loads(rule.steps), plan, partial(_trigger, plan))
-        calls = [step.action for step in made["program"] if isinstance(step, CallStep)]
-        made |= {"actions": tuple(dict.fromkeys(calls)), "of": rule.of or rule.id}
-    return rule.with_progress(**made)
+        program = compile_program(json.loads(rule.steps), plan, partial(_compile_trigger, plan))
+        calls = dict.fromkeys(step.action for step in program if isinstance(step, CallStep))
+        rule = replace(rule, actions=tuple(calls), of=rule.of or rule.id)
+    return HomeRule(rule, CompiledRule(condition, proviso, earlier, watched, program), progress)
 
 
-def _trigger(plan: FixedPlan, told: Any) -> Rule:
+def _compile_trigger(plan: FixedPlan, told: Any) -> HomeRule:
     """What a step waits for, as a rule that does nothing: `{conditions, hold}`."""
     if not isinstance(told, Mapping) or not {"conditions"} <= set(told) <= {"conditions", "hold"}:
         raise Refused("wrong_type", "a step waits for a condition, or for triggers {conditions, hold}")
     texts = [check_condition_text(text) for text in told["conditions"]]
     lines = {match[1]: match[2].strip() for text in texts if (match := LINE.match(text))}
-    when = _joined([text for text in texts if not LINE.match(text)])
+    when = _join_conditions([text for text in texts if not LINE.match(text)])
     if "time_cron" in lines or (when is None and "changed" not in lines):
         raise Refused("wrong_type", "a step waits for a condition or a change, not for a time")
     hold = check_wait_seconds("hold_seconds", told.get("hold", 0))
@@ -302,7 +305,7 @@ def _trigger(plan: FixedPlan, told: Any) -> Rule:
     return compile_rule(rule, plan)
 
 
-def _watched(text: str, plan: FixedPlan) -> tuple[int, ...]:
+def _watched_slots(text: str, plan: FixedPlan) -> tuple[int, ...]:
     """The slots of an attribute, or of all that a device shows."""
     if (match := DEVICE.fullmatch(text)) is None or match[1] not in plan.devices_by_did:
         raise Refused("unknown_device", f'there is no device {quote_value(text)}: write changed = device("1001").state')
@@ -310,66 +313,69 @@ def _watched(text: str, plan: FixedPlan) -> tuple[int, ...]:
     return tuple(plan.slot_of(did, one) for one in ([path] if path else plan.devices_by_did[did].spec.readable_attributes))
 
 
-def refuse_never_due_rule(rule: Rule, home: HomeState) -> None:
+def refuse_never_due_rule(rule: HomeRule, home: HomeState) -> None:
     """Raise `Refused` for a rule whose cron line is never due: its day or its year does not come."""
-    if rule.cron is not None and rule.due is None:
+    cron = rule.definition.cron
+    if cron is not None and rule.progress.due is None:
         today = datetime.fromtimestamp(home.clock, UTC).date()
-        raise Refused(
-            "out_of_range", f"{quote_value(rule.cron)} is never due from {today} on: give a day and a year that come"
-        )
+        raise Refused("out_of_range", f"{quote_value(cron)} is never due from {today} on: give a day and a year that come")
 
 
-def restore_rule(home: HomeState, told: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> Rule:
+def restore_rule(home: HomeState, record: Mapping[str, Any], actions: Iterable[Mapping[str, Any]]) -> HomeRule:
     """A rule of `home` from a file. Raises `Refused` if it is invalid.
 
-    `told` are the fields of the `Rule` but for `actions` and `condition`. If `held` is None, the rule begins now.
+    `record` has the fields of `Rule` but for `actions`, and of `RuleProgress`. If its `held` is None, the rule begins now.
     """
     plan, clock = home.plan, home.clock
     acts = tuple(check_action(plan, action) for action in actions)
-    texts = {key: check_condition_text(told[key]) for key in ("when", "given", "before") if told[key] is not None}
-    rule = compile_rule(Rule(**(dict(told) | texts), actions=acts), plan)
-    if rule.cron is not None:
-        read_cron(rule.cron)
-    if not (rule.actions or rule.steps) or not rule.id or not (rule.is_timed or rule.condition or rule.watched):
+    texts = {key: check_condition_text(record[key]) for key in ("when", "given", "before") if record[key] is not None}
+    saved = {part.name: record[part.name] for part in fields(RuleProgress) if part.name in record}
+    defined = {key: value for key, value in record.items() if key not in saved} | texts
+    rule = compile_rule(Rule(**defined, actions=acts), plan, RuleProgress(**saved))
+    says, compiled, progress = rule.definition, rule.compiled, rule.progress
+    if says.cron is not None:
+        read_cron(says.cron)
+    if not (says.actions or says.steps) or not says.id or not (says.is_timed or compiled.condition or compiled.watched):
         raise Refused(
-            "missing_argument", f"automation {quote_value(rule.id)} needs an id, an action, and a condition or a time"
+            "missing_argument", f"automation {quote_value(says.id)} needs an id, an action, and a condition or a time"
         )
-    if (rule.cron is not None and rule.at is not None) or (rule.is_timed and rule.hold):
-        raise Refused("wrong_type", f"automation {quote_value(rule.id)} may have only one of cron, at and hold")
-    if rule.is_timed and rule.proviso is not None and not rule.proviso.timed:
+    if (says.cron is not None and says.at is not None) or (says.is_timed and says.hold):
+        raise Refused("wrong_type", f"automation {quote_value(says.id)} may have only one of cron, at and hold")
+    if says.is_timed and compiled.proviso is not None and not compiled.proviso.timed:
         raise Refused(
-            "wrong_type", f"automation {quote_value(rule.id)} acts at a time: write its condition as `when`, not as `given`"
+            "wrong_type", f"automation {quote_value(says.id)} acts at a time: write its condition as `when`, not as `given`"
         )
-    check_wait_seconds("hold_seconds", rule.hold)
-    refuse_lone_surrogates(rule.title)
-    over, ahead = (rule.since, rule.fired), (rule.at, rule.due)
+    check_wait_seconds("hold_seconds", says.hold)
+    refuse_lone_surrogates(says.title)
+    over, ahead = (progress.since, progress.fired), (says.at, progress.due)
     if not all(0 <= (at or 0) <= clock for at in over) or not all(0 <= (at or 0) <= LATEST for at in ahead):
         what = f"since and fired must lie in 0..{clock} (the clock), at and due in 0..{LATEST}"
-        raise Refused("out_of_range", f"automation {quote_value(rule.id)}: {what}")
-    if rule.last is not None:
-        types = [plan.slots[slot].type for slot in rule.watched]
-        rule = rule.with_progress(last=tuple(kind.check_value(value) for kind, value in zip(types, rule.last)))
-    return arm_rule(rule, home) if rule.held is None else rule
+        raise Refused("out_of_range", f"automation {quote_value(says.id)}: {what}")
+    if progress.last is not None:
+        types = [plan.slots[slot].type for slot in compiled.watched]
+        rule = rule.with_progress(last=tuple(kind.check_value(value) for kind, value in zip(types, progress.last)))
+    return arm_rule(rule, home) if progress.held is None else rule
 
 
-def make_hidden_rules(home: HomeState) -> tuple[Rule, ...]:
+def make_hidden_rules(home: HomeState) -> tuple[HomeRule, ...]:
     """The automations that agents are not told of, for a home in which they act. Raises `Refused` if one is invalid."""
     hidden = home.plan.origin.hidden if home.plan.origin else ()
     return tuple(make_recorded_rule(home, one) for one in hidden)
 
 
-def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> Rule:
+def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> HomeRule:
     """The rule that a record of an origin stands for. Raises `Refused` if it is invalid."""
     return make_rule(home, one.conditions, one.actions, title, hold=one.hold, id=one.id, given=one.given, **one.runs)
 
 
-def arm_rule(rule: Rule, home: HomeState) -> Rule:
+def arm_rule(rule: HomeRule, home: HomeState) -> HomeRule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
-    due = rule.at if rule.at is not None else next_time(rule.cron, home.clock) if rule.cron else None
+    says = rule.definition
+    due = says.at if says.at is not None else next_time(says.cron, home.clock) if says.cron else None
     return unset_progress(rule, home).with_progress(due=due)
 
 
-def replace_rule(home: HomeState, index: int, rule: Rule | None) -> None:
+def replace_rule(home: HomeState, index: int, rule: HomeRule | None) -> None:
     """Replace the rule at an index of `home.rules`, or delete it if `rule` is None."""
     home.rules = (*home.rules[:index], *([rule] if rule else []), *home.rules[index + 1 :])
 
@@ -380,6 +386,6 @@ def next_rule_id(home: HomeState) -> str:
     return next(str(n) for n in range(1, len(taken) + 2) if str(n) not in taken)
 
 
-def _joined(texts: Sequence[str]) -> str | None:
+def _join_conditions(texts: Sequence[str]) -> str | None:
     """Conditions as one, or None if there is none."""
     return " and ".join(f"({text})" for text in texts) if len(texts) > 1 else texts[0] if texts else None

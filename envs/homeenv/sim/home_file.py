@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,10 +31,11 @@ from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.import_origin import FORMAT as ORIGIN_FORMAT
 from homerl.envs.homeenv.sim.plan.import_origin import Origin
-from homerl.envs.homeenv.sim.state.rules_and_programs import LATER, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 FORMAT = 2
+NO_DEFAULTS: dict[str, Any] = {"mode": "json", "exclude_defaults": True}  # how files write a model
 REPORT = ".import.json"  # ends the name of the report beside an imported home: what was not understood
 MILD = {"temperature": 21.0, "humidity": 50.0, "brightness": 100.0}  # the air where a file gives none
 
@@ -97,7 +97,7 @@ class DeviceRecord(DeviceSpec):
 
         If the catalogue has an equal specification, it is that object. Raises `ValueError` if the record is invalid.
         """
-        data = self.model_dump(mode="json", exclude_defaults=True)
+        data = self.model_dump(**NO_DEFAULTS)
         known = data["userdata"]
         for part in (data, *data.get("components", ())):
             for attribute in part.get("attributes", ()):
@@ -165,13 +165,13 @@ class AirRecord(Model):
     goal: tuple[float, float, float] | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> AirRecord:
+    def _check_completeness(self) -> AirRecord:
         if len({part is None for part in (self.since, self.start, self.goal)}) > 1:
             raise ValueError("`since`, `start` and `goal` go together: give all three or none")
         return self
 
 
-def _form(data: Any) -> str:
+def _name_device_form(data: Any) -> str:
     """The name of the model for the form in which a device is written."""
     whole = "userdata" in data if isinstance(data, Mapping) else isinstance(data, DeviceRecord)
     return "DeviceRecord" if whole else "PlacedRecord"
@@ -179,7 +179,7 @@ def _form(data: Any) -> str:
 
 Whole = Annotated[DeviceRecord, Tag("DeviceRecord")]
 Placed = Annotated[PlacedRecord, Tag("PlacedRecord")]
-AnyDevice = Annotated[Whole | Placed, Discriminator(_form)]
+AnyDevice = Annotated[Whole | Placed, Discriminator(_name_device_form)]
 
 
 class HomeRecord(Model):
@@ -202,81 +202,83 @@ class HomeRecord(Model):
 
 def home_to_json(home: Home, whole: bool = False) -> dict[str, Any]:
     """The home as plain JSON data. `whole` writes each device in full; otherwise devices refer to their products."""
+    origin = home.plan.origin
     return {
         "format": FORMAT,
         "clock": home.clock,
-        "outdoors": _plain(home.state_of(OUTDOORS)),
+        "outdoors": _json_value(home.state_of(OUTDOORS)),
         **({"forecast": [[m.clock, *m.outdoors] for m in home.plan.forecast]} if home.plan.forecast else {}),
         "rooms": [vars(room) for room in home.plan.rooms],
-        "devices": [(_whole if whole else _placed)(home, device) for device in home.plan.devices],
-        **({} if whole else {"specs": _products(home)}),
+        "devices": [(_whole_record if whole else _placed_record)(home, device) for device in home.plan.devices],
+        **({} if whole else {"specs": _product_specs(home)}),
         "air": {room.id: _air_record(home, index) for index, room in enumerate(home.plan.rooms)},
         **({"rules": [_rule_record(rule) for rule in home.rules]} if home.rules else {}),
         **({"entrance": home.plan.entrance} if home.plan.entrance is not None else {}),
-        **({"origin": _origin(home.plan.origin)} if home.plan.origin is not None else {}),
+        **({} if origin is None else {"origin": {"format": origin.format} | origin.model_dump(**NO_DEFAULTS)}),
     }
 
 
-def _origin(origin: Origin) -> dict[str, Any]:
-    return {"format": origin.format} | origin.model_dump(mode="json", exclude_defaults=True)
-
-
-def _placed(home: Home, device: Device) -> dict[str, Any]:
-    state = _plain(home.state_of(device.did))
+def _placed_record(home: Home, device: Device) -> dict[str, Any]:
+    state = _json_value(home.state_of(device.did))
     return {"did": device.did, "name": device.name, "room": device.room.id, "spid": device.spec.spid, "state": state}
 
 
-def _products(home: Home) -> dict[str, str | dict[str, Any]]:
+def _product_specs(home: Home) -> dict[str, str | dict[str, Any]]:
     """The file's `specs` by spid: the digest of a shipped product, or the whole specification of any other."""
     shipped = Catalogue.load_shipped()
     specs: dict[str, str | dict[str, Any]] = {}
     for spec in (device.spec for device in home.plan.devices):
         known = spec.spid in shipped and shipped[spec.spid].content_digest == spec.content_digest
-        specs[spec.spid] = spec.content_digest if known else spec.model_dump(mode="json", exclude_defaults=True)
+        specs[spec.spid] = spec.content_digest if known else spec.model_dump(**NO_DEFAULTS)
     return dict(sorted(specs.items()))
 
 
-def _whole(home: Home, device: Device) -> dict[str, Any]:
+def _whole_record(home: Home, device: Device) -> dict[str, Any]:
     state, spec = home.state_of(device.did), device.spec
-    parts = [_part(prefix, part, state) for prefix, part in spec.parts_by_prefix()]
-    known = spec.userdata.model_dump(mode="json", exclude_defaults=True)
+    parts = [_part_record(prefix, part, state) for prefix, part in spec.parts_by_prefix()]
+    known = spec.userdata.model_dump(**NO_DEFAULTS)
     userdata = {"did": device.did, "tags": [], **known, "room": device.room.id, "product": spec.name}
     reachable = {} if spec.available is None else {"available": spec.available}
     return parts[0] | reachable | {"name": device.name, "components": parts[1:], "userdata": userdata}
 
 
-def _part(prefix: str, part: Component, state: Mapping[str, Any]) -> dict[str, Any]:
+def _part_record(prefix: str, part: Component, state: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes, with their values, and the services of a device itself or of a component."""
-    dumped = part.model_dump(mode="json", exclude_defaults=True, include={*Component.model_fields})
-    attributes = [a | {"value": _plain(state[prefix + a["name"]])} for a in dumped.get("attributes", ())]
+    dumped = part.model_dump(**NO_DEFAULTS, include={*Component.model_fields})
+    attributes = [a | {"value": _json_value(state[prefix + a["name"]])} for a in dumped.get("attributes", ())]
     return dumped | {"attributes": attributes, "services": dumped.get("services", [])}
 
 
 def _air_record(home: Home, index: int) -> dict[str, Any]:
-    record = {"state": _plain(home.state_of(home.plan.rooms[index].id)), "bias": list(home.plan.bias[index])}
+    record = {"state": _json_value(home.state_of(home.plan.rooms[index].id)), "bias": list(home.plan.bias[index])}
     if home.air is not None:
         air = home.air[index]
         record |= {"since": air.since, "start": [air.temperature, air.humidity], "goal": list(air.goal)}
     return record
 
 
-def _rule_record(rule: Rule) -> dict[str, Any]:
-    told = [f for f in fields(rule) if f.compare and f.name not in ("actions", "steps")]
-    record = {f.name: getattr(rule, f.name) for f in told if f.name not in LATER or getattr(rule, f.name) != f.default}
-    actions = {"actions": [_plain(action.describe_action()) for action in rule.actions]}
-    done = actions if rule.steps is None else {"steps": json.loads(rule.steps)}
-    return {key: _plain(value) for key, value in record.items() if value is not None and value != ""} | done
+def _rule_record(rule: HomeRule) -> dict[str, Any]:
+    """A rule as a `RuleRecord`, without the fields that have their defaults, but for two that files have always had."""
+    says, record = rule.definition, {}
+    for name, field in RuleRecord.model_fields.items():
+        if name not in ("actions", "steps"):
+            value = getattr(says if hasattr(says, name) else rule.progress, name)
+            if value != field.default or name in ("hold", "enabled"):
+                record[name] = _json_value(value)
+    if says.steps is not None:
+        return record | {"steps": json.loads(says.steps)}
+    return record | {"actions": [_json_value(action.describe_action()) for action in says.actions]}
 
 
 def home_from_json(data: Mapping[str, Any], source: str = "home") -> Home:
     """The home that `data` describes. Raises `InputError`, which names `source` and the place, if it is invalid."""
     refuse_unwritable(data, source)
-    return _build(validate_document(HomeRecord, Document(source, data, {})), source)
+    return _build_from_record(validate_document(HomeRecord, Document(source, data, {})), source)
 
 
 def load_home(path: str | Path) -> Home:
     """Read a home file. Raises `InputError` with file and line if anything in it is wrong."""
-    return _build(validate_document(HomeRecord, read_json(path)), str(path))
+    return _build_from_record(validate_document(HomeRecord, read_json(path)), str(path))
 
 
 def save_home(home: Home, path: str | Path) -> None:
@@ -284,25 +286,25 @@ def save_home(home: Home, path: str | Path) -> None:
     write_atomic(path, json.dumps(home_to_json(home, whole=True), indent=1, ensure_ascii=False) + "\n")
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """The value as JSON returns it, with lists in place of tuples."""
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+        return {key: _json_value(part) for key, part in value.items()}
+    return [_json_value(part) for part in value] if isinstance(value, tuple) else value
 
 
-def _build(record: HomeRecord, source: str) -> Home:
+def _build_from_record(record: HomeRecord, source: str) -> Home:
     if record.format != FORMAT:
         raise InputError(f"home format {record.format} is not known", where=source, remedy=f"this version reads {FORMAT}")
     if record.origin is not None and record.origin.format != ORIGIN_FORMAT:
         raise InputError(f"origin format {record.origin.format} is not known", source, f"this version reads {ORIGIN_FORMAT}")
-    specs = {spid: _resolve(spid, spec, source) for spid, spec in record.specs.items()}
+    specs = {spid: _resolve_spec(spid, spec, source) for spid, spec in record.specs.items()}
     rooms = [Room(r.id, r.type, r.name, r.floor, r.parent) for r in record.rooms]
     if any(d.room is None for d in record.devices) and all(room.id != HOME for room in rooms):
         rooms.append(Room(HOME, HOME, HOME))
     by_id = {room.id: room for room in rooms}
     try:
-        devices = [_device(d, by_id, specs) for d in record.devices]
+        devices = [_make_device(d, by_id, specs) for d in record.devices]
         if unknown := record.air.keys() - by_id:
             raise ValueError(f"air is given for room '{min(unknown)}', which does not exist")
         state = {OUTDOORS: record.outdoors} | {d.did: d.state for d in record.devices}
@@ -311,13 +313,13 @@ def _build(record: HomeRecord, source: str) -> Home:
         forecast = [WeatherChange(clock, Outdoors(*weather)) for clock, *weather in record.forecast]
         known = biases if len(biases) == len(by_id) else None
         home = Home.build_home(rooms, devices, state, record.clock, record.entrance, forecast, known, record.origin)
-        _resume(home, record)
+        _resume_rules_and_air(home, record)
     except (ValueError, Refused) as error:
         raise InputError(str(error), where=source, remedy="correct the home file, or make it again") from None
     return home
 
 
-def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], specs: Mapping[str, DeviceSpec]) -> Device:
+def _make_device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], specs: Mapping[str, DeviceSpec]) -> Device:
     room = rooms.get(HOME if record.room is None else record.room)
     if room is None:
         raise ValueError(f"device {record.did} is in room '{record.room}', which does not exist")
@@ -328,7 +330,7 @@ def _device(record: DeviceRecord | PlacedRecord, rooms: Mapping[str, Room], spec
     return Device(record.did, record.name, room, specs[record.spid])
 
 
-def _resume(home: Home, record: HomeRecord) -> None:
+def _resume_rules_and_air(home: Home, record: HomeRecord) -> None:
     """Restore the rules that the home had when it was saved, and its air if time had passed."""
     for rule in record.rules:
         actions = [action.model_dump() for action in rule.actions]
@@ -359,7 +361,7 @@ def _resume(home: Home, record: HomeRecord) -> None:
         home.air_stale = True  # a device may have changed since; the air's goals will show it
 
 
-def _resolve(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
+def _resolve_spec(spid: str, spec: str | dict[str, Any], source: str) -> DeviceSpec:
     if isinstance(spec, dict):
         try:
             return spec_from_json(spec)

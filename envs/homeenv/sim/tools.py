@@ -73,12 +73,12 @@ class Tool:
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Validate the arguments and act on `home`. A refusal is returned in the result, not raised."""
         try:
-            self._check(arguments)
+            self._refuse_invalid(arguments)
             return self.act(home, arguments, limits)
         except Refused as refusal:
             return RunResult("", refusal)
 
-    def _check(self, arguments: Mapping[str, Any]) -> None:
+    def _refuse_invalid(self, arguments: Mapping[str, Any]) -> None:
         try:
             wrong = next(self._validator.iter_errors(arguments), None)
         except (ValueError, RecursionError):  # a number too large or data nested too deeply to be quoted in the message

@@ -30,7 +30,7 @@ from typing import Any, cast
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.state.time_passing import advance_clock
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.cron_times import next_time
@@ -189,11 +189,16 @@ def rules_serving_wish(home: Home, start: Home, wanted: Automation) -> frozenset
     rule is made.
     """
     known = {rule.id for rule in start.rules}
-    if not (made := [rule for rule in home.rules if rule.enabled and rule.id not in known]):
+    if not (made := [rule for rule in home.rules if rule.progress.enabled and rule.id not in known]):
         return frozenset()
     task = _shared_task(AutomationTask(f"{start.state_key()}{wanted.model_dump_json()}", start, wanted))
     late = home.clock - start.clock
-    bare = tuple(replace(rule, id="", title="", held=False, since=None, due=None, fired=None) for rule in made)
+    bare = tuple(  # without what says nothing of a rule's meaning: its names and its progress
+        replace(rule, definition=replace(rule.definition, id="", title="")).with_progress(
+            held=False, since=None, due=None, fired=None
+        )
+        for rule in made
+    )
     indices = _rules_that_fulfil(_RuleCheck(f"{task.key}{late}{bare}", task, bare, late))
     return frozenset(made[index].id for index in indices)
 
@@ -204,9 +209,10 @@ def find_automation_flaw(home: Home, wanted: Automation) -> str | None:
         rule = _make_wanted_rule(home, wanted)
     except Refused as refusal:
         return f"automation refused: {refusal.rule}"
-    if rule.is_timed and (rule.due is None or rule.due <= home.clock):
+    due = rule.progress.due
+    if rule.definition.is_timed and (due is None or due <= home.clock):
         return "automation: its time is past"
-    if not rule.is_timed and rule.held:
+    if not rule.definition.is_timed and rule.progress.held:
         return "automation: its trigger holds already"
     task = AutomationTask("", home, wanted)
     after = home.fork()
@@ -229,7 +235,7 @@ class AutomationTask:
     wanted: Automation = field(compare=False, repr=False)
 
     @cached_property
-    def wanted_rule(self) -> Rule:
+    def wanted_rule(self) -> HomeRule:
         """The wanted automation as a rule of the home."""
         return _make_wanted_rule(self.start, self.wanted)
 
@@ -259,9 +265,10 @@ class AutomationTask:
         random states of its devices.
         """
         begun = self.start.fork()
-        if self.wanted_rule.condition is not None:
-            sampled = sample_home_states(self.start, [self.wanted_rule.condition])
-            begun = next((state for state in sampled if self.wanted_rule.condition.holds_in(state)), begun)
+        condition = self.wanted_rule.compiled.condition
+        if condition is not None:
+            sampled = sample_home_states(self.start, [condition])
+            begun = next((state for state in sampled if condition.holds_in(state)), begun)
         again = begun.fork()
         _make_calls(again, self.wanted.actions)
         shuffled = []
@@ -289,7 +296,7 @@ class _RuleCheck:
 
     key: str
     task: AutomationTask = field(compare=False, repr=False)
-    made: tuple[Rule, ...] = field(compare=False, repr=False)
+    made: tuple[HomeRule, ...] = field(compare=False, repr=False)
     late: int = field(compare=False, repr=False)
 
 
@@ -301,26 +308,31 @@ def _rules_that_fulfil(check: _RuleCheck) -> tuple[int, ...]:
     for index in right:
         if _have_wanted_effects(task, (made[index],)):
             return (index,)
-    parts = tuple(index for index in right if {action.did for action in made[index].actions} <= task.acted_devices)
+    parts = tuple(
+        index for index in right if {action.did for action in made[index].definition.actions} <= task.acted_devices
+    )
     return parts if len(parts) > 1 and _have_wanted_effects(task, [made[index] for index in parts]) else ()
 
 
 # Triggers
 
 
-def _has_same_trigger(task: AutomationTask, made: Rule, late: int) -> bool:
+def _has_same_trigger(task: AutomationTask, made: HomeRule, late: int) -> bool:
     wanted = task.wanted_rule
-    if wanted.is_timed != made.is_timed:
+    if wanted.definition.is_timed != made.definition.is_timed:
         return False
-    if made.is_timed:
+    if made.definition.is_timed:
         return _act_at_same_times(wanted, made, task.start.clock, late) and _agree_in_states(task, made)
-    if wanted.hold or made.hold or _counters_read_by(task.start, _conditions_of(task, made)):
+    if wanted.definition.hold or made.definition.hold or _counters_read_by(task.start, _conditions_of(task, made)):
         return _agree_in_events(task, made)
     return _agree_in_states(task, made)
 
 
-def _act_at_same_times(wanted: Rule, made: Rule, now: int, late: int) -> bool:
-    ours, theirs = ((r.at,) if r.at is not None else _cron_times(r.cron or "", now) for r in (wanted, made))
+def _act_at_same_times(wanted: HomeRule, made: HomeRule, now: int, late: int) -> bool:
+    ours, theirs = (
+        (rule.at,) if rule.at is not None else _cron_times(rule.cron or "", now)
+        for rule in (wanted.definition, made.definition)
+    )
     if len(ours) == 1 == len(theirs) and ours[0] is not None and theirs[0] is not None:
         return 0 <= theirs[0] - ours[0] <= late
     return bool(theirs) and ours == theirs
@@ -339,32 +351,37 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
 
 
-def _agree_in_states(task: AutomationTask, made: Rule) -> bool:
+def _agree_in_states(task: AutomationTask, made: HomeRule) -> bool:
     """Whether both conditions hold in the same sampled states."""
-    ours, theirs = task.wanted_rule.condition, made.condition
+    ours, theirs = task.wanted_rule.compiled.condition, made.compiled.condition
     if ours is None and theirs is None:
         return True
     sampled = sample_home_states(task.start, _conditions_of(task, made))
     return all((ours is None or ours.holds_in(s)) == (theirs is None or theirs.holds_in(s)) for s in sampled)
 
 
-def _agree_in_events(task: AutomationTask, made: Rule) -> bool:
+def _agree_in_events(task: AutomationTask, made: HomeRule) -> bool:
     """Whether both rules act at the same seconds, within `JITTER`, in sampled courses of events.
 
     In a course of events, the home rests, enters a state, stays in it for as long as the rules may have to wait, and
     returns.
     """
-    watchers = tuple(replace(rule, id=id, actions=()) for id, rule in (("wanted", task.wanted_rule), ("made", made)))
+    watchers = tuple(
+        replace(rule, definition=replace(rule.definition, id=id, actions=()))
+        for id, rule in (("wanted", task.wanted_rule), ("made", made))
+    )
     # The longest wait before the wanted rule acts: its hold, or a number that its counters are compared with.
-    wait = task.wanted_rule.hold
-    if (condition := task.wanted_rule.condition) is not None:
+    wait = task.wanted_rule.definition.hold
+    if (condition := task.wanted_rule.compiled.condition) is not None:
         for slot in condition.plan.time_wiring.counter_of:
             wait = max([wait, *map(int, condition.slot_thresholds.get(slot) or ())])
-    longest = min(max(wait, made.hold), 2 * DAY) + 2 * REST
+    longest = min(max(wait, made.definition.hold), 2 * DAY) + 2 * REST
     states = list(sample_home_states(task.still_home, _conditions_of(task, made), counting=False))
     for state in states if len(states) <= MOST_COURSES else random.Random(0).sample(states, MOST_COURSES):
         home, fired = task.still_home.fork(), []
-        home.rules = tuple(replace(w, held=w.condition is not None and w.condition.holds_in(home)) for w in watchers)
+        conditions = [watcher.compiled.condition for watcher in watchers]
+        held = [condition is not None and condition.holds_in(home) for condition in conditions]
+        home.rules = tuple(watcher.with_progress(held=holds) for watcher, holds in zip(watchers, held))
         for seconds, other in ((REST, task.still_home), (longest, state), (REST, task.still_home)):
             for change in home.diff(other):
                 if change.slot not in home.plan.time_wiring.counter_of:  # counters keep counting
@@ -376,23 +393,23 @@ def _agree_in_events(task: AutomationTask, made: Rule) -> bool:
     return True
 
 
-def _conditions_of(task: AutomationTask, made: Rule) -> list[Condition]:
-    return [condition for condition in (task.wanted_rule.condition, made.condition) if condition is not None]
+def _conditions_of(task: AutomationTask, made: HomeRule) -> list[Condition]:
+    return [condition for rule in (task.wanted_rule, made) if (condition := rule.compiled.condition) is not None]
 
 
 # Actions
 
 
-def _have_wanted_effects(task: AutomationTask, rules: Sequence[Rule]) -> bool:
+def _have_wanted_effects(task: AutomationTask, rules: Sequence[HomeRule]) -> bool:
     """Whether the effects hold after the rules in every state where they can, and no other device is touched."""
-    if any(action.did not in task.acted_devices for rule in rules for action in rule.actions):
+    if any(action.did not in task.acted_devices for rule in rules for action in rule.definition.actions):
         return False
     for state in task.homes_before_acting:
         model, home = state.fork(), state.fork()
         acted = _make_calls(model, task.wanted.actions)
         possible = acted and all(effect.holds_in(model) for effect in task.effect_conditions)
         for rule in rules:
-            _make_calls(home, rule.actions)
+            _make_calls(home, rule.definition.actions)
         if possible and not all(effect.holds_in(home) for effect in task.effect_conditions):
             return False
     return True
@@ -411,7 +428,7 @@ def _make_calls(home: Home, calls: Sequence[Any]) -> bool:
     return True
 
 
-def _make_wanted_rule(home: Home, wanted: Automation) -> Rule:
+def _make_wanted_rule(home: Home, wanted: Automation) -> HomeRule:
     """The wanted rule as an agent would create it."""
     actions = []
     for call in wanted.actions:

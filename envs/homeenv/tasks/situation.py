@@ -91,8 +91,10 @@ class HomeSituation(Situation):
             return 0
         slots = (self.home.plan.slots[change.slot] for change in self.start.diff(self.home))
         changed = {slot.owner for slot in slots if not getattr(slot.type, "read_only", True)}
-        acted = (rule for rule in self.home.rules if rule.fired is not None and rule.fired >= self.start.clock)
-        changed -= {action.did for rule in acted for action in rule.actions} | self.blueprint.changeable_devices
+        acted = (
+            rule for rule in self.home.rules if rule.progress.fired is not None and rule.progress.fired >= self.start.clock
+        )
+        changed -= {action.did for rule in acted for action in rule.definition.actions} | self.blueprint.changeable_devices
         broken = sum(not keep.holds_in(self.home) for keep in self.keeps)
         return len(changed) + broken + self._count_changed_automations()
 

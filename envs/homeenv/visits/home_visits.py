@@ -24,7 +24,7 @@ from homerl.envs.homeenv.pages.device_summary import STATES, value_with_unit
 from homerl.envs.homeenv.pages.home_page import HomeView
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Profile
@@ -55,7 +55,7 @@ def find_visit_changes(before: Home, after: Home) -> Iterator[HomeChange]:
     for id in sorted(rules_before | rules_after):
         was, now = (_rule_in_words(rules.get(id)) for rules in (rules_before, rules_after))
         if was != now:
-            title = (rules_after.get(id) or rules_before[id]).title
+            title = (rules_after.get(id) or rules_before[id]).definition.title
             yield HomeChange(f"automation.{id}", f"automation {title or id}", "", was, now)
     if before.clock != after.clock:
         old, new = (f"{datetime.fromtimestamp(home.clock, UTC):%A %H:%M:%S}" for home in (before, after))
@@ -68,7 +68,7 @@ def _value_in_words(kind: ValueType, value: Any) -> str:
     return "nothing" if value is None or value == "" else identifier_to_words(value_with_unit(kind, value))
 
 
-def _rule_in_words(rule: Rule | None) -> str:
+def _rule_in_words(rule: HomeRule | None) -> str:
     if rule is None:
         return "none"
     told = rule.describe_rule()

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from homerl.envs.core.model import Model
+from homerl.envs.core.state_encoding import written_as
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
 
 Occupancy = Literal["single occupant", "family", "non-related roommates"]
@@ -33,6 +34,7 @@ def years_between(first: date, second: date) -> int:
     return second.year - first.year - ((second.month, second.day) < (first.month, first.day))
 
 
+@written_as("Pet", name="name", animal="animal", age="age")
 class Pet(Model):
     """An animal of the household. `age` is in whole years."""
 
@@ -41,6 +43,7 @@ class Pet(Model):
     age: int = Field(ge=0)
 
 
+@written_as("Taste", kind="kind", what="what", low="low", high="high", hours="hours", room="room")
 class Taste(Model):
     """A stated preference. `kind` and `what` are keys of `vocabulary.yaml`.
 
@@ -56,6 +59,7 @@ class Taste(Model):
     room: str | None = None
 
 
+@written_as("Habit", activity="activity", days="days", hour="hour", room="room", appliance="appliance")
 class Habit(Model):
     """What a person does regularly: an activity, on weekdays (0 is Monday), at an hour, in a room, with an appliance."""
 
@@ -66,6 +70,7 @@ class Habit(Model):
     appliance: str | None = None
 
 
+@written_as("LifeEvent", date="date", kind="kind", description="description")
 class LifeEvent(Model):
     """A major event of a life: when, what kind (a key of `vocabulary.yaml`), and in words."""
 
@@ -74,6 +79,11 @@ class LifeEvent(Model):
     description: str
 
 
+@written_as(
+    "Member", member_id="member_id", name="name", role="role", birthday="birthday", gender="gender",
+    occupation="occupation", persona="persona", hobbies="hobbies", lifestyle="lifestyle", preference="preference",
+    major_events="major_events", traits="traits", tastes="tastes", habits="habits",
+)  # fmt: skip
 class Member(Model):
     """A person of the household. `traits` are keys of `vocabulary.yaml`, such as `allergy`.
 
@@ -100,6 +110,10 @@ class Member(Model):
         return years_between(self.birthday, at)
 
 
+@written_as(
+    "Fact", kind="kind", who="who", others="others", pet="pet", appliance="appliance", sensor="sensor", room="room",
+    what="what", value="value", unit="unit",
+)  # fmt: skip
 class Fact(Model):
     """What a memory or an event says, as one row. `kind` and `what` are keys of `vocabulary.yaml`.
 
@@ -119,6 +133,10 @@ class Fact(Model):
     unit: str | None = None
 
 
+@written_as(
+    "Memory", memory="memory", subjects="subjects", additional_information="additional_information", time="time",
+    fact="fact",
+)  # fmt: skip
 class Memory(Model):
     """Something that happened or was said, at a time of the home's clock. `additional_information` says nothing new."""
 

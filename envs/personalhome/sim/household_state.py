@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import state_text, written_as
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
@@ -27,6 +28,7 @@ from homerl.envs.personalhome.sim.bm25_search import Answer, Rank, quote_texts, 
 from homerl.envs.personalhome.sim.household import Household, Member, Memory, Pet
 
 
+@written_as("Note", memory="memory", subjects="subjects", additional_information="additional_information", time="time")
 @dataclass(frozen=True)
 class Note:
     """A memory that a tool wrote. It has the texts of a `Memory`, and no typed fact."""
@@ -37,6 +39,7 @@ class Note:
     time: datetime
 
 
+@written_as("Routine", name="name", functions="functions")
 @dataclass(frozen=True)
 class Routine:
     """A routine that a tool made. `functions` are (appliance, feature, arguments as JSON), in order."""
@@ -132,8 +135,9 @@ class HouseholdState:
 
     def state_key(self) -> str:
         """A 128-bit hash of everything that decides the future, in hex."""
-        written = sorted((name, repr(row)) for name, row in self.records.rows_changed_since(self._start).items())
-        text = f"{self._digest} {self.home.state_key()} {written} {sorted(self.seen)}"
+        rows = self.records.rows_changed_since(self._start).items()
+        written = state_text(sorted((name, state_text(row)) for name, row in rows))
+        text = f"{self._digest} {self.home.state_key()} {written} {state_text(sorted(self.seen))}"
         return f"{text_hash(text):032x}"
 
     def changes_since(self, since: HouseholdState) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from homerl.envs.core.state_encoding import AddedField, written_as
 from homerl.envs.simuhome.sim.episode_file import VARIABLES
 from homerl.envs.simuhome.sim.home import MatterDevice, MatterHome, MatterRoom
 from homerl.envs.simuhome.sim.operation_results import is_number
@@ -28,6 +29,7 @@ State = tuple[Any, ...]  # a device's state: the values of the attributes in its
 SINGLE_PASSES_AT_EDGE = 8  # passes near an edge run one by one, so that rounding cannot miss the one that crosses it
 
 
+@written_as("Line", low="low", high="high", base="base", slope="slope")
 class LinearPiece(NamedTuple):
     """An effect of base + slope·S on a variable S, for low <= S < high. The effect is the change in one pass."""
 
@@ -36,11 +38,8 @@ class LinearPiece(NamedTuple):
     base: float
     slope: float
 
-    def __repr__(self) -> str:
-        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
-        return f"Line(low={self.low!r}, high={self.high!r}, base={self.base!r}, slope={self.slope!r})"
 
-
+@written_as("Influence", signature="signature", effects="effects", before=AddedField("before"))
 class Influence(NamedTuple):
     """The effects of all devices on one variable of a room.
 
@@ -51,11 +50,6 @@ class Influence(NamedTuple):
     signature: dict[str, State]
     effects: dict[str, tuple[LinearPiece, ...]]
     before: float | None = None
-
-    def __repr__(self) -> str:
-        """The text that state keys hash. Stored trajectories hold such keys, so this text must not change."""
-        before = "" if self.before is None else f", before={self.before!r}"
-        return f"Influence(signature={self.signature!r}, effects={self.effects!r}{before})"
 
     def all_pieces(self) -> list[LinearPiece]:
         """The pieces of all devices."""

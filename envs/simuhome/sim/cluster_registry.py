@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from homerl.envs.core.state_encoding import written_by
 from homerl.envs.simuhome.sim.home import ClusterView
 
 CommandFunction = Callable[..., Any]  # (view, arguments by name) -> data of the result
@@ -87,6 +88,7 @@ def store_attribute(view: ClusterView, attribute: str, value: Any) -> dict[str, 
 TENTH = 0.1  # seconds: the usual length of a pass
 
 
+@written_by(int.__repr__)
 class LaterCounter(int):
     """A counter of a second that is not the first since the reset.
 

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
 from homerl.envs.core.documents import read_yaml
+from homerl.envs.core.state_encoding import state_text, written_by
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 REQUIRED = "required"
 
 
+@written_by(lambda struct: f"{struct.kind}({state_text(dict(struct))})")
 class Struct(dict[str, Any]):
     """A Matter structure that the catalogue built, with its Matter type. A structure loaded from JSON is a plain dict."""
 
@@ -200,7 +202,14 @@ def enum_member(kind: str, value: Any) -> Any:
 def all_enumerations() -> dict[str, type[IntEnum]]:
     """The enumerations of the catalogue by name."""
     data = read_yaml(CATALOGUE / "enums.yaml").data
-    return {name: cast(Any, Enumeration)(name, members, module=__name__) for name, members in data.items()}
+    found = {name: cast(Any, Enumeration)(name, members, module=__name__) for name, members in data.items()}
+    for name, kind in found.items():
+        written_by(partial(_member_text, name))(kind)
+    return found
+
+
+def _member_text(kind: str, member: Enumeration) -> str:
+    return f"<{kind}.{member.name}: {member.value}>"
 
 
 @lru_cache(maxsize=1)

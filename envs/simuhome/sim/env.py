@@ -18,6 +18,7 @@ import gymnasium as gym
 
 from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.spaces import AnyText, ToolCalls
+from homerl.envs.core.state_encoding import state_text
 from homerl.envs.core.world import Action, World
 from homerl.envs.simuhome.sim import evaluation as evaluate
 from homerl.envs.simuhome.sim import home_loading as load
@@ -152,6 +153,7 @@ class SimuHome(World, gym.Env[str, Action]):
 
     def state_key(self) -> str:
         """An exact hash of the home, of the required actions that were made, and of the final answer."""
-        answer = "" if self.state.answer is None else f" {self.state.answer!r}"
-        rest = f"{sorted(self.state.met)}{answer}"
+        rest = state_text(sorted(self.state.met))
+        if self.state.answer is not None:
+            rest += f" {state_text(self.state.answer)}"
         return f"{text_hash(f'{self.state.home.state_key()} {rest}'):032x}"

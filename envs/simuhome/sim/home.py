@@ -5,8 +5,7 @@ tick t.
 
 Invariants:
 - `fork` returns a copy that is independent of its parent. Values are replaced, never changed in place.
-- `state_key` is an exact hash, and the same in every process. It hashes the `repr` of values and of workflows, and
-  stored trajectories hold such keys. So the texts of these `repr`s must stay as they are.
+- `state_key` is an exact hash, and the same in every process. It hashes texts of `envs/core/state_encoding.py`.
 - A call that fails inside `attempt` has changed nothing.
 - At tick t the passes 0 to t are done, and so are the workflows that were due before t. A workflow that is due at t
   runs when time next moves.
@@ -22,6 +21,7 @@ from operator import itemgetter
 from typing import Any
 
 from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import state_text, written_as
 from homerl.envs.simuhome.sim.device_catalogue import Cluster, DeviceType, Tables, enum_member
 from homerl.envs.simuhome.sim.episode_file import TIME_FORMAT, VARIABLES
 
@@ -116,9 +116,13 @@ class HomePlan:
         """A 128-bit hash of the whole plan."""
         rooms = [(r.name, r.base, r.baseline) for r in self.rooms.values()]
         devices = [(d.id, d.type.name, d.room, d.base, tuple(d.offsets)) for d in self.devices.values()]
-        return text_hash(repr((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
+        return text_hash(state_text((self.strict, self.base_time, rooms, devices, self.aggregators, self.max_ticks)))
 
 
+@written_as(
+    "Workflow", id="id", due="due", start_time="start_time", steps="steps", total="total", description="description",
+    status="status", current_step="current_step", error="error",
+)  # fmt: skip
 @dataclass(frozen=True)
 class Workflow:
     """A list of steps that run at a virtual time, and how far they have come.
@@ -141,7 +145,7 @@ class Workflow:
     @cached_property
     def state_text(self) -> str:
         """The whole workflow as text, for the state key of its home."""
-        return repr(self)
+        return state_text(self)
 
     def to_record(self) -> dict[str, Any]:
         """The workflow as the agent's tools show it."""
@@ -246,7 +250,8 @@ class MatterHome:
         for slot, before in self._stale.items():
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, self.values[slot])
         self._stale.clear()
-        rest = text_hash(repr((self.tick, self.interval, self.offset)) + "".join(flow.state_text for flow in self.workflows))
+        clock = state_text((self.tick, self.interval, self.offset))
+        rest = text_hash(clock + "".join(flow.state_text for flow in self.workflows))
         return f"{self._key ^ self.plan.plan_hash ^ rest:032x}"
 
     def set_slot(self, slot: int, value: Any) -> None:
@@ -342,7 +347,7 @@ class MatterHome:
             old: Iterable[tuple[int, Any]] = sorted(before.old.items(), key=itemgetter(0))
         else:
             old = enumerate((*before.values, *[ABSENT] * (len(new) - len(before.values))))
-        slots = [slot for slot, value in old if new[slot] is not value and repr(new[slot]) != repr(value)]
+        slots = [slot for slot, value in old if new[slot] is not value and _slot_text(new[slot]) != _slot_text(value)]
         clock = [] if (before.tick, before.interval) == (self.tick, self.interval) else ["clock"]
         plan = [] if self.plan is before.plan or before.plan.plan_hash == self.plan.plan_hash else ["devices"]
         same = self.workflows is before.workflows
@@ -355,8 +360,12 @@ class MatterHome:
         return [names.get(slot, f"#{slot}") for slot in slots]
 
 
+def _slot_text(value: Any) -> str | None:
+    return None if value is ABSENT else state_text(value)
+
+
 def _slot_hash(slot: int, value: Any) -> int:
-    return 0 if value is ABSENT else _slot_text_hash(slot, repr(value))
+    return 0 if value is ABSENT else _slot_text_hash(slot, state_text(value))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -25,6 +25,7 @@ from functools import lru_cache
 from math import ceil, exp, log
 from typing import Any, NamedTuple
 
+from homerl.envs.core.state_encoding import state_text, written_as, written_by
 from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec
 from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType, value_means_word
@@ -40,8 +41,9 @@ HUMIDITY_SECONDS = 1800.0  # time constant of a room's humidity
 POWER = {"low": 0.5, "auto": 0.7, "medium": 0.7, "high": 0.85}
 
 
+@written_as("Outdoors", temperature="temperature", humidity="humidity", brightness="brightness")
 class Outdoors(NamedTuple):
-    """The weather: celsius, percent, lux. `repr` of it is part of state keys."""
+    """The weather: celsius, percent, lux."""
 
     temperature: float
     humidity: float
@@ -237,6 +239,8 @@ def saturation_pressure(temperature: float) -> float:
 TEMPERATURE, HUMIDITY, LIGHT = range(3)  # a room's quantities, in the order of its slots
 
 
+# State keys hold four parts of the air. The others follow from the values and the plan. An f-string is what is fast enough.
+@written_by(lambda air: f"({air.since!r}, {air.temperature!r}, {air.humidity!r}, {state_text(air.goal)})")
 class RoomAir(NamedTuple):
     """The air of a room from `since` (s) on, until the weather or the devices change.
 

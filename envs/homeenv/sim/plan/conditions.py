@@ -41,15 +41,15 @@ KNOWN_SHOWN = 20  # at most so many known names are considered as suggestions fo
 
 CLOCK: dict[str, Closure] = {  # of a clock in seconds since the epoch (local time), which follows the values of a home
     "time": lambda values: values[-1] % 86400,
-    "weekday": lambda values: _date(values).strftime("%a").lower(),
-    "day": lambda values: _date(values).day,
-    "month": lambda values: _date(values).month,
-    "text": lambda values: _date(values).strftime("%H:%M:%S"),
-    "moment": lambda values: _date(values).strftime("%Y-%m-%d %H:%M:%S"),
+    "weekday": lambda values: _date_of_clock(values).strftime("%a").lower(),
+    "day": lambda values: _date_of_clock(values).day,
+    "month": lambda values: _date_of_clock(values).month,
+    "text": lambda values: _date_of_clock(values).strftime("%H:%M:%S"),
+    "moment": lambda values: _date_of_clock(values).strftime("%Y-%m-%d %H:%M:%S"),
 }
 
 
-def _date(values: list[Any]) -> datetime:
+def _date_of_clock(values: list[Any]) -> datetime:
     return datetime.fromtimestamp(values[-1], UTC)
 
 
@@ -69,7 +69,7 @@ class Condition:
     """A condition, compiled against `plan`.
 
     `slots` are the slots that it reads, and `timed` says whether it reads the clock. `comparisons` are the (slot, constant)
-    pairs that it compares. `check` evaluates it on flat values and may raise; `holds` does not.
+    pairs that it compares. `check` evaluates it on flat values and may raise; `holds_in` does not.
     """
 
     text: str
@@ -87,7 +87,7 @@ class Condition:
         The number is just above or below a constant where the comparison changes on one side only: `> 25` changes just
         above 25. None stands for a slot that is used in more than comparisons with constants (`a - b > 5`).
         """
-        return thresholds_of(self.tree, lambda node: _slot(node, self.plan), self.slots)
+        return thresholds_of(self.tree, lambda node: _slot_of_node(node, self.plan), self.slots)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return compile_condition, (self.text, self.plan)
@@ -123,7 +123,7 @@ def compile_condition(text: str, plan: FixedPlan) -> Condition:
         if isinstance(root, ast.Name) and root.id == "clock" and len(names) == 1 and names[0] in CLOCK:
             timed, sizes[node] = True, CostBound(0, 2)
             return CLOCK[names[0]]
-        slot = _slot(node, plan)
+        slot = _slot_of_node(node, plan)
         if slot is None:
             return None
         slots.add(slot)
@@ -143,18 +143,22 @@ def compile_condition(text: str, plan: FixedPlan) -> Condition:
             where=f"{text.strip()!r}, column {error.column}",
             remedy=error.remedy or 'write e.g. device("1001").state == "on"',
         ) from None
-    comparisons = tuple(_comparisons(tree, plan))
+    comparisons = tuple(_compared_constants(tree, plan))
     return Condition(text.strip(), check, frozenset(slots), comparisons, tree, plan, timed)
 
 
-def _slot(node: ast.expr, plan: FixedPlan) -> int | None:
+def _slot_of_node(node: ast.expr, plan: FixedPlan) -> int | None:
     """The slot that `device("1").a.b`, `room("x").a` or `home.a` refers to; None for any other node."""
     root, names = path_of(node)
     match root:
         case ast.Call(func=ast.Name(id="device" | "room" as kind), args=[ast.Constant(value=named)], keywords=[]):
             owner = str(named)  # SMH-Bench writes device(1001)
             if kind == "room":
-                owner = _room(owner, root, plan)
+                try:
+                    owner = plan.find_room(owner).id
+                except Refused as error:
+                    known = [name for room in plan.rooms for name in (room.id, room.name)][:KNOWN_SHOWN]
+                    raise ExpressionError(f"{error.message} in this home", root, did_you_mean(owner, known)) from None
             elif owner not in plan.devices_by_did:
                 remedy = did_you_mean(owner, list(plan.devices_by_did)[:KNOWN_SHOWN])
                 raise ExpressionError(f"there is no device '{owner}' in this home", root, remedy)
@@ -168,21 +172,12 @@ def _slot(node: ast.expr, plan: FixedPlan) -> int | None:
         raise ExpressionError(error.message, node) from None
 
 
-def _room(called: str, node: ast.expr, plan: FixedPlan) -> str:
-    """The id of the room that a condition refers to by id or by name."""
-    try:
-        return plan.find_room(called).id
-    except Refused as error:
-        known = [name for room in plan.rooms for name in (room.id, room.name)]
-        raise ExpressionError(f"{error.message} in this home", node, did_you_mean(called, known[:KNOWN_SHOWN])) from None
-
-
-def _comparisons(tree: ast.expr, plan: FixedPlan) -> Iterator[tuple[int, Any]]:
+def _compared_constants(tree: ast.expr, plan: FixedPlan) -> Iterator[tuple[int, Any]]:
     """Every (slot, constant) pair that the expression compares, for the boundary filter."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            slots = [slot for side in sides if (slot := _slot(side, plan)) is not None]
+            slots = [slot for side in sides if (slot := _slot_of_node(side, plan)) is not None]
             among = [False, *(isinstance(op, (ast.In, ast.NotIn)) for op in node.ops)]
             for side, of_members in zip(sides, among):
                 for part in side.elts if of_members and isinstance(side, (ast.Tuple, ast.List)) else (side,):

@@ -3,7 +3,7 @@
 Invariants:
 - A plan never changes once a home has been built on it.
 - Slots are ordered: first outdoors, then rooms, then devices.
-- `digest` is the same in every process. Plans with equal digests behave alike.
+- `content_digest` is the same in every process. Plans with equal digests behave alike.
 - The ids of rooms and devices are unique.
 - A deep copy is the plan itself. Plans that are unpickled and have equal digests are one object while it is in use.
 """
@@ -17,6 +17,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
@@ -125,7 +126,7 @@ class FixedPlan:
         devices = [(d.did, d.name, d.room.id, d.spec.content_digest) for d in self.devices]
         weather = [(moment.clock, *moment.outdoors) for moment in self.forecast]
         origin = () if self.origin is None else (self.origin.json_text,)
-        return text_hash(repr((rooms, devices, self.entrance, weather, self.bias, *origin)))
+        return text_hash(state_text((rooms, devices, self.entrance, weather, self.bias, *origin)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.rooms, self.devices, self.entrance, self.forecast, self.bias, self.origin

@@ -1,7 +1,7 @@
 """The parts of a home that change with time alone: the air of rooms, the slots that show it, counters, and what moves.
 
 Invariants:
-- A `Wiring` depends on the parts of a plan alone and never changes.
+- A `TimeWiring` depends on the parts of a plan alone and never changes.
 - A room is identified by its index in the plan, and a slot by its index in the flat values.
 """
 
@@ -51,13 +51,13 @@ class RoomWiring:
     def __init__(self, shell: RoomShell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
         self.shell, self.slot, self.devices = shell, slot, devices
         self.slots = [slot for _, slots in devices for slot in slots.values()]
-        self._known = lru_cache(maxsize=256)(self._inputs)
+        self._known_inputs = lru_cache(maxsize=256)(self._compute_inputs)
 
     def air_inputs_of(self, values: Sequence[Any]) -> AirInputs:
         """What the room's devices do to its air, given the flat values of the home. Recent results are cached."""
-        return self._known(tuple([values[slot] for slot in self.slots]))
+        return self._known_inputs(tuple([values[slot] for slot in self.slots]))
 
-    def _inputs(self, state: tuple[Any, ...]) -> AirInputs:
+    def _compute_inputs(self, state: tuple[Any, ...]) -> AirInputs:
         values = iter(state)
         return compute_air_inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
 
@@ -65,7 +65,7 @@ class RoomWiring:
 class AirReading:
     """A slot that shows a quantity of a room's air: a slot of the room's own state, or a sensor's attribute.
 
-    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `physics.py`. `half` is half of the smallest step between two
+    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `air_physics.py`. `half` is half of the smallest step between two
     values that the slot can show.
     """
 
@@ -76,7 +76,7 @@ class AirReading:
         self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
 
     def quantity_of(self, value: float) -> float:
-        """The quantity that the slot shows as a value (the inverse of `shows`, without rounding)."""
+        """The quantity that the slot shows as a value (the inverse of `value_of_quantity`, without rounding)."""
         return float(fahrenheit_to_celsius(value)) if self.type.unit == "fahrenheit" else value
 
     def value_at(self, air: Sequence[RoomAir], clock: int) -> Any:
@@ -134,7 +134,9 @@ class SlotMover:
 
     def value_after(self, values: Sequence[Any], clock: int, seconds: int) -> Any:
         """The value `seconds` after `clock` if nothing else changes."""
-        return self._moved(values, self._steps(clock + seconds) - self._steps(clock)) if seconds else values[self.slot]
+        if not seconds:
+            return values[self.slot]
+        return self._value_after_steps(values, self._steps_until(clock + seconds) - self._steps_until(clock))
 
     def next_time_outside(self, values: Sequence[Any], clock: int, low: float, high: float) -> int | None:
         """The first clock (s) at which the value is not strictly between two numbers; None if it stops before.
@@ -148,16 +150,16 @@ class SlotMover:
         if target == value or not (target >= edge if target > value else target <= edge):
             return None
         count = max(ceil(min(abs(edge - value), abs(target - value)) / step) - 1, 1)
-        while low < self._moved(values, count) < high or self._moved(values, count) == value:
+        while low < self._value_after_steps(values, count) < high or self._value_after_steps(values, count) == value:
             count += 1
-        seconds: int = ceil((self._steps(clock) + count) / self.motion.rate)
+        seconds: int = ceil((self._steps_until(clock) + count) / self.motion.rate)
         return seconds
 
-    def _steps(self, clock: int) -> int:
+    def _steps_until(self, clock: int) -> int:
         """The number of steps that a motion has made from the epoch to the clock."""
         return floor(clock * self.motion.rate)
 
-    def _moved(self, values: Sequence[Any], steps: int) -> Any:
+    def _value_after_steps(self, values: Sequence[Any], steps: int) -> Any:
         """The value after this many steps towards the target. What has no value, or no target, stands still."""
         value, target = values[self.slot], self.target_value(values)
         if value is None or target is None:
@@ -187,9 +189,9 @@ class DerivedSlot:
     @cached_property
     def slot_thresholds(self) -> Mapping[int, Numbers]:
         """For each slot that it reads, the numbers at which its value may change."""
-        return thresholds_of(self.derived.tree, self._slot, self.reads.values())
+        return thresholds_of(self.derived.tree, self._slot_of_node, self.reads.values())
 
-    def _slot(self, node: ast.expr) -> int | None:
+    def _slot_of_node(self, node: ast.expr) -> int | None:
         root, names = path_of(node)
         ours = isinstance(root, ast.Name) and root.id == "self" and len(names) == 1
         return self.reads.get(names[0]) if ours else None
@@ -209,7 +211,7 @@ class TimeWiring:
         index_of = {room.id: index for index, room in enumerate(rooms)}
         self.moments = [moment.clock for moment in forecast]
         self.room_of = {device.did: index_of[device.room.id] for device in devices}
-        self.readings_of = {device.did: list(self._sensors(device, base[device.did])) for device in devices}
+        self.readings_of = {device.did: list(self._air_sensors(device, base[device.did])) for device in devices}
         self.readings = [
             AirReading(base[room.id] + i, index, i, kind)
             for index, room in enumerate(rooms)
@@ -217,27 +219,35 @@ class TimeWiring:
         ]
         self.readings += [reading for readings in self.readings_of.values() for reading in readings]
         self.reading_of = {reading.slot: reading for reading in self.readings}
-        self.counters = [counter for device in devices for counter in self._counters(device, base[device.did])]
+        self.counters = [counter for device in devices for counter in self._device_counters(device, base[device.did])]
         self.counter_of = {counter.slot: counter for counter in self.counters}
         self.movers = [SlotMover(base[d.did] + m.offset, base[d.did], m) for d in devices for m in d.spec.compiled_motions]
         self.mover_of = {mover.slot: mover for mover in self.movers}
-        self.followers = [follower for device in devices for follower in _followers(device, base[device.did])]
+        self.followers = [
+            DerivedSlot(first + part.offset, first, part, {name: first + at for name, at in part.names.items()})
+            for device in devices
+            for first in [base[device.did]]
+            for part in device.spec.compiled_derived
+        ]
         inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
         for device in devices:
-            slots = _settings(device.spec, base[device.did])
-            if _concerns_air(device.spec, slots):
+            # What changes by itself, such as a reading, does not affect the air.
+            first, index = base[device.did], device.spec.attribute_index
+            slots = {path: first + offset for path, (offset, kind) in index.items() if not kind.changes_by_itself}
+            kinds = device.spec.part_kinds
+            if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in kinds):
                 inside[self.room_of[device.did]].append((device.spec, slots))
         self.rooms = [
             RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
         ]
 
-    def _sensors(self, device: Device, base: int) -> Iterator[AirReading]:
+    def _air_sensors(self, device: Device, base: int) -> Iterator[AirReading]:
         index, room = device.spec.attribute_index, self.room_of[device.did]
         for path, quantity in measured_quantities(device.spec):
             offset, attribute = index[path]
             yield AirReading(base + offset, room, quantity, attribute)
 
-    def _counters(self, device: Device, base: int) -> Iterator[SlotCounter]:
+    def _device_counters(self, device: Device, base: int) -> Iterator[SlotCounter]:
         shown = {reading.slot for reading in self.readings_of[device.did]}
         for path, counter in device.spec.counter_index.items():
             reads = tuple(sorted({base + at for at in counter.reads} & shown))
@@ -254,20 +264,3 @@ class TimeWiring:
             goal = steady_air(room.shell, outdoors, room.air_inputs_of(values))
             offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
         return tuple(offsets)
-
-
-def _settings(spec: DeviceSpec, base: int) -> dict[str, int]:
-    """The slots of a device by path, without those that change by themselves, which do not affect the air."""
-    return {
-        path: base + offset for path, (offset, attribute) in spec.attribute_index.items() if not attribute.changes_by_itself
-    }
-
-
-def _followers(device: Device, base: int) -> Iterator[DerivedSlot]:
-    for derived in device.spec.compiled_derived:
-        yield DerivedSlot(base + derived.offset, base, derived, {name: base + at for name, at in derived.names.items()})
-
-
-def _concerns_air(spec: DeviceSpec, slots: Mapping[str, int]) -> bool:
-    """Whether a part of the device heats, cools, humidifies, dries, covers a window or gives light."""
-    return any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in spec.part_kinds)

@@ -88,15 +88,15 @@ def run_code(code: str, home: Home, limits: Limits = Limits()) -> RunResult:
             raise Refused("time_limit", TOO_SLOW)
         nodes = audit_code(code)
     except Refused as refused:
-        return RunResult("", _kept(refused))
+        return RunResult("", _short_refusal(refused))
     before = home.fork()
     try:
-        return _run(_Run(code, home, nodes), limits)
+        return _run_in_worker(_Run(code, home, nodes), limits)
     except _Crashed as crashed:
         try:
-            _run(_Run(code, before, nodes), limits)
+            _run_in_worker(_Run(code, before, nodes), limits)
         except _Crashed:
-            return RunResult("", _kept(Refused("restricted_code", "the code crashes the sandbox")))
+            return RunResult("", _short_refusal(Refused("restricted_code", "the code crashes the sandbox")))
         raise WorldError(f"the sandbox crashed: {crashed}") from crashed
 
 
@@ -104,10 +104,13 @@ class _Crashed(Exception):
     """A worker died while it ran a snippet."""
 
 
-def _run(run: _Run, limits: Limits) -> RunResult:
+def _run_in_worker(run: _Run, limits: Limits) -> RunResult:
     """Run a snippet in a worker. Raises `WorldError` if there is none, and `_Crashed` if it dies."""
     printed = CollectString(max_bytes=_most_bytes(limits))
     begun = time.monotonic()
+    # The home's clock is the clock and the random seed of the snippet, so the same snippet always prints the same.
+    now = datetime.fromtimestamp(run.home.clock, UTC)
+    deterministic: OSPolicy = {"datetime": now, "sleep": "zero", "random_start": {"seed": run.home.clock}}
     try:
         with _pool().checkout(
             limits={
@@ -115,20 +118,20 @@ def _run(run: _Run, limits: Limits) -> RunResult:
                 "max_memory": limits.memory,
                 "max_suspensions": limits.calls,
             },
-            os_policy=_deterministic(run.home),
+            os_policy=deterministic,
         ) as session:
             begun = time.monotonic()  # no code waits for a worker on its own time
             run.answer_requests(session, printed)
-        refusal, error = run.refusal or _flood(printed, limits), None
+        refusal, error = run.refusal or _flood_refusal(printed, limits), None
     except (MontyDisconnectError, MontyShutdown, OSError, RuntimeError) as gone:
         raise WorldError(f"the sandbox is gone: {gone}") from gone
     except MontyError as failed:
         if isinstance(failed, MontyCrashedError) and not failed.timed_out:
             raise _Crashed(str(failed)) from failed
-        refusal = run.refusal or _flood(printed, limits, str(failed)) or _limit_refusal(failed)
-        refusal = _kept(refusal) if refusal else None
-        error = None if refusal else _clip(_error(failed, run.above), limits.output)
-    return RunResult(_clip(printed.output, limits.output), refusal, error, seconds=time.monotonic() - begun)
+        refusal = run.refusal or _flood_refusal(printed, limits, str(failed)) or _limit_refusal(failed)
+        refusal = _short_refusal(refusal) if refusal else None
+        error = None if refusal else _clip_output(_error_text(failed, run.above), limits.output)
+    return RunResult(_clip_output(printed.output, limits.output), refusal, error, seconds=time.monotonic() - begun)
 
 
 class _Run:
@@ -153,30 +156,30 @@ class _Run:
             elif snapshot.is_os_function:
                 snapshot = snapshot.resume_not_handled()
             else:
-                snapshot = snapshot.resume(self._answer(snapshot))
+                snapshot = snapshot.resume(self._answer_call(snapshot))
 
-    def _answer(self, call: FunctionSnapshot) -> ExternalResult:
+    def _answer_call(self, call: FunctionSnapshot) -> ExternalResult:
         """The answer to a call. Its arguments are read last, and only if they are known to be harmless."""
         try:
             if call.object_id is not None:
-                self._service(call, *self._paths[call.object_id])
+                self._call_service(call, *self._paths[call.object_id])
                 return {"return_value": None}
             if call.function_name != "device":
                 return {"exc_type": "NameError", "message": f"name '{call.function_name}' is not defined"}
-            return {
-                "return_value": self._asked(call) if self._ours else self.make_host_object(self._did(*self._literals(call)))
-            }
+            if self._ours:
+                return {"return_value": self._answer_prelude(call)}
+            return {"return_value": self.make_host_object(self._checked_did(*self._literal_arguments(call)))}
         except Refused as refusal:
             return {"exception": self.keep_refusal(refusal)}
 
-    def _service(self, call: FunctionSnapshot, did: str, prefix: str) -> None:
+    def _call_service(self, call: FunctionSnapshot, did: str, prefix: str) -> None:
         path = prefix + call.function_name
         if path in self.home.plan.devices_by_did[did].spec.service_index:
-            self.home.call(did, path, *self._literals(call))
+            self.home.call(did, path, *self._literal_arguments(call))
         else:
             self.home.call(did, path)  # raises the refusal of an unknown service
 
-    def _asked(self, call: FunctionSnapshot) -> Whole | None:
+    def _answer_prelude(self, call: FunctionSnapshot) -> Whole | None:
         """The answer to a call from the prelude: a device, or None after the call of a service."""
         if call.position.end > self._ours:
             raise Refused("restricted_code", "the home is reached by device(did) alone")
@@ -186,16 +189,16 @@ class _Run:
             return None
         if len(text) > border.LONGEST:
             raise Refused("unknown_device", "there is no device of so long an id")
-        return self._whole(self._did(*border.read_flat_arguments(text)))
+        return self._device_for_prelude(self._checked_did(*border.read_flat_arguments(text)))
 
-    def _literals(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _literal_arguments(self, call: FunctionSnapshot) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call, refused unless the source text shows that all of them are short literals."""
         text = self._source[call.position.start : call.position.end].decode()
         if len(text) > border.SPAN or not border.is_call_of_literals(text, call.function_name):
             raise Refused("restricted_code", f"the call of {quote_value(call.function_name)} is too long")
         return call.args, call.kwargs
 
-    def _did(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    def _checked_did(self, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
         if len(args) + len(kwargs) > 1 or kwargs.keys() - {"did"}:
             raise Refused("unknown_argument", "device(did) takes a device id and nothing else")
         did = next(iter((*args, *kwargs.values())), None)
@@ -203,7 +206,7 @@ class _Run:
             raise Refused("unknown_device", f"there is no device {quote_value(did)}")
         return did
 
-    def _whole(self, did: str) -> Whole:
+    def _device_for_prelude(self, did: str) -> Whole:
         """A device for the prelude, with those of its services, by component, that the prelude must replace."""
         flattened = self._flattened or set()
         by_component: dict[str, list[tuple[str, str]]] = {}
@@ -225,7 +228,7 @@ class _Run:
 
     def keep_refusal(self, refusal: Refused) -> Refused:
         """Keep the refusal as the reason why the run stops, and return it to be raised."""
-        self.refusal = _kept(refusal)
+        self.refusal = _short_refusal(refusal)
         return refusal
 
 
@@ -241,9 +244,9 @@ def _unread() -> None:
 _unread.__name__ = "device"  # the name that agents use
 
 
-def _kept(refusal: Refused) -> Refused:
+def _short_refusal(refusal: Refused) -> Refused:
     """A short copy of a refusal that is never raised: a traceback would keep the session and all arguments alive."""
-    return Refused(refusal.rule, _clip(refusal.message, 900))
+    return Refused(refusal.rule, _clip_output(refusal.message, 900))
 
 
 class device:  # the name that agents see in error messages
@@ -284,18 +287,12 @@ def _pool() -> Monty:
     return _WORKERS.started_pool()
 
 
-def _deterministic(home: Home) -> OSPolicy:
-    """The home's clock and a seed made from it, so that the same snippet always gives the same output."""
-    now = datetime.fromtimestamp(home.clock, UTC)
-    return {"datetime": now, "sleep": "zero", "random_start": {"seed": home.clock}}
-
-
 def _most_bytes(limits: Limits) -> int:
     """The size (bytes) of the collector of printed text. Text that does not fit exceeds the limit in characters."""
     return 4 * (limits.output + 1)
 
 
-def _flood(printed: CollectString, limits: Limits, error: str = "") -> Refused | None:
+def _flood_refusal(printed: CollectString, limits: Limits, error: str = "") -> Refused | None:
     """The refusal for too much printed text. A full collector is reported as a lack of memory, so it needs this check."""
     if len(printed.output) > limits.output or error.endswith(f"> {_most_bytes(limits)} bytes"):
         return Refused("output_limit", f"printed more than {limits.output} characters")
@@ -320,7 +317,7 @@ def _limit_refusal(error: MontyError) -> Refused | None:
     return None
 
 
-def _error(error: MontyError, above: int) -> str:
+def _error_text(error: MontyError, above: int) -> str:
     """The text of an error in the snippet, with its innermost line. `above` is the number of lines of the prelude."""
     frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
     lines = [frame.line - above for frame in frames if frame.line > above]
@@ -330,5 +327,5 @@ def _error(error: MontyError, above: int) -> str:
     return line + str(error)
 
 
-def _clip(text: str, limit: int) -> str:
+def _clip_output(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + " ..."

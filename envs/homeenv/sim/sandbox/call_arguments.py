@@ -77,8 +77,8 @@ def find_flattened_services(nodes: Iterable[ast.AST], plan: FixedPlan) -> set[st
             loose += 1
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
-                loose -= int(node.func.id == "device" and _of_literals(node))
-            elif isinstance(node.func, ast.Attribute) and not _of_literals(node):
+                loose -= int(node.func.id == "device" and _has_short_literals(node))
+            elif isinstance(node.func, ast.Attribute) and not _has_short_literals(node):
                 methods.add(node.func.attr)
     if methods:
         specs = {id(device.spec): device.spec for device in plan.devices}
@@ -96,18 +96,18 @@ def is_call_of_literals(text: str, name: str) -> bool:
     if not isinstance(call, ast.Call):
         return False
     called = {ast.Name: "id", ast.Attribute: "attr"}.get(type(call.func), "")
-    return getattr(call.func, called, None) == name and _of_literals(call)
+    return getattr(call.func, called, None) == name and _has_short_literals(call)
 
 
-def _of_literals(call: ast.Call) -> bool:
+def _has_short_literals(call: ast.Call) -> bool:
     """Whether a call has only literals as arguments, of at most `SHORT` characters in all."""
     if not all(word.arg for word in call.keywords):
         return False
     values = [*call.args, *(word.value for word in call.keywords)]
-    return sum(map(_length, values)) + sum(len(word.arg or "") for word in call.keywords) <= SHORT
+    return sum(map(_literal_length, values)) + sum(len(word.arg or "") for word in call.keywords) <= SHORT
 
 
-def _length(node: ast.expr) -> float:
+def _literal_length(node: ast.expr) -> float:
     """The approximate number of characters of a literal; infinite for anything else."""
     match node:
         case ast.Constant(value=str() | bytes() as value):
@@ -117,9 +117,9 @@ def _length(node: ast.expr) -> float:
         case ast.Constant():
             return 1
         case ast.UnaryOp(operand=ast.Constant() as operand):
-            return _length(operand)
+            return _literal_length(operand)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return 2 + sum(map(_length, parts))
+            return 2 + sum(map(_literal_length, parts))
     return math.inf
 
 
@@ -131,15 +131,11 @@ def read_flat_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     if len(text) > LONGEST:
         raise Refused("out_of_range", "the arguments are too long")
     try:
-        args, kwargs = json.loads(text, parse_int=_integer)
+        # Python refuses thousands of digits, so the digits are cut. What is left is still too large for any value.
+        args, kwargs = json.loads(text, parse_int=lambda digits: int(digits[:100]))
     except RecursionError:
         raise Refused("wrong_type", "the arguments are nested too deep") from None
     return [_opaque(value) for value in args], {name: _opaque(value) for name, value in kwargs.items()}
-
-
-def _integer(digits: str) -> int:
-    """An integer. Python refuses thousands of digits, so the digits are cut; the rest is still too large for any value."""
-    return int(digits[:100])
 
 
 def _opaque(value: Any) -> Any:

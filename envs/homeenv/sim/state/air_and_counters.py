@@ -1,6 +1,6 @@
 """What time does to a home between events: the air of rooms, sensors, counters, and what moves.
 
-Invariants: see `clock.py`, which calls this at each event.
+Invariants: see `time_passing.py`, which calls this at each event.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def write_readings(home: HomeState, air: list[RoomAir], rooms: Iterable[int], re
         air[room] = current_air(home, air[room])
     for reading in readings:
         home.write_slot(reading.slot, reading.value_at(air, home.clock))
-    _follow(home)
+    _write_derived(home)
 
 
 def weather_at(home: HomeState, clock: int) -> Outdoors | None:
@@ -61,10 +61,10 @@ def advance_counters(home: HomeState, seconds: int) -> None:
         home.write_slot(counter.slot, counter.value_after(home.values, seconds))
     for mover in home.plan.time_wiring.movers:
         home.write_slot(mover.slot, mover.value_after(home.values, home.clock, seconds))
-    _follow(home)
+    _write_derived(home)
 
 
-def _follow(home: HomeState) -> None:
+def _write_derived(home: HomeState) -> None:
     """Give derived attributes the values that follow from the others."""
     for follower in home.plan.time_wiring.followers:
         home.write_slot(follower.slot, follower.derived_value(home.values))

@@ -1,15 +1,14 @@
 """The state of a home: a plan, one flat list of values, a clock, rules and air (HomeFlow eq. 2); and service calls on it.
 
-Service calls are the only way in which agents and automations change the values of devices. `clock.py` lets time pass, and
-`home.py` offers both as methods.
+Service calls are the only way in which agents and automations change the values of devices. `time_passing.py` lets time
+pass, and `home.py` offers both as methods.
 
 Invariants:
 - A call that is refused changes nothing.
 - A fork is independent of its parent.
 - `state_key` covers plan, values, clock, rules and air, and is the same in every process. States with equal keys behave
   alike from then on.
-- State keys are stored in trajectories. They hash the `repr` of `Rule`, `Action` and `Outdoors`, so these names and the
-  names of their fields must stay.
+- State keys are stored in trajectories. They hash texts of `envs/core/state_encoding.py`, so no Python name is part of them.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from homerl.envs.core.hashing import text_hash
+from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.devices.air_physics import RoomAir, WeatherChange
 from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -27,7 +27,7 @@ from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST, FixedPlan
 from homerl.envs.homeenv.sim.plan.import_origin import Origin
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
@@ -57,7 +57,7 @@ class HomeState:
             raise ValueError(f"the clock counts the seconds since 1970, from 0 to {LATEST}, and is {quote_value(clock)}")
         self.plan, self.values, self.clock = plan, list(values), clock
         self.air: list[RoomAir] | None = None
-        self.rules: tuple[Rule, ...] = ()
+        self.rules: tuple[HomeRule, ...] = ()
         self.air_stale = False
         self._key = 0
         for slot, value in enumerate(self.values):
@@ -82,7 +82,11 @@ class HomeState:
         in `state` is a steady state.
         """
         plan = FixedPlan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)
-        state = {**state, **_completed(plan, state)}
+        incomplete = [device for device in plan.devices if device.spec.needs_completion and device.did in state]
+        try:  # devices work out derived attributes, and such as start by themselves
+            state = {**state, **{device.did: device.spec.complete_values(state[device.did]) for device in incomplete}}
+        except Refused as error:
+            raise ValueError(f"the state is wrong: {error.message}") from None
         values = []
         for slot in plan.slots:
             try:
@@ -92,9 +96,8 @@ class HomeState:
             except Refused as error:
                 raise ValueError(f"the state is wrong: {error.message}") from None
         if bias is None:
-            object.__setattr__(
-                plan, "bias", plan.time_wiring.compute_air_bias(values)
-            )  # safe: no other code has this plan yet
+            # Safe although a plan never changes: no other code has this plan yet.
+            object.__setattr__(plan, "bias", plan.time_wiring.compute_air_bias(values))
         return cls(plan, values, clock)
 
     def fork(self) -> Self:
@@ -107,13 +110,13 @@ class HomeState:
 
     def state_key(self) -> str:
         """A 128-bit hash of plan, values, clock, rules and air, in hex."""
-        return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._pending()}'):032x}"
+        return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._rules_and_air_text()}'):032x}"
 
-    def _pending(self) -> str:
+    def _rules_and_air_text(self) -> str:
         """Rules and air as text; empty for a home without rules whose clock never moved."""
         if not self.air:
-            return repr(self.rules) if self.rules else ""
-        return repr((self.rules, [air[:4] for air in self.air]))
+            return state_text(self.rules) if self.rules else ""
+        return state_text((self.rules, self.air))
 
     def write_slot(self, slot: int, value: Any) -> None:
         """Write a canonical value to a slot and update the state key. It is not for agents, which use service calls."""
@@ -150,7 +153,7 @@ class HomeState:
         return {path: self.values[base + spec.attribute_index[path][0]] for path in spec.readable_attributes}
 
     @property
-    def readable_rules(self) -> tuple[Rule, ...]:
+    def readable_rules(self) -> tuple[HomeRule, ...]:
         """The automations that agents are told of."""
         hidden = {one.id for one in self.plan.origin.hidden} if self.plan.origin else ()
         return tuple(rule for rule in self.rules if rule.id not in hidden)
@@ -162,17 +165,8 @@ class HomeState:
                 yield device
 
 
-def _completed(plan: FixedPlan, state: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The state of the devices that have derived attributes or such as start by themselves, with these."""
-    some = [device for device in plan.devices if device.spec.needs_completion and device.did in state]
-    try:
-        return {device.did: device.spec.complete_values(state[device.did]) for device in some}
-    except Refused as error:
-        raise ValueError(f"the state is wrong: {error.message}") from None
-
-
 def _slot_hash(slot: int, value: Any) -> int:
-    return _slot_text_hash(slot, repr(value))
+    return _slot_text_hash(slot, state_text(value))
 
 
 @lru_cache(maxsize=1 << 18)
@@ -190,7 +184,7 @@ def call_service(
     try:
         compiled, base = home.plan.compiled_services[did, service]
     except (KeyError, TypeError):
-        raise _unknown(home.plan, did, service) from None
+        raise _unknown_service_refusal(home.plan, did, service) from None
     outcome = compiled.compute_outcome(home.values, base, bind_call_arguments(home.plan, compiled, args, kwargs or {}))
     for slot, value in outcome.updates:
         home.write_slot(slot, value)
@@ -215,7 +209,7 @@ def replace_rooms_by_ids(plan: FixedPlan, service: Service, arguments: dict[str,
     return arguments
 
 
-def _unknown(plan: FixedPlan, did: Any, service: Any) -> Refused:
+def _unknown_service_refusal(plan: FixedPlan, did: Any, service: Any) -> Refused:
     if not isinstance(did, str) or did not in plan.devices_by_did:
         return Refused("unknown_device", f"there is no device {quote_value(did)}")
     device = plan.devices_by_did[did]

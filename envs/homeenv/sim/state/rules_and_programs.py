@@ -1,4 +1,10 @@
-"""Rules (automations): what a home does by itself, when it does so, and the progress of each rule (SMH-Bench TC4).
+"""Rules (automations): what a home does by itself, when it does so, and how far each rule has come (SMH-Bench TC4).
+
+Four classes tell of a rule:
+- `Rule` is the definition: what the rule says, as texts and calls.
+- `CompiledRule` is the definition compiled against the plan of a home.
+- `RuleProgress` is how far the rule has come: whether its condition held, since when it waits, where its run stands.
+- `HomeRule` is a rule in a home: all three together.
 
 A rule has one of four triggers:
 - a cron line: the rule acts at each of its times;
@@ -6,48 +12,46 @@ A rule has one of four triggers:
 - a condition: the rule acts when the condition becomes true, or once it has been true for `hold` seconds;
 - a change of what it watches: the rule acts when that changes, and its conditions hold before (`before`) and after (`when`).
 
-A rule may combine a time with a condition. It then acts at that time if the condition holds. Any rule may have another one
-(`given`) that must hold when it acts, and whose beginning triggers nothing.
+A rule may combine a time with a condition. It then acts at that time if the condition holds. Any rule may have another
+condition (`given`) that must hold when it acts. That this condition begins to hold triggers nothing.
 
-What a rule does are calls, or steps (`program.py`), which may wait. A rule that waits leaves rules of its run behind, which
-go on with it and are then deleted. `automation.py` makes rules, `clock.py` and `agenda.py` run them.
-
-Invariants:
-- A rule is immutable. Progress makes a new `Rule` object.
-- A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
-- State keys hash the `repr` of rules: the names of `Rule`, `Action` and their fields are part of every stored key. Keys are
-  older than the fields from `given` on, so a rule does not show those that are as they are by default.
-
-Steps of a rule that do more than calls: they branch, repeat, wait. A program is a flat list of instructions.
+A rule makes calls, or carries out steps, which may wait. A rule that waits leaves rules behind that go on with its run and
+are then deleted. `automation.py` makes rules. `time_passing.py` and `rule_firing.py` run them.
 
 Steps are JSON, one of these forms each:
-- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are worked out when the call is made;
+- `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made;
 - `{if, then, else}`; `{repeat, do}` with a number; `{while, do}`; `{do, until}`;
 - `{only_if}`, which ends the list that it is in, unless it holds; `{stop: true}`, which ends all;
 - `{delay}`, seconds or an expression of seconds;
 - `{wait, timeout, stop}`: `wait` is a condition, or a list of triggers `{conditions, hold}`, one of which must come. After
-  `timeout` seconds, if there is one, all ends (`stop`), or the steps go on.
-
+  `timeout` seconds, if there is one, all ends (`stop`), or the steps go on;
 - `{switch, to}`: automations by id are enabled, disabled (and their runs end), or, where `to` is null, the other.
 
-Invariants: an instruction never changes; a jump leads to an instruction or to the end of the program.
+Steps are compiled to a program, which is a flat list of instructions.
+
+Invariants:
+- A rule never changes. Progress makes a new `HomeRule`, so forks of a home share their rules.
+- A rule acts at most once in a second of simulated time, so rules that undo each other cannot loop.
+- A jump leads to an instruction of the same program or to its end.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from homerl.envs.core.state_encoding import AddedField, written_as
 from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 NEVER = 1 << 62  # seconds
-LATER = frozenset("given watch before last steps most restart of run start".split())  # fields that old keys do not know
+MOST_STEPS = 1000  # instructions of a program, and those that it carries out at a time: a loop that never waits ends there
 
 
+@written_as("Action", did="did", service="service", arguments="arguments")
 @dataclass(frozen=True)
 class Action:
     """One service call of a rule. `arguments` are (name, canonical value) pairs."""
@@ -61,8 +65,45 @@ class Action:
         return {"did": self.did, "locator": self.service, "arguments": dict(self.arguments)}
 
 
+@dataclass(frozen=True)
+class Rule:
+    """What a rule says: what to do (`actions` or `steps`), and when (`cron`, `at`, `when`, `hold`, `watch`, `before`).
+
+    `when`, `given` and `before` are conditions, `watch` is a device or an attribute, and `steps` are JSON. With steps,
+    `actions` are the calls in them. `at` is in seconds since the epoch (local time), and `hold` in seconds. `of` is the
+    automation of which the rule is one trigger. An automation has at most `most` runs at a time; with `restart` a new run
+    ends those before.
+    """
+
+    id: str
+    actions: tuple[Action, ...]
+    title: str = ""
+    cron: str | None = None
+    at: int | None = None
+    when: str | None = None
+    hold: int = 0
+    given: str | None = None
+    watch: str | None = None
+    before: str | None = None
+    steps: str | None = None
+    most: int | None = None
+    restart: bool = False
+    of: str | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the rule is triggered by the clock (`cron` or `at`) and not by a condition."""
+        return self.cron is not None or self.at is not None
+
+    @property
+    def trigger_texts(self) -> list[str]:
+        """What triggers the rule, but for `at`, as `make_rule` takes it."""
+        lines = (("time_cron", self.cron), ("changed", self.watch), ("before", self.before))
+        return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
+
+
 class Instruction(Protocol):
-    """A part of a rule's program (`program.py`)."""
+    """An instruction of a rule's program."""
 
     @property
     def reads(self) -> tuple[Condition | None, ...]:
@@ -74,91 +115,18 @@ class Instruction(Protocol):
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What to do (`actions`, `steps`), when to do it (`cron`, `at`, `when`, `hold`, `watch`), and the progress of the rule.
+class CompiledRule:
+    """The texts of a rule, compiled against a plan.
 
-    `when`, `given`, `before`, `watch` and `steps` are texts; `condition`, `proviso`, `earlier`, `watched` (slots) and
-    `program` are their compiled forms. With `steps` (JSON), `actions` are the calls in them. `of` is the automation that a
-    rule is one trigger of; it has at most `most` runs at a time, or `restart` ends those before. `run` is the number of the
-    run that a rule goes on with, and `start` the place in its program.
-
-    Five fields are progress: `held` (whether the condition held when it was last evaluated), `last` (the watched values
-    then), `since` (when the rule was triggered), `due` (the next time by cron or `at`) and `fired` (when the rule last
-    acted). Times are in seconds since the epoch (local time). `hold` is in seconds.
-
-    `tried` is a trace that no behaviour depends on, so no key and no file has it: when the steps last came to each of the
-    `actions`. A refused one counts, and so do those after it, since another home may not refuse it.
+    `condition`, `proviso` and `earlier` are the rule's `when`, `given` and `before`. `watched` are the slots of its
+    `watch`, and `program` are its `steps`.
     """
 
-    id: str
-    actions: tuple[Action, ...]
-    title: str = ""
-    cron: str | None = None
-    at: int | None = None
-    when: str | None = None
-    hold: int = 0
-    enabled: bool = True
-    held: bool = False
-    since: int | None = None
-    due: int | None = None
-    fired: int | None = None
-    given: str | None = None
-    watch: str | None = None
-    before: str | None = None
-    last: tuple[Any, ...] | None = None
-    steps: str | None = None
-    most: int | None = None
-    restart: bool = False
-    of: str | None = None
-    run: int | None = None
-    start: int = 0
-    tried: Mapping[Action, int] = field(default_factory=dict, compare=False, repr=False)
-    condition: Condition | None = field(default=None, compare=False, repr=False)
-    proviso: Condition | None = field(default=None, compare=False, repr=False)
-    earlier: Condition | None = field(default=None, compare=False, repr=False)
-    watched: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    program: tuple[Instruction, ...] = field(default=(), compare=False, repr=False)
-
-    def __repr__(self) -> str:
-        told = (f.name for f in fields(self) if f.repr and (f.name not in LATER or getattr(self, f.name) != f.default))
-        return f"Rule({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether the rule is triggered by the clock (`cron` or `at`) and not by a condition."""
-        return self.cron is not None or self.at is not None
-
-    @property
-    def next_look_time(self) -> int:
-        """The next second at which the rule must be looked at although nothing else changed; `NEVER` if there is none.
-
-        This is its due time, or the end of its `hold`. The rule need not act then: its condition may be false.
-        """
-        if self.is_timed:
-            return NEVER if self.due is None else self.due
-        return self.since + self.hold if self.enabled and self.since is not None else NEVER
-
-    def is_due(self, clock: int) -> bool:
-        """Whether the rule should act at `clock` (s).
-
-        A timed rule acts at its due time if its condition, if any, holds. Any other acts once its condition has held for
-        `hold` seconds. A disabled rule does not act, and neither does one that has already acted in this second.
-        """
-        if not self.enabled or self.fired == clock:
-            return False
-        return self.due == clock and (self.condition is None or self.held) if self.is_timed else self.next_look_time <= clock
-
-    def with_progress(self, **progress: Any) -> Rule:
-        """A copy of the rule with some progress fields replaced. It skips `__init__`, so it is faster than `replace`."""
-        rule = object.__new__(Rule)
-        vars(rule).update(vars(self), **progress)
-        return rule
-
-    def after_time(self, clock: int, **progress: Any) -> Rule | None:
-        """The rule once its time `clock` (s) has passed, with the next due time; None for an `at` rule, which is done."""
-        if self.at is not None:
-            return None
-        return self.with_progress(since=None, due=next_time(self.cron, clock) if self.cron else None, **progress)
+    condition: Condition | None = None
+    proviso: Condition | None = None
+    earlier: Condition | None = None
+    watched: tuple[int, ...] = ()
+    program: tuple[Instruction, ...] = ()
 
     @property
     def trigger_slots(self) -> frozenset[int]:
@@ -176,27 +144,120 @@ class Rule:
         """The slots whose change a run may wait for."""
         return frozenset(slot for step in self.program for slot in step.awaits)
 
+
+@dataclass(frozen=True)
+class RuleProgress:
+    """How far a rule has come. Times are in seconds since the epoch (local time).
+
+    - `enabled` says whether the rule may act.
+    - `held` says whether the condition held when it was last evaluated, and `last` has the watched values at that time.
+    - `since` is when the rule was triggered, `due` the next time by `cron` or `at`, and `fired` when the rule last acted.
+    - `run` is the number of the run that the rule goes on with, and `start` the place in its program.
+    - `tried` is when the steps last came to each of the actions. A refused one counts, and so do those after it, since
+      another home may not refuse it. No behaviour depends on `tried`, so no key and no file has it.
+    """
+
+    enabled: bool = True
+    held: bool = False
+    since: int | None = None
+    due: int | None = None
+    fired: int | None = None
+    last: tuple[Any, ...] | None = None
+    run: int | None = None
+    start: int = 0
+    tried: Mapping[Action, int] = field(default_factory=dict, compare=False, repr=False)
+
+
+# State keys are older than the added fields.
+@written_as(
+    "Rule",
+    id="definition.id",
+    actions="definition.actions",
+    title="definition.title",
+    cron="definition.cron",
+    at="definition.at",
+    when="definition.when",
+    hold="definition.hold",
+    enabled="progress.enabled",
+    held="progress.held",
+    since="progress.since",
+    due="progress.due",
+    fired="progress.fired",
+    given=AddedField("definition.given"),
+    watch=AddedField("definition.watch"),
+    before=AddedField("definition.before"),
+    last=AddedField("progress.last"),
+    steps=AddedField("definition.steps"),
+    most=AddedField("definition.most"),
+    restart=AddedField("definition.restart", False),
+    of=AddedField("definition.of"),
+    run=AddedField("progress.run"),
+    start=AddedField("progress.start", 0),
+)
+@dataclass(frozen=True)
+class HomeRule:
+    """A rule in a home: its definition, the definition compiled against the home's plan, and how far the rule has come."""
+
+    definition: Rule
+    compiled: CompiledRule = field(default=CompiledRule(), compare=False, repr=False)
+    progress: RuleProgress = RuleProgress()
+
     @property
-    def trigger_texts(self) -> list[str]:
-        """What triggers the rule, but for `at`, as `make_rule` takes it."""
-        lines = (("time_cron", self.cron), ("changed", self.watch), ("before", self.before))
-        return [f"{name} = {text}" for name, text in lines if text] + ([self.when] if self.when else [])
+    def id(self) -> str:
+        """The rule's id. `<id>#<run>.<number>` goes on with a run of the rule `<id>`."""
+        return self.definition.id
+
+    @property
+    def next_look_time(self) -> int:
+        """The next second at which the rule must be looked at although nothing else changed; `NEVER` if there is none.
+
+        This is its due time, or the end of its `hold`. The rule need not act then: its condition may be false.
+        """
+        progress = self.progress
+        if self.definition.is_timed:
+            return NEVER if progress.due is None else progress.due
+        return progress.since + self.definition.hold if progress.enabled and progress.since is not None else NEVER
+
+    def is_due(self, clock: int) -> bool:
+        """Whether the rule should act at `clock` (s).
+
+        A timed rule acts at its due time if its condition, if any, holds. Any other acts once its condition has held for
+        `hold` seconds. A disabled rule does not act, and neither does one that has already acted in this second.
+        """
+        progress = self.progress
+        if not progress.enabled or progress.fired == clock:
+            return False
+        if self.definition.is_timed:
+            return progress.due == clock and (self.compiled.condition is None or progress.held)
+        return self.next_look_time <= clock
+
+    def with_progress(self, **progress: Any) -> HomeRule:
+        """A copy of the rule with these fields of its progress replaced."""
+        return HomeRule(self.definition, self.compiled, replace(self.progress, **progress))
+
+    def after_time(self, clock: int, **progress: Any) -> HomeRule | None:
+        """The rule once its time `clock` (s) has passed, with the next due time; None for an `at` rule, which is done."""
+        if self.definition.at is not None:
+            return None
+        cron = self.definition.cron
+        return self.with_progress(since=None, due=next_time(cron, clock) if cron else None, **progress)
 
     def describe_rule(self) -> dict[str, Any]:
         """The rule as agents see it, as plain JSON data."""
-        times = [datetime.fromtimestamp(self.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if self.at is not None else []
+        rule = self.definition
+        times = [datetime.fromtimestamp(rule.at, UTC).strftime("at %Y-%m-%d %H:%M:%S")] if rule.at is not None else []
         return {
-            "id": self.id,
-            "title": self.title,
-            "enabled": self.enabled,
-            "conditions": times + self.trigger_texts,
-            **({"only_if": self.given} if self.given else {}),
-            **({"hold_seconds": self.hold} if self.hold else {}),
-            "actions": json.loads(self.steps) if self.steps else [action.describe_action() for action in self.actions],
+            "id": rule.id,
+            "title": rule.title,
+            "enabled": self.progress.enabled,
+            "conditions": times + rule.trigger_texts,
+            **({"only_if": rule.given} if rule.given else {}),
+            **({"hold_seconds": rule.hold} if rule.hold else {}),
+            "actions": json.loads(rule.steps) if rule.steps else [action.describe_action() for action in rule.actions],
         }
 
 
-MOST_STEPS = 1000  # instructions of a program, and those that it carries out at a time: a loop that never waits ends there
+# The instructions of programs
 
 
 class ProgramStep:
@@ -248,19 +309,19 @@ class WaitStep:
     """Wait until `until` holds, or for the first of some triggers. After `timeout` (s) go on at `late`."""
 
     until: Condition | None
-    triggers: tuple[Rule, ...]
+    triggers: tuple[HomeRule, ...]
     timeout: int | None
     late: int
 
     @property
     def reads(self) -> tuple[Condition | None, ...]:
         """What it depends on."""
-        return (self.until, *(one.condition for one in self.triggers))
+        return (self.until, *(trigger.compiled.condition for trigger in self.triggers))
 
     @property
     def awaits(self) -> frozenset[int]:
         """The slots whose change it waits for."""
-        return frozenset[int]().union(*(one.trigger_slots for one in self.triggers))
+        return frozenset[int]().union(*(trigger.compiled.trigger_slots for trigger in self.triggers))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ Events are:
 - a time of a rule's cron line or `at`, and the end of a rule's `hold`;
 - a moment at which a quantity crosses a threshold of some rule (for `temperature > 25`, the second at which it passes 25).
 
-Between events the air of a room follows a closed form (`physics.py`), a counter grows by one each second, and an attribute
-moves by whole steps, so no step of one second is ever simulated. The air of a room that no rule reads is computed once, at
-the end of `advance`, unless a rule's action needs it before.
+Between events the air of a room follows a closed form (`devices/air_physics.py`), a counter grows by one each second, and
+an attribute moves by whole steps, so no step of one second is ever simulated. The air of a room that no rule reads is
+computed once, at the end of `advance`, unless a rule's action needs it before.
 
 Invariants:
 - `advance(a); advance(b)` leaves the same home as `advance(a + b)`, and the rules act at the same seconds in the same order.
@@ -29,7 +29,7 @@ from homerl.envs.homeenv.sim.plan.time_driven_slots import AirReading, SlotCount
 from homerl.envs.homeenv.sim.state.air_and_counters import advance_counters, update_air, weather_at, write_readings
 from homerl.envs.homeenv.sim.state.home_state import HomeState
 from homerl.envs.homeenv.sim.state.rule_firing import FiredRule, RuleAgenda
-from homerl.envs.homeenv.sim.state.rules_and_programs import NEVER, Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import NEVER, HomeRule
 from homerl.envs.homeenv.sim.values.expressions import Numbers
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
@@ -48,11 +48,11 @@ def advance_clock(home: HomeState, seconds: int) -> list[FiredRule]:
     fired = agenda.fire_due_rules()
     if home.clock < end:
         air = update_air(home)
-        watches = _watches(home, agenda.remaining_rules())
+        watches = _watches_of_rules(home, agenda.remaining_rules())
         while home.clock < end:
             if agenda.grown:  # a rule waits, perhaps for what none waited for before
-                watches, agenda.grown = _watches(home, agenda.remaining_rules()), False
-            _move(home, air, _next_event(home, air, end, watches, agenda), end, watches)
+                watches, agenda.grown = _watches_of_rules(home, agenda.remaining_rules()), False
+            _move_clock(home, air, _next_event(home, air, end, watches, agenda), end, watches)
             fired += agenda.fire_due_rules()
         home.air_stale = False  # each rule that acted has already updated the air of its rooms
     home.rules = agenda.remaining_rules()
@@ -67,7 +67,7 @@ def settle_rules(home: HomeState) -> list[FiredRule]:
     return fired
 
 
-def _move(home: HomeState, air: list[RoomAir], to: int, end: int, watches: TimeWatches) -> None:
+def _move_clock(home: HomeState, air: list[RoomAir], to: int, end: int, watches: TimeWatches) -> None:
     """Move clock, weather, air, sensors and counters to the moment `to` (s).
 
     Readings that no rule needs are written only if `to` is `end`, the end of the whole advance.
@@ -102,7 +102,7 @@ class ThresholdWatch:
         self.reading, self.numbers, self.slot, self.room = reading, numbers, reading.slot, reading.room
         self.air: RoomAir | None = None
         self.value: Any = None
-        self.low, self.high = _neighbours(None, numbers)
+        self.low, self.high = _nearest_thresholds(None, numbers)
         self.at = 0
 
     def predict_crossing(self, home: HomeState, air: list[RoomAir], end: int) -> None:
@@ -111,21 +111,21 @@ class ThresholdWatch:
         # A jump is possible for light, which follows at once, and for a slot that a service call has overwritten.
         jumps = value is not self.value or self.at <= home.clock or self.reading.quantity == LIGHT
         if value is not self.value:
-            self.value, (self.low, self.high) = value, _neighbours(value, self.numbers)
+            self.value, (self.low, self.high) = value, _nearest_thresholds(value, self.numbers)
         self.air = air[self.room]
-        if jumps and not self._unchanged(air, home.clock + 1):
+        if jumps and not self._keeps_comparisons(air, home.clock + 1):
             self.at = home.clock + 1
-        elif self._unchanged(air, end):
+        elif self._keeps_comparisons(air, end):
             self.at = NEVER
         else:
-            self.at = self._crossing(air, home.clock, end)
+            self.at = self._find_crossing(air, home.clock, end)
 
-    def _unchanged(self, air: Sequence[RoomAir], clock: int) -> bool:
+    def _keeps_comparisons(self, air: Sequence[RoomAir], clock: int) -> bool:
         """Whether all comparisons have the same result at `clock` (s) as they have now."""
         value = self.reading.value_at(air, clock)
         return bool(value == self.value or self.low < value < self.high)
 
-    def _crossing(self, air: Sequence[RoomAir], now: int, end: int) -> int:
+    def _find_crossing(self, air: Sequence[RoomAir], now: int, end: int) -> int:
         """The first second at which some comparison changes, given that one has changed by `end`.
 
         The closed form gives the seconds at which the rounded reading should reach and pass the threshold. They are tried
@@ -138,7 +138,7 @@ class ThresholdWatch:
         tries = [far, far - 1, near, near - 1]
         while end - now > 1:
             middle = min(max(tries.pop(), now + 1), end - 1) if tries else (now + end) // 2
-            now, end = (middle, end) if self._unchanged(air, middle) else (now, middle)
+            now, end = (middle, end) if self._keeps_comparisons(air, middle) else (now, middle)
         return end
 
 
@@ -150,18 +150,20 @@ class TimeWatches(NamedTuple):
     movers: list[tuple[SlotMover, Numbers]]
 
 
-def _watches(home: HomeState, rules: Iterable[Rule]) -> TimeWatches:
+def _watches_of_rules(home: HomeState, rules: Iterable[HomeRule]) -> TimeWatches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
     numbers: dict[int, Numbers] = {slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads}
     for rule in rules:
-        numbers |= dict.fromkeys(rule.watched if rule.enabled else ())
-        for condition in (rule.condition, rule.proviso) if rule.enabled else ():
+        if not rule.progress.enabled:
+            continue
+        numbers |= dict.fromkeys(rule.compiled.watched)
+        for condition in (rule.compiled.condition, rule.compiled.proviso):
             for slot, thresholds in condition.slot_thresholds.items() if condition is not None else ():
-                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+                numbers[slot] = _join_thresholds(numbers.get(slot, frozenset()), thresholds)
     for follower in reversed(home.plan.time_wiring.followers):  # what a derived slot reads is read by those who read it
         if follower.slot in numbers:
             for slot, thresholds in follower.slot_thresholds.items():
-                numbers[slot] = _joined(numbers.get(slot, frozenset()), thresholds)
+                numbers[slot] = _join_thresholds(numbers.get(slot, frozenset()), thresholds)
     readings, counters, movers = (
         home.plan.time_wiring.reading_of,
         home.plan.time_wiring.counter_of,
@@ -174,7 +176,7 @@ def _watches(home: HomeState, rules: Iterable[Rule]) -> TimeWatches:
     )
 
 
-def _joined(some: Numbers, others: Numbers) -> Numbers:
+def _join_thresholds(some: Numbers, others: Numbers) -> Numbers:
     """The thresholds of two readers of a slot; None if one of them may change at any number."""
     return None if some is None or others is None else some | others
 
@@ -194,7 +196,7 @@ def _next_event(home: HomeState, air: list[RoomAir], end: int, watches: TimeWatc
     for counter, numbers in watches.counters:
         at = min(at, _counter_crossing(home, counter, numbers))
     for mover, numbers in watches.movers:
-        reached = mover.next_time_outside(home.values, now, *_neighbours(home.values[mover.slot], numbers))
+        reached = mover.next_time_outside(home.values, now, *_nearest_thresholds(home.values[mover.slot], numbers))
         at = at if reached is None else min(at, reached)
     return min(at, weather)
 
@@ -202,13 +204,13 @@ def _next_event(home: HomeState, air: list[RoomAir], end: int, watches: TimeWatc
 def _counter_crossing(home: HomeState, counter: SlotCounter, numbers: Numbers) -> int:
     """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
     value = home.values[counter.slot]
-    high = _neighbours(value, numbers)[1]
+    high = _nearest_thresholds(value, numbers)[1]
     next_one = value + 1 if high == value else high
     passes = next_one <= counter.largest_value and counter.is_counting(home.values)
     return home.clock + ceil(next_one) - value if passes else NEVER
 
 
-def _neighbours(value: Any, numbers: Numbers) -> tuple[Any, Any]:
+def _nearest_thresholds(value: Any, numbers: Numbers) -> tuple[Any, Any]:
     """The nearest thresholds below and above a value. Between them no comparison changes.
 
     If the value is a threshold, or the thresholds are unknown (None), both are the value itself. Around a null lies nothing.

@@ -6,7 +6,6 @@ A locator is the path of a service within its device: `set_brightness`, `light.s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, tool_call
@@ -14,7 +13,7 @@ from homerl.envs.homeenv.sim.automation import LONGEST_WAIT, make_rule, refuse_n
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import Limits, RunResult
-from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
+from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.tools import READS, Tool, ToolHints, to_json_line
 from homerl.envs.homeenv.sim.toolset import Call, Reads, StructuredWriter, Toolset, WantedAutomation
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -96,7 +95,8 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
 
     Raises `Refused` if the automation is unknown or becomes invalid.
     """
-    index, old = _find_rule(home, arguments["id"])
+    index, edited = _find_rule(home, arguments["id"])
+    old = edited.definition
     delay, hold = arguments.get("delay_seconds"), old.hold
     kept = [text for text in old.trigger_texts if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
@@ -109,7 +109,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     rule = make_rule(
         home,
         arguments.get("conditions", kept),
-        arguments.get("actions", old.describe_rule()["actions"]),
+        arguments.get("actions", edited.describe_rule()["actions"]),
         arguments.get("title", old.title),
         delay,
         arguments.get("hold_seconds", hold),
@@ -119,8 +119,8 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
         most=old.most,
         restart=old.restart,
     )
-    rule = replace(rule, enabled=arguments.get("enabled", old.enabled), fired=old.fired)
-    if rule.enabled or rule.cron != old.cron:
+    rule = rule.with_progress(enabled=arguments.get("enabled", edited.progress.enabled), fired=edited.progress.fired)
+    if rule.progress.enabled or rule.definition.cron != old.cron:
         refuse_never_due_rule(rule, home)
     replace_rule(home, index, rule)
     return RunResult(f"automation {rule.id} changed")
@@ -133,7 +133,7 @@ def delete_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) 
     return RunResult(f"automation {rule.id} removed")
 
 
-def _find_rule(home: Home, id: str) -> tuple[int, Rule]:
+def _find_rule(home: Home, id: str) -> tuple[int, HomeRule]:
     for index, rule in enumerate(home.rules):
         if rule.id == id:
             return index, rule

@@ -32,7 +32,7 @@ Closure = Callable[[Any], Any]
 Resolver = Callable[[ast.expr], Closure | None]
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _false_of_none(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     """A comparison that is false if a side is None."""
 
     def compared(a: Any, b: Any) -> bool:
@@ -49,10 +49,10 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Lt: _ordered(operator.lt),
-    ast.LtE: _ordered(operator.le),
-    ast.Gt: _ordered(operator.gt),
-    ast.GtE: _ordered(operator.ge),
+    ast.Lt: _false_of_none(operator.lt),
+    ast.LtE: _false_of_none(operator.le),
+    ast.Gt: _false_of_none(operator.gt),
+    ast.GtE: _false_of_none(operator.ge),
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
@@ -68,31 +68,31 @@ MOST_ITEMS = 10_000  # of a list that an expression makes
 MOST_DIGITS = 10  # to which `round` rounds
 
 
-def _rounded(value: Any, digits: int = 0) -> Any:
+def _round_number(value: Any, digits: int = 0) -> Any:
     """The value rounded as Python does, halves to even. It is an int without digits."""
     if not isinstance(digits, int) or not 0 <= digits <= MOST_DIGITS:
         raise ValueError(f"round takes 0 to {MOST_DIGITS} digits")
-    return round(_number(value), digits) if digits else round(_number(value))
+    return round(_require_number(value), digits) if digits else round(_require_number(value))
 
 
-def _index(items: Any, value: Any) -> int:
+def _index_in_list(items: Any, value: Any) -> int:
     """The place of a value in a list. Raises `ValueError` if it is not there."""
-    if value not in _listed(items):
+    if value not in _require_list(items):
         raise ValueError(f"{quote_value(value)} is not in the list")
-    return _listed(items).index(value)
+    return _require_list(items).index(value)
 
 
-def _without(items: Any, value: Any) -> tuple[Any, ...]:
+def _without_item(items: Any, value: Any) -> tuple[Any, ...]:
     """The list without all items that equal a value."""
-    return tuple(item for item in _listed(items) if item != value)
+    return tuple(item for item in _require_list(items) if item != value)
 
 
-def _replaced(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
+def _replace_items(items: Any, old: Any, new: Any) -> tuple[Any, ...]:
     """The list with `new` in the place of all items that equal `old`."""
-    return tuple(new if item == old else item for item in _listed(items))
+    return tuple(new if item == old else item for item in _require_list(items))
 
 
-def _listed(value: Any) -> tuple[Any, ...]:
+def _require_list(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, tuple):
         raise TypeError(f"{quote_value(value)} is not a list")
     return value
@@ -105,11 +105,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "len": len,
     "any": any,
     "all": all,
-    "round": _rounded,
-    "int": lambda value: int(_number(value)),
-    "index": _index,
-    "without": _without,
-    "replaced": _replaced,
+    "round": _round_number,
+    "int": lambda value: int(_require_number(value)),
+    "index": _index_in_list,
+    "without": _without_item,
+    "replaced": _replace_items,
 }
 
 
@@ -127,16 +127,16 @@ class ExpressionError(ValueError):
 
 def parse_expression(text: str) -> ast.Expression:
     """The syntax tree of one expression. Raises `ExpressionError` if it cannot be parsed or is nested too deeply."""
-    return cast(ast.Expression, _parsed(text, "eval"))
+    return cast(ast.Expression, _parse_shallow(text, "eval"))
 
 
 def parse_statements(text: str) -> ast.Module:
     """The syntax tree of a sequence of statements. Raises `ExpressionError` like `parse_expression`."""
-    return cast(ast.Module, _parsed(text, "exec"))
+    return cast(ast.Module, _parse_shallow(text, "exec"))
 
 
 @lru_cache(maxsize=4096)  # a part is compiled more than once; nobody changes a tree
-def _parsed(text: str, mode: str) -> ast.AST:
+def _parse_shallow(text: str, mode: str) -> ast.AST:
     try:
         tree: ast.AST = parsing.parse_python(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -172,29 +172,29 @@ def compile_expression(node: ast.expr, resolve: Resolver) -> Closure:
             return lambda scope: tuple((key, part(scope)) for key, part in zip(named, closures))
         case ast.BoolOp(op=op, values=parts):
             closures = [compile_expression(part, resolve) for part in parts]
-            return _either(closures, until=isinstance(op, ast.Or))
+            return _compile_and_or(closures, until=isinstance(op, ast.Or))
         case ast.UnaryOp(op=ast.Not(), operand=part):
             inner = compile_expression(part, resolve)
             return lambda scope: not inner(scope)
         case ast.UnaryOp(op=ast.USub(), operand=part):
             inner = compile_expression(part, resolve)
-            return lambda scope: -_number(inner(scope))
+            return lambda scope: -_require_number(inner(scope))
         case ast.IfExp(test=test, body=body, orelse=orelse):
             yes, no = compile_expression(body, resolve), compile_expression(orelse, resolve)
             when = compile_expression(test, resolve)
             return lambda scope: yes(scope) if when(scope) else no(scope)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             first, second = compile_expression(left, resolve), compile_expression(right, resolve)
-            return lambda scope: _sum(first(scope), second(scope))
+            return lambda scope: _add_values(first(scope), second(scope))
         case ast.Subscript(value=value, slice=place) if not isinstance(place, ast.Slice):
             items, at = compile_expression(value, resolve), compile_expression(place, resolve)
-            return lambda scope: _item(items(scope), at(scope))
+            return lambda scope: _item_at(items(scope), at(scope))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
             act = ARITHMETIC[type(op)]
             a, b = compile_expression(left, resolve), compile_expression(right, resolve)
-            return lambda scope: act(_number(a(scope)), _number(b(scope)))
+            return lambda scope: act(_require_number(a(scope)), _require_number(b(scope)))
         case ast.Compare() if all(type(op) in COMPARISONS for op in node.ops):
-            return _comparison(node, resolve)
+            return _compile_comparison(node, resolve)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
             call = FUNCTIONS[name]
             closures = [compile_expression(part, resolve) for part in args]
@@ -210,7 +210,7 @@ def quoted_source(node: ast.AST) -> str:
         return f"this {type(node).__name__}"
 
 
-def _either(closures: list[Closure], until: bool) -> Closure:
+def _compile_and_or(closures: list[Closure], until: bool) -> Closure:
     """`or` (`until` is True) or `and` (`until` is False): the first value that decides the result, else the last one."""
 
     def settled(scope: Any) -> Any:
@@ -223,37 +223,37 @@ def _either(closures: list[Closure], until: bool) -> Closure:
     return settled
 
 
-def _number(value: Any) -> Any:
+def _require_number(value: Any) -> Any:
     """The value, or `TypeError` if it is no number. Arithmetic on text could fill the memory: "x" * 10**9."""
     if not isinstance(value, (int, float)):
         raise TypeError(f"{quote_value(value)} is not a number")
     return value
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _add_values(a: Any, b: Any) -> Any:
     """The sum of two numbers, or two lists in one."""
     if not (isinstance(a, tuple) and isinstance(b, tuple)):
-        return _number(a) + _number(b)
+        return _require_number(a) + _require_number(b)
     if len(a) + len(b) > MOST_ITEMS:
         raise ValueError(f"a list has more than {MOST_ITEMS} items")
     return a + b
 
 
-def _item(items: Any, at: Any) -> Any:
+def _item_at(items: Any, at: Any) -> Any:
     """The item of a list at a place; negative places count from the end. Of a dict, the value of a key."""
     if isinstance(at, str):
-        for key, value in (pair for pair in _listed(items) if isinstance(pair, tuple) and len(pair) == 2):
+        for key, value in (pair for pair in _require_list(items) if isinstance(pair, tuple) and len(pair) == 2):
             if key == at:
                 return value
         raise ValueError(f"there is no {quote_value(at)}")
     if not isinstance(at, int) or isinstance(at, bool):
         raise TypeError(f"{quote_value(at)} is not a place in a list")
-    if not -len(_listed(items)) <= at < len(items):
+    if not -len(_require_list(items)) <= at < len(items):
         raise ValueError(f"the list has {len(items)} items, and none at {at}")
     return items[at]
 
 
-def _comparison(node: ast.Compare, resolve: Resolver) -> Closure:
+def _compile_comparison(node: ast.Compare, resolve: Resolver) -> Closure:
     first = compile_expression(node.left, resolve)
     links = [(COMPARISONS[type(op)], compile_expression(part, resolve)) for op, part in zip(node.ops, node.comparators)]
     if len(links) == 1:
@@ -323,12 +323,14 @@ def _plain_comparison(node: ast.Compare, slot_of: SlotOf) -> list[tuple[int, lis
         if slot is not None and not all(fixed[n] for n in near):
             return None
         if slot is not None:
-            edges = [(_side(node.ops[min(at, n)], n > at), value) for n in near for value in fixed[n]]
-            pairs.append((slot, [_edge(number, side) for side, value in edges for number in _numbers(value)]))
+            edges = [(_side_of_change(node.ops[min(at, n)], n > at), value) for n in near for value in fixed[n]]
+            members = [(side, value if isinstance(value, (tuple, list)) else (value,)) for side, value in edges]
+            numbers = [(side, part) for side, parts in members for part in parts if isinstance(part, (int, float))]
+            pairs.append((slot, [_threshold_beside(number, side) for side, number in numbers]))
     return pairs
 
 
-def _side(op: ast.cmpop, slot_first: bool) -> float:
+def _side_of_change(op: ast.cmpop, slot_first: bool) -> float:
     """On which side of a constant a comparison changes: just above it (inf), just below it (-inf), or on both (0)."""
     above, below = (ast.Gt, ast.LtE), (ast.Lt, ast.GtE)
     if isinstance(op, above + below):
@@ -336,19 +338,12 @@ def _side(op: ast.cmpop, slot_first: bool) -> float:
     return 0
 
 
-def _edge(number: float, side: float) -> float:
+def _threshold_beside(number: float, side: float) -> float:
     """The float next to a number on the given side, a threshold that no slot's value equals.
 
     It is the number itself if the comparison changes on both sides, or if the number is too large.
     """
     return nextafter(number, side) if side and abs(number) < EXACT else number
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    """The numbers in a constant: itself, or the members of a tuple or list."""
-    for part in value if isinstance(value, (tuple, list)) else (value,):
-        if isinstance(part, (int, float)):
-            yield part
 
 
 def constant_values(node: ast.expr) -> Iterator[Any]:

@@ -135,7 +135,7 @@ class ValueType(Model):
     )
 
     @model_validator(mode="after")
-    def _coherent(self) -> ValueType:
+    def _check_coherence(self) -> ValueType:
         if self.type == "enum" and not self.options:
             raise ValueError("an enum needs options")
         if self.options is not None and not self.options:
@@ -152,7 +152,7 @@ class ValueType(Model):
                 self.check_value(option, "option")
             except Refused as refused:
                 raise ValueError(f"options: {refused.message}") from None
-        if len(self._members) < len(self.options or ()):
+        if len(self._option_values) < len(self.options or ()):
             raise ValueError(f"options {list(self.options or ())}: one is given twice")
         return self
 
@@ -167,7 +167,7 @@ class ValueType(Model):
             raise ValueError(f"range {[low, high]}: the bounds of type {self.type} lie in {least}..{most}")
         if self.type != "float" and (low % 1 or high % 1):
             raise ValueError(f"range {[low, high]}: the bounds of type {self.type} are whole numbers")
-        if self.precision and any(self._rounded(bound) != bound for bound in (low, high)):
+        if self.precision and any(self._round_to_precision(bound) != bound for bound in (low, high)):
             raise ValueError(f"range {[low, high]}: the bounds must be multiples of the precision {self.precision}")
 
     def _check_items(self) -> None:
@@ -210,14 +210,14 @@ class ValueType(Model):
     @cached_property
     def least_units(self) -> int:
         """The units of the smallest value."""
-        return self._units(0, [item.least_units for item in self.items or ()])
+        return self._count_type_units(0, [item.least_units for item in self.items or ()])
 
     @cached_property
     def most_units(self) -> int:
         """The units of the largest value that the bounds allow; `check` allows `MOST_UNITS`."""
-        return self._units(1, [item.most_units for item in self.items or ()])
+        return self._count_type_units(1, [item.most_units for item in self.items or ()])
 
-    def _units(self, end: int, inner: list[int]) -> int:
+    def _count_type_units(self, end: int, inner: list[int]) -> int:
         """The units of a value with the least (0) or the greatest (1) length, if its items have `inner`."""
         length = int((self.range or (0, LONGEST))[end])
         match self.type:
@@ -230,13 +230,13 @@ class ValueType(Model):
         return 1 + sum(inner) + sum(2 + count_units(item.name) for item in self.items or () if self.type == "dict")
 
     @cached_property
-    def _members(self) -> dict[Any, Any]:
+    def _option_values(self) -> dict[Any, Any]:
         """The options by themselves: they are found at once, however many they are."""
         return {option: option for option in self.options or ()}
 
     def describe_type(self) -> str:
         """The type in a few words (`int 1..100 percentage`), for messages and for specifications shown to agents."""
-        bounds = f" {_number(self.range[0])}..{_number(self.range[1])}" if self.range else ""
+        bounds = f" {_number_text(self.range[0])}..{_number_text(self.range[1])}" if self.range else ""
         if self.format:
             bounds = f" {PATTERNS[self.format]}"
         if self.options:
@@ -249,21 +249,21 @@ class ValueType(Model):
 
         `what` is the name of the value in the message.
         """
-        if type(value) is str and self.options is not None and value in self._members and self.type in ("str", "enum"):
+        if type(value) is str and self.options is not None and value in self._option_values and self.type in ("str", "enum"):
             return value  # a fast path: most values are options or booleans
         if type(value) is bool and self.type == "bool" and self.options is None:
             return value
         if value is None and self.nullable:
             return None
-        value = self._typed(value, what)
-        if self.options is not None and value not in self._members:
+        value = self._typed_value(value, what)
+        if self.options is not None and value not in self._option_values:
             raise Refused(
                 "out_of_range", f"{what} = {quote_value(value)} is not one of {', '.join(map(repr, self.options))}"
             )
         if self.range is not None:
             size = value if self.type in NUMBERS else len(value)
             if not self.range[0] <= size <= self.range[1]:
-                low, high = map(_number, self.range)
+                low, high = map(_number_text, self.range)
                 raise Refused("out_of_range", f"{what} = {quote_value(value)} is outside {low}..{high}")
         return value
 
@@ -274,7 +274,7 @@ class ValueType(Model):
         bound = self.range[0] if value < self.range[0] else self.range[1]
         return int(bound) if self.type == "int" else bound
 
-    def _typed(self, value: Any, what: str) -> Any:
+    def _typed_value(self, value: Any, what: str) -> Any:
         kind = self.type
         if kind in NUMBERS and isinstance(value, (int, float)) and LARGEST < abs(value) < math.inf:
             raise Refused("out_of_range", f"{what} = {quote_value(value)} is too large")
@@ -285,15 +285,15 @@ class ValueType(Model):
         if kind == "bool" and isinstance(value, bool):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
-            return self._rounded(value)
+            return self._round_to_precision(value)
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if kind == "float" and number and math.isfinite(value):
-            return self._rounded(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
+            return self._round_to_precision(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         if self.format and isinstance(value, str):
-            return self._moment(value, what)
+            return self._canonical_moment(value, what)
         if kind in ("str", "enum") and isinstance(value, str):
             return refuse_lone_surrogates(value)
-        if kind == "enum" and isinstance(value, (int, float)) and type(self._members.get(value)) is type(value):
+        if kind == "enum" and isinstance(value, (int, float)) and type(self._option_values.get(value)) is type(value):
             return value
         if kind == "hex" and isinstance(value, str) and HEX.fullmatch(value.lower()):
             return value.lower()
@@ -306,7 +306,7 @@ class ValueType(Model):
             return self._typed_dict(pairs, what)
         raise Refused("wrong_type", f"{what} = {quote_value(value)} is not {self.describe_type()}")
 
-    def _moment(self, text: str, what: str) -> str:
+    def _canonical_moment(self, text: str, what: str) -> str:
         if self.format is None or (moment := canonical_moment(self.format, text, self.zone)) is None:
             raise Refused("out_of_range", f"{what} = {quote_value(text)} is not {self.describe_type()}")
         return moment
@@ -318,7 +318,7 @@ class ValueType(Model):
             raise Refused("wrong_type", f"{what} needs exactly the keys {', '.join(sorted(map(str, names)))}")
         return tuple((item.name, item.check_value(pairs[item.name], f"{what}.{item.name}")) for item in items)
 
-    def _rounded(self, value: float) -> float:
+    def _round_to_precision(self, value: float) -> float:
         if self.precision is None:
             return value
         steps = value / self.precision
@@ -340,7 +340,7 @@ class ValueType(Model):
             case "int":
                 return self.check_value(rng.randint(math.ceil(low), math.floor(high)))
             case "float":
-                drawn = self._rounded(round(rng.uniform(low, high), 1))
+                drawn = self._round_to_precision(round(rng.uniform(low, high), 1))
                 return self.check_value(min(max(drawn, low), high))
             case "hex":
                 return f"#{rng.randrange(1 << 24):06x}"
@@ -391,11 +391,11 @@ def quote_value(value: Any) -> str:
 
     No more of the value is read than is shown, so a value that contains itself is no problem.
     """
-    text = "".join(islice(_pieces(value), SHOWN + 1))
+    text = "".join(islice(_quoted_pieces(value), SHOWN + 1))
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def _pieces(value: Any) -> Iterator[str]:
+def _quoted_pieces(value: Any) -> Iterator[str]:
     """The text of a value in pieces. It is lazy, because a value may contain itself or grow exponentially with depth."""
     if value is None or type(value) in (bool, float):
         yield repr(value)
@@ -408,16 +408,16 @@ def _pieces(value: Any) -> Iterator[str]:
         for i, part in enumerate(value):
             if i:
                 yield ", "
-            yield from _pieces(part)
+            yield from _quoted_pieces(part)
         yield ("," if len(value) == 1 else "") + ")" if isinstance(value, tuple) else "]"
     elif isinstance(value, dict):
         yield "{"
         for i, (key, part) in enumerate(value.items()):
             if i:
                 yield ", "
-            yield from _pieces(key)
+            yield from _quoted_pieces(key)
             yield ": "
-            yield from _pieces(part)
+            yield from _quoted_pieces(part)
         yield "}"
     else:
         yield "an object"
@@ -433,5 +433,5 @@ def _as_dict(value: Any) -> dict[Any, Any] | None:
     return dict(value) if pairs else None
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else str(value)

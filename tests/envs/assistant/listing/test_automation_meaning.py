@@ -9,6 +9,7 @@ import pytest
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, SERVICES, STATES
+from homerl.envs.core.state_encoding import state_text
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.sandbox import Limits
 from homerl.envs.homeenv.sim.toolsets.smh import edit_automation
@@ -241,12 +242,13 @@ def test_what_an_automation_needs_besides_its_trigger_is_kept_in_files_told_and_
     home = imported(conditions=[where(MODE, "Away")]).home
     (rule,) = home.rules
     assert home_from_json(home_to_json(home)).rules == home.rules
-    assert rule.given is not None and rule.given in rule.describe_rule()["only_if"] and rule.given in repr(rule)
+    said = rule.definition
+    assert said.given is not None and said.given in rule.describe_rule()["only_if"] and said.given in state_text(rule)
     edit_automation(home, {"id": NAME, "title": "Night"}, Limits())
-    (edited,) = home.rules
-    assert (edited.title, edited.when, edited.given) == ("Night", rule.when, rule.given)
-    edit_automation(home, {"id": NAME, "conditions": [rule.when]}, Limits())
-    assert home.rules[0].given is None and "given" not in repr(home.rules[0])
+    edited = home.rules[0].definition
+    assert (edited.title, edited.when, edited.given) == ("Night", said.when, said.given)
+    edit_automation(home, {"id": NAME, "conditions": [said.when]}, Limits())
+    assert home.rules[0].definition.given is None and "given" not in state_text(home.rules[0])
 
 
 LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {

@@ -29,8 +29,9 @@ def notes(text: dict[str, Any] | None) -> list[ImportNote]:
 
 def test_an_automation_acts_in_the_home() -> None:
     home = imported({"alias": "Hall", "triggers": [MOTION | {"for": "00:01:00"}], "actions": [LIGHT]}).home
-    (rule,) = home.rules
-    assert (rule.id, rule.title, rule.hold, rule.enabled) == (NAME, "Hall", 60, True)
+    (found,) = home.rules
+    rule = found.definition
+    assert (rule.id, rule.title, rule.hold, home.rules[0].progress.enabled) == (NAME, "Hall", 60, True)
     assert rule.actions[0].did == "light.entrance_color_white_lights"
 
 
@@ -50,7 +51,9 @@ TARGET = {"target": {"entity_id": BED}}
 def test_a_number_and_a_condition_are_read() -> None:
     trigger = {"trigger": "numeric_state", "entity_id": "sensor.outside_temperature", "below": 5}
     guard = {"condition": "state", "entity_id": "input_boolean.guest_mode", "state": "off"}
-    (rule,) = imported({"triggers": [trigger], "conditions": [guard], "actions": [LIGHT]}).home.rules
+    (rule,) = (
+        one.definition for one in imported({"triggers": [trigger], "conditions": [guard], "actions": [LIGHT]}).home.rules
+    )
     assert rule.when is not None and "< 5" in rule.when and "guest_mode" not in rule.when
     assert rule.given is not None and "input_boolean.guest_mode" in rule.given  # it makes nothing act by becoming true
 
@@ -74,7 +77,9 @@ def test_each_listed_state_makes_an_automation_act() -> None:
 
 def test_a_condition_with_several_states_is_one_condition() -> None:
     guard = {"condition": "state", "entity_id": "cover.hall_window", "state": ["open", "closing"]}
-    (rule,) = imported({"triggers": [MOTION], "conditions": [guard], "actions": [LIGHT]}).home.rules
+    (rule,) = (
+        one.definition for one in imported({"triggers": [MOTION], "conditions": [guard], "actions": [LIGHT]}).home.rules
+    )
     assert rule.given is not None and '("open", "closing",)' in rule.given
 
 
@@ -120,7 +125,8 @@ def test_keys_that_change_nothing_are_passed_over() -> None:
         "conditions": [GUARD | {"alias": "no guests", "enabled": True}],
         "actions": [LIGHT | {"alias": "Light", "metadata": {}, "data": {}, "enabled": True}],
     }
-    (rule,) = imported(text).home.rules
+    (found,) = imported(text).home.rules
+    rule = found.definition
     assert rule.title == "Hall" and not notes(text)
 
 
@@ -169,7 +175,8 @@ def test_parts_that_are_disabled_are_left_out() -> None:
         "conditions": [GUARD | {"enabled": False}, {"condition": "template", "value_template": "{{ 1 }}", "enabled": False}],
         "actions": [{"delay": "00:01", "enabled": False}, LIGHT],
     }
-    (rule,) = imported(text).home.rules
+    (found,) = imported(text).home.rules
+    rule = found.definition
     assert rule.id == NAME and "guest_mode" not in (rule.when or "") and len(rule.actions) == 1
 
 
@@ -178,7 +185,8 @@ def test_parts_that_are_disabled_are_left_out() -> None:
     [("00:01:30", 90), ("01:30", 5400), (45, 45), ("45", 45), ({"minutes": 2, "seconds": 5}, 125), ({"hours": "1"}, 3600)],
 )
 def test_a_duration_is_read_as_home_assistant_reads_it(told: Any, held: int) -> None:
-    (rule,) = imported({"triggers": [MOTION | {"for": told}], "actions": [LIGHT]}).home.rules
+    (found,) = imported({"triggers": [MOTION | {"for": told}], "actions": [LIGHT]}).home.rules
+    rule = found.definition
     assert rule.hold == held
 
 
@@ -228,7 +236,8 @@ def test_a_label_means_what_has_it_and_what_is_in_it(source: str, key: str, id: 
     }
     text = {"triggers": [MOTION], "actions": [{"action": "light.turn_off", "target": {"label_id": "evening"}}]}
     sources = {source: told if isinstance(rows, dict) else [*told.values()], AUTOMATIONS: {NAME: text}}
-    (rule,) = import_home(home.model_copy(update={"sources": home.sources | sources})).home.rules
+    (found,) = import_home(home.model_copy(update={"sources": home.sources | sources})).home.rules
+    rule = found.definition
     assert {action.did for action in rule.actions} == {BED, *([beside] if other else [])}
 
 

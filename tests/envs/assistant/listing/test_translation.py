@@ -134,7 +134,7 @@ def test_an_automation_is_enabled_as_its_own_state_says(triggers: int) -> None:
     made = import_home(listing().model_copy(update={"sources": listing().sources | {AUTOMATIONS: {name: text}}})).home
     for state, enabled in (("off", False), ("unavailable", False), ("on", True), ("unknown", True)):
         made = refresh_home(made, [{"entity_id": name, "state": state, "attributes": {}}])
-        assert [rule.enabled for rule in made.rules] == [enabled] * triggers
+        assert [rule.progress.enabled for rule in made.rules] == [enabled] * triggers
 
 
 def test_what_was_not_given_is_not_sent() -> None:

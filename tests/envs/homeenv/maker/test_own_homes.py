@@ -117,9 +117,10 @@ def test_automations_stay_and_begin_anew(tmp_path: Path) -> None:
     save_home(home, tmp_path / "home.json")
     drawn = make_home(1, HomeRecipe(files=(str(tmp_path / "home.json"),)))
     cron, once, condition = drawn.rules
-    assert drawn.clock != home.clock and once.due == once.at == drawn.clock + 900
-    assert cron.due is not None and 0 < cron.due - drawn.clock <= 4 * 86400
-    assert condition.held, "what already holds does not trigger"
+    assert drawn.clock != home.clock and once.progress.due == once.definition.at == drawn.clock + 900
+    due = cron.progress.due
+    assert due is not None and 0 < due - drawn.clock <= 4 * 86400
+    assert condition.progress.held, "what already holds does not trigger"
     assert {fired.rule for fired in drawn.advance(901)} >= {once.id}
 
 

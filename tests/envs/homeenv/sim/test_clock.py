@@ -16,6 +16,7 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.state.rules_and_programs import CompiledRule, HomeRule, Rule
 from homerl.envs.homeenv.sim.state.time_passing import advance_clock, settle_rules
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.cron_times import next_time
@@ -119,19 +120,13 @@ def test_a_counter_counts_and_a_rule_sees_it_pass():
     home.advance(500)
     assert home.read_value("1", "no_move_duration") == 0
     home.write_slot(plan.slot_of("1", "motion"), False)
-    home.rules = (replace(make_rule_of_nothing(home), when=seen.text, condition=seen),)
+    nothing = Rule(id="1", actions=(), when=seen.text)  # an agent can make no rule without actions
+    home.rules = (HomeRule(nothing, CompiledRule(condition=seen)),)
     twin = home.fork()
     assert [f.clock for f in twin.advance(5000)] == [home.clock + 901] and twin.read_value("1", "no_move_duration") == 5000
     home.advance(700)
     home.write_slot(plan.slot_of("1", "motion"), True)
     assert home.advance(5000) == [] and home.read_value("1", "no_move_duration") == 0
-
-
-def make_rule_of_nothing(home: Home):
-    """A rule without actions, which no agent can make."""
-    from homerl.envs.homeenv.sim.state.rules_and_programs import Rule
-
-    return Rule(id="1", actions=())
 
 
 def test_times_come_by_the_clock_and_one_moment_once():

@@ -156,8 +156,8 @@ def test_a_wrong_cron_line_is_refused_or_has_times_that_come(rng, after):
     except Refused as refused:
         assert refused.rule in RULES and len(refused.message) < 400
         return
-    if made.cron is not None:
-        times = [next_time(made.cron, at) for at in (after, after, home.clock)]
+    if (cron := made.definition.cron) is not None:
+        times = [next_time(cron, at) for at in (after, after, home.clock)]
         assert times[0] == times[1] and (times[0] is None or times[0] > after)
         home.rules = (made,)
         back = home_from_json(home_to_json(home))

@@ -196,9 +196,11 @@ def slightly_other(home: Home, rng: random.Random) -> Iterator[Home]:
     other.clock += 1
     yield other
     for at, told in enumerate(home.rules):
-        name = rng.choice([field.name for field in fields(told) if field.repr])
+        part = rng.choice(("definition", "progress"))
+        name = rng.choice([field.name for field in fields(getattr(told, part)) if field.repr])
+        changed = replace(told, **{part: replace(getattr(told, part), **{name: "another"})})
         other = home.fork()
-        other.rules = (*home.rules[:at], replace(told, **{name: "another"}), *home.rules[at + 1 :])
+        other.rules = (*home.rules[:at], changed, *home.rules[at + 1 :])
         yield other
     for at, air in enumerate(home.air or ()):
         name = rng.choice(("since", "temperature", "humidity", "goal"))

@@ -130,7 +130,7 @@ def test_a_rule_switches_others_whose_runs_end() -> None:
     settle_rules(home)
     switch(home, "on")
     home.advance(10)
-    assert not lit(home) and [rule.enabled for rule in home.rules] == [True, False]
+    assert not lit(home) and [rule.progress.enabled for rule in home.rules] == [True, False]
 
 
 def test_what_was_before_is_told_apart() -> None:

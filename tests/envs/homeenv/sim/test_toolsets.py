@@ -97,7 +97,7 @@ def test_automations_are_made_listed_changed_and_removed():
     ask(env, "edit_automation", id="2", title="soon")
     rule, soon = ask(env, "list_automations")[0]
     assert (rule["title"], rule["hold_seconds"], rule["conditions"]) == ("night", 60, ['device("1003").state == "on"'])
-    assert soon["title"] == "soon" and env.engine.home.rules[1].due == env.engine.home.clock + 600
+    assert soon["title"] == "soon" and env.engine.home.rules[1].progress.due == env.engine.home.clock + 600
     ask(env, "edit_automation", id="1", enabled=False)
     ask(env, "delete_automation", id="2")
     assert [r["enabled"] for r in ask(env, "list_automations")[0]] == [False]
@@ -112,7 +112,7 @@ def test_a_time_that_never_comes_is_refused(line):
     assert info["blocked"]["rule"] == "out_of_range" and "never due" in answer
     ask(env, "create_automation", conditions=["time_cron = 0 0 29 2 *"], actions=off)
     answer, _ = ask(env, "edit_automation", id="1", conditions=[f"time_cron = {line}"])
-    assert "never due" in answer and env.engine.home.rules[0].cron == "0 0 29 2 *"
+    assert "never due" in answer and env.engine.home.rules[0].definition.cron == "0 0 29 2 *"
 
 
 def test_a_time_that_is_over_is_no_more_edited_unless_to_stop_it():
@@ -121,33 +121,34 @@ def test_a_time_that_is_over_is_no_more_edited_unless_to_stop_it():
     home = env.engine.home
     home.rules = (make_rule(home, ["time_cron = 0 0 8 1 1 ? 2020"], off, "old"),)
     answer, info = ask(env, "edit_automation", id="1", title="new")
-    assert info["blocked"]["rule"] == "out_of_range" and "never due" in answer and home.rules[0].title == "old"
+    assert info["blocked"]["rule"] == "out_of_range" and "never due" in answer and home.rules[0].definition.title == "old"
     ask(env, "edit_automation", id="1", enabled=False, title="new")
-    assert (home.rules[0].enabled, home.rules[0].title) == (False, "new")
+    assert (home.rules[0].progress.enabled, home.rules[0].definition.title) == (False, "new")
     ask(env, "edit_automation", id="1", conditions=["time_cron = 0 0 8 * * ? *"], enabled=True)
-    assert home.rules[0].enabled and home.rules[0].due is not None
+    assert home.rules[0].progress.enabled and home.rules[0].progress.due is not None
 
 
 def test_what_an_edit_leaves_out_stays():
     env, off = world(), [{"did": "1001", "locator": "turn_off"}]
     conditions = ['device("1003").state == "on"']
     ask(env, "create_automation", conditions=conditions, delay_seconds=600, actions=off)
-    (made,) = env.engine.home.rules
+    (made,) = (rule.definition for rule in env.engine.home.rules)
     ask(env, "edit_automation", id="1", title="soon", actions=[{"did": "1003", "locator": "turn_off"}])
-    (soon,) = env.engine.home.rules
+    (soon,) = (rule.definition for rule in env.engine.home.rules)
     assert (soon.at, soon.when, soon.title, soon.actions != made.actions) == (made.at, made.when, "soon", True)
     ask(env, "edit_automation", id="1", delay_seconds=900)
-    (later,) = env.engine.home.rules
+    (later,) = (rule.definition for rule in env.engine.home.rules)
     assert (later.at, later.when) == (made.at + 300, made.when)
     assert ask(env, "edit_automation", id="1", hold_seconds=5)[1]["blocked"]["rule"] == "wrong_type"
     ask(env, "edit_automation", id="1", conditions=conditions)
     ask(env, "edit_automation", id="1", hold_seconds=5)
-    (held,) = env.engine.home.rules
+    (held,) = (rule.definition for rule in env.engine.home.rules)
     assert (held.at, held.when, held.hold) == (None, made.when, 5)
     ask(env, "edit_automation", id="1", conditions=["time_cron = 0 0 22 * * ? *", *conditions])
     ask(env, "edit_automation", id="1", enabled=False)
-    (nightly,) = env.engine.home.rules
-    assert (nightly.cron, nightly.when, nightly.hold, nightly.enabled) == ("0 0 22 * * ? *", made.when, 0, False)
+    (nightly,) = (rule.definition for rule in env.engine.home.rules)
+    assert (nightly.cron, nightly.when, nightly.hold) == ("0 0 22 * * ? *", made.when, 0)
+    assert not env.engine.home.rules[0].progress.enabled
 
 
 def test_an_edit_does_not_let_a_rule_act_twice_in_a_second():

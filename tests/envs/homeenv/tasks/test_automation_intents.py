@@ -437,7 +437,8 @@ def test_times_in_their_most_usual_words(time, english, chinese):
 def test_no_time_that_is_asked_for_is_past_and_none_is_far():
     for blueprint in blueprints("time_specific"):
         start, wanted = wanted_of(blueprint)
-        due = make_rule(start, wanted.conditions, plain(start, wanted)["actions"], delay=wanted.delay_seconds).due
+        rule = make_rule(start, wanted.conditions, plain(start, wanted)["actions"], delay=wanted.delay_seconds)
+        due = rule.progress.due
         assert start.clock + 600 <= due <= start.clock + 92 * 86400
 
 
