@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, World
+from homerl.envs.core.world import Action, ToolCall, World
 from homerl.play.user_behaviours import NOTHING, AddedLimits, Course
 
 
@@ -37,7 +37,8 @@ class Reply:
     """An agent's message.
 
     `malformed` says why it could not be parsed as a tool call, if so. `tokens` is its length, `prompt_tokens` that of
-    its prompt, and `code_tokens` counts the tokens of code in it.
+    its prompt, and `code_tokens` counts the tokens of code in it. `calls` are the calls of the message as its parser read
+    them; None if they have not been read yet.
     """
 
     message: Message
@@ -45,6 +46,7 @@ class Reply:
     tokens: int = 0
     code_tokens: Callable[[str], int] | None = None
     prompt_tokens: int = 0
+    calls: tuple[ToolCall, ...] | None = field(default=None, compare=False)
 
 
 class IntentProtocol(Protocol):

@@ -24,7 +24,7 @@ from pydantic import ConfigDict, TypeAdapter
 from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
 from homerl.envs.core.messages import Message, MessageRow
 from homerl.envs.core.world import StepFacts, ToolCall
-from homerl.play.chat_messages import tool_calls_of
+from homerl.play.chat_messages import read_tool_calls, tool_calls_of
 from homerl.play.faults import Boundary, Fault
 
 
@@ -453,7 +453,7 @@ def show_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownSte
     facts = step.facts
     return ShownStep(
         said=step.message.get("content") or "",
-        calls=tuple(format_tool_call(call) for call in step.message.get("tool_calls") or ()),
+        calls=tuple(map(format_tool_call, read_tool_calls(step.message))),
         observations=step.observations,
         blocked=(*facts.blocked, *(["error"] if facts.error else [])),
         before=facts.progress_before,
@@ -464,15 +464,10 @@ def show_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownSte
     )
 
 
-def format_tool_call(call: Message) -> str:
+def format_tool_call(call: ToolCall) -> str:
     """A tool call as text: the code if code is its only argument, else name and arguments."""
-    name, arguments = call["function"]["name"], call["function"]["arguments"]
-    try:
-        given = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return f"{name}({arguments})"
-    if list(given) == ["code"] and isinstance(given["code"], str):
-        return given["code"]
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    if call.malformed:
+        return f"{call.name}({call.text})"
+    if list(call.arguments) == ["code"] and isinstance(call.arguments["code"], str):
+        return call.arguments["code"]
+    return f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"

@@ -41,7 +41,7 @@ from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.chat_messages import parse_call_arguments
+from homerl.play.chat_messages import read_tool_calls
 from homerl.play.situation import Reply
 
 DAYS = {"today": 1, "week": 7}
@@ -80,12 +80,12 @@ async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Ans
 
 def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
     """The devices whose items a message may need: the lists that tools of Assist name, or all, for what has other tools."""
-    calls = [call["function"] for call in reply.message.get("tool_calls") or ()]
+    calls = read_tool_calls(reply.message)
     if toolset != ASSIST:
         yield from home.plan.devices_by_did if calls or TOOLSETS[toolset].one_answer else ()
         return
     for call in calls:
-        if name := (parse_call_arguments(call["arguments"]) or {}).get(LISTS.get(call["name"], "")):
+        if name := call.arguments.get(LISTS.get(call.name, "")):
             with suppress(NoMatch):
                 yield from (
                     one.id for one in match_entities(home, EntityConstraints(str(name), domains=frozenset({LIST}))).entities
@@ -110,10 +110,9 @@ async def read_todo_lists(real: ReadableHome, dids: Iterable[str], *homes: Home)
 
 
 def _calls(reply: Reply) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for call in reply.message.get("tool_calls") or ():
-        arguments = parse_call_arguments(call["function"]["arguments"])
-        if call["function"]["name"] in (*READS, TIMERS) and arguments is not None:
-            yield call["function"]["name"], arguments
+    for call in read_tool_calls(reply.message):
+        if call.name in (*READS, TIMERS) and not call.malformed:
+            yield call.name, call.arguments
 
 
 def _question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:

@@ -34,7 +34,6 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.play import tool_call_parser as speech
 from homerl.play.chat_messages import (
     IM_END,
     IM_START,
@@ -46,6 +45,8 @@ from homerl.play.chat_messages import (
     parse_reply,
     with_generation_tags,
 )
+from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_speech
 
 CONTROL_MARK = re.compile(r"<[^<>\s]+>")
 STAND_IN = "\ue0f0{}\ue0f1"  # characters of private use, which no text is written in
@@ -207,9 +208,7 @@ def _format(tokenizer: Any, template: str) -> ChatFormat:
     heard, asked = (render_shielded(tokenizer, [USER], add_generation_prompt=add) for add in (False, True))
     opening = asked.removeprefix(heard)
     if not (
-        is_homerl_template(template)
-        and asked.startswith(heard)
-        and speech.parse_speech(f"{opening}Yes").words.endswith("Yes")
+        is_homerl_template(template) and asked.startswith(heard) and parse_speech(f"{opening}Yes").words.endswith("Yes")
     ):
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
     end, begin = tokenizer.eos_token, leading_control_token(tokenizer, opening)
@@ -400,7 +399,7 @@ def _keeps(tokenizer: Any, messages: Sequence[Message]) -> bool:
     for message, (context, said) in zip(filter(is_from_assistant, messages), render_turn_pieces(tokenizer, messages, TOOLS)):
         written += context + said
         ids = encode_messages(tokenizer, said, first=False)
-        if ids[-1] != tokenizer.eos_token_id or parse_reply(tokenizer.decode(ids[:-1]), TOOLS) != (message, None):
+        if ids[-1] != tokenizer.eos_token_id or parse_reply(tokenizer.decode(ids[:-1]), TOOLS) != Reply(message):
             return False
     shown = "Sets a lamp." in written or messages[0]["role"] != "system"
     return shown and form.render_dialogue(tokenizer, messages, TOOLS).startswith(written)

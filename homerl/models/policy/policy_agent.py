@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, Protocol
 
@@ -164,13 +164,13 @@ class PolicyAgent:
         self.ledger.add_sample(sample, end, thoughts if self.thoughts == "masked" else ())
         self.ledger.thoughts += sum(map(len, thoughts))
         self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
-        message, malformed = parse_observed_reply(text, observation)
+        reply = parse_observed_reply(text, observation)
         if thoughts and self.thoughts == "refused":
-            message = {key: value for key, value in message.items() if key != "tool_calls"}
-            malformed = REFUSED
-        return [Reply(message, malformed, len(sample.ids), self._count)]
+            message = {key: value for key, value in reply.message.items() if key != "tool_calls"}
+            reply = Reply(message, REFUSED, calls=())
+        return [replace(reply, tokens=len(sample.ids), code_tokens=self._count_code_tokens)]
 
-    def _count(self, code: str) -> int:
+    def _count_code_tokens(self, code: str) -> int:
         return len(self.tokenizer.encode(code, add_special_tokens=False))
 
 
@@ -226,8 +226,8 @@ class GuestAgent:
         refuse_too_long(len(prompt), self.longest)
         sample = await self.engine.sample(prompt)
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
-        message, malformed = parse_observed_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
-        return [Reply(message, malformed, len(sample.ids), prompt_tokens=len(prompt))]
+        reply = parse_observed_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
+        return [replace(reply, tokens=len(sample.ids), prompt_tokens=len(prompt))]
 
 
 def encode_guest_prompt(tokenizer: Any, observation: Observation) -> list[int]:
