@@ -59,8 +59,7 @@ class EpisodeLimits:
     """How long an episode may go on."""
 
     turns: Annotated[int, Field(ge=1)] | None = field(
-        default=5,
-        metadata={"description": "Most turns; null is what the wishes and questions need."},
+        default=5, metadata={"description": "Most turns; null is what the wishes and questions need."}
     )
     steps: Annotated[int, Field(ge=1)] = field(
         default=12, metadata={"description": "Most messages of the agent in an episode."}

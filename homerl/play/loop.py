@@ -1,11 +1,8 @@
 """The loop of agent, user and world (HomeFlow 3.4.2). Synthesis, RL and evaluation all use it.
 
 Invariants: a trajectory has exactly one outcome; a fault of the user, the world or a server never counts against the
-agent; a policy never receives the episode; nothing here is random.
-
-Candidate messages of a scripted agent.
-
-Invariant: they depend on the agent's seed and the dialogue only, and no two are equal.
+agent; a policy never receives the episode. The candidate messages of a scripted agent depend on its seed and the dialogue
+only, and no two of them are equal.
 """
 
 from __future__ import annotations
@@ -136,7 +133,8 @@ TRIES = 4  # draws for each candidate asked for
 
 def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
     """Up to `n` different messages, drawn with `draw`."""
-    rng = random.Random(_fingerprint(episode, seed))
+    text = json.dumps([seed, episode.blueprint.id, episode.messages])
+    rng = random.Random(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     messages: dict[str, Message] = {}
     for _ in range(TRIES * n):
         message = draw(episode, rng)
@@ -144,8 +142,3 @@ def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: 
         if len(messages) == n:
             break
     return list(messages.values())
-
-
-def _fingerprint(episode: Episode, seed: int) -> str:
-    text = json.dumps([seed, episode.blueprint.id, episode.messages])
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

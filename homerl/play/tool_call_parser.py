@@ -1,8 +1,8 @@
 """Reads what a model writes beside its words: its thoughts, and calls in the marks of any family of models.
 
 A family is one line of `CALLS`, which says how the family marks a call. Models mix the forms, so what stands between the
-marks is read in the same way for every family: JSON, a name before JSON, tags of parameters, or Python. A thought is one line of
-`THOUGHTS`.
+marks is read in the same way for every family: JSON, a name before JSON, tags of parameters, or Python. A thought is one
+line of `THOUGHTS`.
 
 Invariants:
 - `parse_speech` never raises, and its time grows with the length of the text.

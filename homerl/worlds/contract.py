@@ -61,10 +61,7 @@ class ExpertConfig(Model):
         description="Weights of styles: `snippet` calls all at once, `stepwise` one by one, `query_first` "
         "reads first, `sweeping` calls all that may help.",
     )
-    slips: LateShare = Field(
-        0.0,
-        description="Share of turns that begin with a wrong name, refused and put right.",
-    )
+    slips: LateShare = Field(0.0, description="Share of turns that begin with a wrong name, refused and put right.")
     minimal: bool = Field(False, description="Whether it leaves out reads, and calls that would change nothing.")
 
 

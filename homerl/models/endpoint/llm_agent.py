@@ -103,21 +103,17 @@ def messages_to_send(messages: Iterable[Message]) -> list[Message]:
         if kept["role"] == "assistant":
             called = "tool_calls" in kept
         if called and kept["role"] == "assistant":
-            kept["tool_calls"] = [
-                call
-                if _is_object(call["function"]["arguments"])
-                else call | {"function": call["function"] | {"arguments": "{}"}}
-                for call in kept["tool_calls"]
-            ]
+            kept["tool_calls"] = [_with_readable_arguments(call) for call in kept["tool_calls"]]
         sent.append(kept if called or kept["role"] != "tool" else kept | {"role": "user"})
     return sent
 
 
-def _is_object(text: str) -> bool:
+def _with_readable_arguments(call: dict[str, Any]) -> dict[str, Any]:
     try:
-        return isinstance(json.loads(text), dict)
+        readable = isinstance(json.loads(call["function"]["arguments"]), dict)
     except (ValueError, RecursionError):
-        return False
+        readable = False
+    return call if readable else {**call, "function": {**call["function"], "arguments": "{}"}}
 
 
 def reply_from_completion(

@@ -1,4 +1,4 @@
-"""The model in training (or under test) as an agent, with a ledger of its tokens.
+"""A loaded model as an agent: the one in training with a ledger of its tokens, or one that homerl did not train.
 
 Invariants:
 - Token ids go in and token ids come out. Sampled tokens are never tokenised again.
@@ -6,10 +6,7 @@ Invariants:
   sampled ones that are not to be learnt.
 - A ledger ends with the end-of-turn id; it is added, and masked, if a sample was truncated at its limit.
 - One `PolicyAgent` plays one episode. Agents share an engine.
-
-A model that homerl did not train, as an agent that is asked by the model's own chat template.
-
-Invariant: only benchmarks and evaluations ask so; a model in training is always asked by homerl's template.
+- A model in training is always asked by homerl's template. Only benchmarks and evaluations ask a model by its own one.
 """
 
 from __future__ import annotations
