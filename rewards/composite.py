@@ -40,7 +40,17 @@ def discover_rewards() -> dict[str, Reward]:
 
 
 def collect_reward_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, RewardSetting]:
-    """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
+    """The settings of all rewards.
+
+    Args:
+        rewards_by_name: The rewards, in their order.
+
+    Returns:
+        The settings by name. They stand beside the weights in a recipe, so no two names may be equal.
+
+    Raises:
+        InputError: A name is invalid or taken, or a reward depends on one that does not exist.
+    """
     settings: dict[str, RewardSetting] = {}
     owners = {name: name for name in rewards_by_name}  # a reward's name is the key of its weight
     for name, reward in rewards_by_name.items():
@@ -78,7 +88,18 @@ RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__nam
 
 
 def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> dict[str, float]:
-    """The weighted reward parts of a step by name, in the order of `PARTS`. Their sum is r_t."""
+    """The reward of a step, in parts. Their sum is r_t of HomeFlow's eq. 6.
+
+    Args:
+        facts: What the step did. Nothing else is read, so the rewards of a stored trajectory can be recomputed.
+        weights: The weights and settings of a recipe; by default those of the rewards' files.
+
+    Returns:
+        The weighted reward of each part by name, in the order of `PARTS`.
+
+    Example:
+        sum(step_rewards(step.facts, RewardWeights(audit=0.5)).values())
+    """
     rewards = {}
     for name, reward in REWARDS.items():
         settings = {key: getattr(weights, key) for key in reward.recipe_settings}

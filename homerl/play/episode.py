@@ -7,8 +7,8 @@ Invariants:
   action end by it, as their benchmarks do.
 - A fork is independent of its original.
 - A policy sees `observation` only: never Φ, the plan or the open intents.
-- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `act` but as an
-  `AgentFault` or a `WorldError` (`faults.blamed`), so it ends this episode alone.
+- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `apply_reply` but as
+  an `AgentFault` or a `WorldError` (`blame_call_error`), so it ends this episode alone.
 - Nothing here depends on which world it is.
 """
 

@@ -23,22 +23,41 @@ from homerl.play.trajectory import Trajectory
 
 @runtime_checkable
 class Policy(Protocol):
-    """An agent that sees observations only, and proposes `n` candidate messages."""
+    """An agent that sees observations only.
+
+    Example:
+        class Echo:
+            name = "echo"
+
+            async def propose(self, observation, n=1):
+                return [Reply({"role": "assistant", "content": observation.messages[-1]["content"]})]
+    """
 
     @property
     def name(self) -> str:
         """The name in records."""
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        """Candidate messages for the observed dialogue."""
+        """Candidate messages for the observed dialogue.
+
+        Args:
+            observation: All that the agent may see. It is a copy.
+            n: The number of candidates that are wanted. `play` asks for one.
+
+        Returns:
+            At least one reply, and at most `n` of them.
+
+        Raises:
+            AgentFault: The agent failed.
+            InfraError: A server or machine failed, which counts against nobody.
+        """
 
 
 @runtime_checkable
 class Oracle(Protocol):
-    """An agent that may see the whole episode: scripted experts, baselines that read the home, validity checks, and
-    wrappers.
+    """An agent that may see the whole episode: scripted experts, baselines that read the home, and validity checks.
 
-    A wrapper passes the episode on to its agent by `replies_from`.
+    A wrapper of another agent is an oracle too: it passes the episode on by `replies_from`.
     """
 
     @property
@@ -46,7 +65,15 @@ class Oracle(Protocol):
         """The name in records."""
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """Candidate messages for the episode."""
+        """Candidate messages for the episode.
+
+        Args:
+            episode: The episode in play, which the agent must not change.
+            n: The number of candidates that are wanted.
+
+        Returns:
+            At least one reply, and at most `n` of them.
+        """
 
 
 Agent = Policy | Oracle

@@ -1,7 +1,7 @@
 """How people tell their wishes other than at once: the behaviours of a user, and the course in which a wish is told.
 
 Invariants: a course is part of the blueprint, so all users of a blueprint follow the same one; where a user stands in it
-(`Episode.place`) is counted in turns and not in words, so that an LLM user follows it in words of its own.
+(`Episode.course_position`) is counted in turns and not in words, so that an LLM user follows it in words of its own.
 """
 
 from __future__ import annotations

@@ -150,11 +150,6 @@ class NumberClaim:
     frame: str
 
     @property
-    def number_value(self) -> float:
-        """The number's value."""
-        return self.number.value
-
-    @property
     def clause_skeleton(self) -> str:
         """The clause without number and inflection: "there are # lights on" becomes "there be light on".
 
@@ -175,21 +170,21 @@ def _read_number(expected: Answer, text: str) -> Reading:
     claims = [claim for claim in claims if claim.number.start not in inside] or claims
     if not claims:
         return _read_nought(expected, text)
-    if len({claim.number_value for claim in claims}) == 1:
-        return _compare_number(expected, claims[0].number_value)
+    if len({claim.number.value for claim in claims}) == 1:
+        return _compare_number(expected, claims[0].number.value)
     between = text[claims[0].number.end : claims[-1].number.start]
     if signs.GUESS.search(between):
         return "wrong"
     if (conclusion := _concluded_number(claims, text, expected.unit == "count")) is not None:
         stated = _compare_number(expected, conclusion)
-        return "undecided" if stated == "wrong" and _compare_number(expected, claims[0].number_value) == "right" else stated
+        return "undecided" if stated == "wrong" and _compare_number(expected, claims[0].number.value) == "right" else stated
     bare = not all(claim.clause_skeleton for claim in claims[1:])
     return "wrong" if bare or _are_alternatives(claims, text) else _read_first_claim(expected, claims)
 
 
 def _are_alternatives(claims: Sequence[NumberClaim], text: str) -> bool:
     """Whether two numbers that differ stand in one list, or are said in the same words."""
-    pairs = [(a, b) for a, b in pairwise(claims) if a.number_value != b.number_value]
+    pairs = [(a, b) for a, b in pairwise(claims) if a.number.value != b.number.value]
     return any(
         signs.LINK.match(text[a.number.end : b.number.start]) or a.clause_skeleton == b.clause_skeleton for a, b in pairs
     )
@@ -201,29 +196,29 @@ def _concluded_number(claims: Sequence[NumberClaim], text: str, counted: bool) -
     *_, before, last = claims
     told = text[before.number.end : last.number.start] + last.frame.rpartition("#")[2]
     if signs.ENDING.search(told) and _sums_up(last, claims[:-1], counted):
-        return last.number_value
+        return last.number.value
     listed = signs.LISTED.search(text[first.number.end : second.number.start])
-    return first.number_value if listed and _sums_up(first, claims[1:], counted) else None
+    return first.number.value if listed and _sums_up(first, claims[1:], counted) else None
 
 
 def _sums_up(claim: NumberClaim, others: Sequence[NumberClaim], counted: bool) -> bool:
     """Whether a number is the sum of the others or, if it counts nothing, their mean, extreme or difference (rounded)."""
-    values = [other.number_value for other in others]
+    values = [other.number.value for other in others]
     ways = [sum(values)]
     if not counted:
         ways += [sum(values) / len(values), max(values), min(values)]
         ways += [abs(values[0] - values[1])] if len(values) == 2 else []
-    return any(abs(claim.number_value - way) < ROUNDED for way in ways)
+    return any(abs(claim.number.value - way) < ROUNDED for way in ways)
 
 
 def _read_first_claim(expected: Answer, claims: Sequence[NumberClaim]) -> Reading:
     """The reading of a text with several numbers: the first counts if the others are its parts or about other things."""
-    first, rest = claims[0].number_value, claims[1:]
+    first, rest = claims[0].number.value, claims[1:]
     if _compare_number(expected, first) == "right":
-        explained = sum(claim.number_value for claim in rest) == first
-        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.number_value != first)
+        explained = sum(claim.number.value for claim in rest) == first
+        explained = explained or all(signs.OTHERS.search(claim.frame) for claim in rest if claim.number.value != first)
         return "right" if explained else "undecided"
-    told = (sum(claim.number_value for claim in claims), *(claim.number_value for claim in rest))
+    told = (sum(claim.number.value for claim in claims), *(claim.number.value for claim in rest))
     return "undecided" if any(_compare_number(expected, value) == "right" for value in told) else "wrong"
 
 
