@@ -149,7 +149,7 @@ class Episode:
 
     @property
     def is_valid(self) -> bool:
-        """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.all_valid`."""
+        """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.are_steps_valid`."""
         return are_steps_valid(self.steps)
 
     def spoken_words_of(self, message: Message) -> SpokenWords:

@@ -48,8 +48,9 @@ class RecordError(InputError):
 
 
 def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory") -> Iterator[Step]:
-    """Yield each stored step when the episode has come to it. The caller takes it: `episode.act(reply_of(step))`.
+    """Yield each stored step when the episode has come to it.
 
+    The caller takes it, by `episode.apply_reply(reply_of_step(step))`.
     The user's messages are heard on the way, with the intents that they are stored with. Raises `RecordError` where a
     message of the agent has no step, or a step no message.
     """
@@ -82,7 +83,7 @@ SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcom
 
 
 PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
-Begin = Callable[[Mapping[str, Any]], Situation]  # stored blueprint -> situation, as `homerl.worlds.registry.restored`
+Begin = Callable[[Mapping[str, Any]], Situation]  # of a stored blueprint, as `restore_situation` of the worlds' registry
 
 
 def reverify_file(path: Path, begin: Begin) -> str:

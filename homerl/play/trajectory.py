@@ -150,7 +150,7 @@ class Trajectory:
 
     @property
     def is_valid(self) -> bool:
-        """valid(h) of HomeFlow eq. 4, see `all_valid`."""
+        """valid(h) of HomeFlow eq. 4, see `are_steps_valid`."""
         return are_steps_valid(self.steps)
 
     @property
@@ -232,7 +232,10 @@ def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
 
 
 def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
-    """The trajectory of a row that `to_row` made. What it raises for any other row, `at_row` turns into an `InputError`."""
+    """The trajectory of a row that `trajectory_to_row` made.
+
+    Any other row raises any error, of which `locate_row_errors` makes an `InputError`.
+    """
     nested = {}
     for name in JSON_COLUMNS:
         nested[name] = json.loads(row[name])

@@ -294,7 +294,7 @@ class Suite(ABC):
 class Persona(Protocol):
     """What an LLM user must know to play the person of an episode.
 
-    `words` are the phrases of the person's language (`language/manner.py`).
+    `words` are the phrases of the person's language (`play/words/user_manner.py`).
     """
 
     def role(self, words: Any) -> str:

@@ -61,7 +61,7 @@ class Paraphraser(ABC):
 
     @abstractmethod
     async def paraphrased(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
-        """A paraphrase that certainly means the same; raises `Rejected` with the reason if there is none."""
+        """A paraphrase that certainly means the same; raises `ParaphraseRejected` with the reason if there is none."""
 
     async def _reword_query(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
         try:
@@ -81,7 +81,7 @@ class Paraphraser(ABC):
 
 
 def refuse_bad_paraphrase(query: str, paraphrase: str, split: str) -> None:
-    """The checks of every world: plain words, no copy, of the split. Raises `Rejected`."""
+    """The checks of every world: plain words, no copy, of the split. Raises `ParaphraseRejected`."""
     new = paraphrase.lower()
     if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
         raise ParaphraseRejected("garbled")

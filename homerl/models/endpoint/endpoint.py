@@ -91,7 +91,7 @@ UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what th
 class Patience:
     """How long a request may take: seconds for one try, seconds for all tries, and the number of tries.
 
-    A try that found no server, or one that was too busy (`is_away`), does not count, unless nobody `waits`.
+    A try that found no server, or one that was too busy (`is_unavailable_error`), does not count, unless nobody `waits`.
     """
 
     timeout: float = 60.0

@@ -1,7 +1,7 @@
 """Settings of chat models in recipes: where they answer, how they are asked, and which role they play.
 
-Invariants: settings hold the name of the variable with a key, never the key; `asked` holds all that answers depend on,
-so it is the same whether a model runs at `url` or is served by the run.
+Invariants: settings hold the name of the variable with a key, never the key; `answer_settings` holds all that answers
+depend on, so it is the same whether a model runs at `url` or is served by the run.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class LLMAgent:
         clips: Clips | None = None,
         **options: Any,
     ) -> None:
-        """With a `seed`, every request has a seed derived from it (`seed_for`).
+        """With a `seed`, every request has a seed derived from it (`request_seed`).
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """

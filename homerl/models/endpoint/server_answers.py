@@ -1,7 +1,7 @@
 """Checks a server's answers before other code reads them, and classifies the errors of servers.
 
 Invariants:
-- An answer that passes `checked` has the shape of its type in all choices.
+- An answer that passes `check_completion` has the shape of its type in all choices.
 - No text that passes contains half of a surrogate pair, which no file could hold.
 - An error that a server sends as an answer counts like one with a status.
 """

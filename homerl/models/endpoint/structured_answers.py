@@ -2,7 +2,7 @@
 
 Invariants:
 - What the model thinks is no part of its answer.
-- An answer that cannot be parsed twice is `Unreadable`, a fault of the model.
+- An answer that cannot be parsed twice is an `UnreadableAnswer`, a fault of the model.
 - Errors of servers are an `InfraError`.
 - A schema that a server refuses is left out of later requests.
 - The requests for one seed and text are the same in every process.
@@ -50,7 +50,7 @@ class StructuredClient:
     async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
         """The model's answer, parsed as `shape`.
 
-        Raises `Unreadable` if neither of two answers can be parsed, and `InfraError` if the server fails.
+        Raises `UnreadableAnswer` if neither of two answers can be parsed, and `InfraError` if the server fails.
         """
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         for attempt in range(2):

@@ -101,7 +101,7 @@ def interrupt_at_server_end(server: subprocess.Popen[bytes], log: Path) -> Itera
         """Send SIGTERM to the main thread once the server has ended."""
         while not over.wait(POLL):
             if server.poll() is not None:
-                signal.pthread_kill(main.ident or 0, signal.SIGTERM)  # `stoppable` turns it into an interrupt
+                signal.pthread_kill(main.ident or 0, signal.SIGTERM)  # `stop_on_signals` turns it into an interrupt
                 return
 
     if threading.current_thread() is main:

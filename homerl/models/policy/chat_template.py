@@ -120,7 +120,7 @@ def _spell_parts(tokenizer: Any, parts: Iterable[str]) -> list[int]:
 
 
 def render_shielded(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> str:
-    """A dialogue in the tokenizer's chat template, for `encoded`. `options` are the template's."""
+    """A dialogue in the tokenizer's chat template, for `encode_shielded`. `options` are the template's."""
     controls = control_tokens_of(tokenizer)
     shown = None if tools is None else controls.shield_tools(tools)
     text: str = tokenizer.apply_chat_template(controls.shield_messages(messages), tools=shown, tokenize=False, **options)
@@ -189,7 +189,7 @@ class ChatFormat:
     def render_dialogue(
         self, tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
     ) -> str:
-        """A dialogue as text, for `encoded`. `options` are the template's."""
+        """A dialogue as text, for `encode_shielded`. `options` are the template's."""
         written = [*map(with_argument_objects, messages)] if self.own else messages
         return render_shielded(tokenizer, written, tools, **options)
 

@@ -61,7 +61,8 @@ class TransformersEngine:
     agent runs beside it, so batches do not depend on the clock. A batch has at most `batch` prompts and, with their samples,
     at most `tokens` tokens (None: what fits into a share of the device's memory). If memory runs out, both
     limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
-    On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
+    On a CPU it holds the keys and values of dialogues until `forget_dialogues` is called. Call that when the weights have
+    changed.
     """
 
     prefill: int = 16_384  # most tokens of one forward pass over prompts

@@ -1,6 +1,4 @@
-"""Which behaviours the utterances of a dialogue show, judged from its words alone.
-
-The same rules judge a simulated user and a dataset of people, so their rates can be compared.
+"""How often the utterances of a user, or of a dataset's people, show each behaviour. It is judged from words alone.
 
 - disclosure: an utterance adds to a wish that was told before. It answers a question by more than yes or no, or begins like
   an addition.
@@ -10,20 +8,14 @@ The same rules judge a simulated user and a dataset of people, so their rates ca
 - beside_the_point: an utterance after a question, upon which the assistant asks the same again. What replaces a wish is a
   change of mind all the same.
 
-Invariants: pure; an utterance shows at most one behaviour of the first three.
+A file of dialogues between people and an assistant is JSON Lines, or one JSON list. A dialogue is
+`{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Or it is written as in the Taskmaster datasets
+(arXiv 1909.05358): `{"utterances": [{"speaker": "USER", "text": "..."}, ...]}`. Messages of the user may have `behaviours`,
+a list of labels. Messages of other roles than `user` and `assistant` are passed over. Other keys are ignored, so that a
+dataset with more columns can be read.
 
-Files of dialogues between people and an assistant, with which a user's behaviours are compared.
-
-JSON Lines, or one JSON list. A dialogue is `{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Or
-it is written as in the Taskmaster datasets (arXiv 1909.05358): `{"utterances": [{"speaker": "USER", "text": "..."}, ...]}`.
-Messages of the user may have `behaviours`, a list of labels. Messages of other roles than `user` and `assistant` are passed
-over.
-
-Invariant: other keys are ignored, so that a dataset with more columns can be read.
-
-How often the utterances of a user, or of a dataset's people, show each behaviour.
-
-Invariant: both sides are judged by the same rules (`signs.py`), each utterance once.
+Invariants: both sides are judged by the same rules, so their rates can be compared; the rules are pure; an utterance shows
+at most one behaviour.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def utterance_schema(intents: Sequence[IntentProtocol]) -> dict[str, Any]:
 def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -> UserAnswer:
     """Parse a model's text: the JSON in it, else the text as the utterance. `cut` says that the tokens ran out.
 
-    Raises `Malformed`, with a reason that can be told to the model.
+    Raises `MalformedAnswer`, with a reason that can be told to the model.
     """
     text = strip_thoughts_and_controls(text).strip()
     if cut:
