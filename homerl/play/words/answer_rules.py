@@ -136,7 +136,10 @@ class Answer(Model):
 def judge_answer_by_rules(expected: Answer, text: str) -> Reading:
     """The verdict of the rules on a text."""
     text = " ".join(text.replace("’", "'").replace("*", "").split(" ")).strip().lower()
-    return READERS[expected.type](expected, phrases_to_numbers(text)) if text else "silent"
+    text = phrases_to_numbers(text)
+    if not text or (expected.type in ("boolean", "text", "names") and signs.UNSURE.search(text)):
+        return "silent"
+    return READERS[expected.type](expected, text)
 
 
 # numbers
@@ -258,8 +261,6 @@ def _compare_number(expected: Answer, value: float) -> Reading:
 
 
 def _read_boolean(expected: Answer, text: str) -> Reading:
-    if signs.UNSURE.search(text):
-        return "silent"
     opening, rest = _split_yes_or_no(text)
     said = _claimed_state(expected, rest if opening is not None else text)
     if signs.YES_AND_NO.match(text):
@@ -298,8 +299,6 @@ def _claimed_state(expected: Answer, text: str) -> Literal["as it is", "not so",
 
 
 def _read_text(expected: Answer, text: str) -> Reading:
-    if signs.UNSURE.search(text):
-        return "silent"
     text = signs.STANDARD.sub(r"\1", text)
     mentions = find_mentions(text, expected.accepted, expected.distractors, closely=True)
     end = max((found.end() for found in signs.CONCLUSION.finditer(text)), default=0)  # "so the study is warmer"
@@ -311,8 +310,6 @@ def _read_text(expected: Answer, text: str) -> Reading:
 
 
 def _read_names(expected: Answer, text: str) -> Reading:
-    if signs.UNSURE.search(text):
-        return "silent"
     mentions = find_mentions(text, expected.accepted, expected.distractors)
     if expected.accepted:
         wanted = set(range(len(expected.accepted)))
