@@ -40,28 +40,38 @@ def discover_rewards() -> dict[str, Reward]:
 
 
 def collect_reward_settings(rewards_by_name: Mapping[str, Reward]) -> dict[str, RewardSetting]:
-    """The settings of all rewards. Raises `InputError` for a name that is invalid or taken."""
+    """The settings of all rewards.
+
+    Args:
+        rewards_by_name: The rewards, in their order.
+
+    Returns:
+        The settings by name. They stand beside the weights in a recipe, so no two names may be equal.
+
+    Raises:
+        InputError: A name is invalid or taken, or a reward depends on one that does not exist.
+    """
     settings: dict[str, RewardSetting] = {}
     owners = {name: name for name in rewards_by_name}  # a reward's name is the key of its weight
     for name, reward in rewards_by_name.items():
         try:
             own = reward.recipe_settings
         except ValueError as error:
-            raise InputError(str(error), _file_of(reward), "see docs/recipes.md, Rewards") from None
+            raise InputError(str(error), _reward_file(reward), "see docs/recipes.md, Rewards") from None
         if unknown := set(reward.switches.values()) - rewards_by_name.keys():
-            raise InputError(f"there is no reward '{min(unknown)}'", _file_of(reward), "correct its `switches`")
+            raise InputError(f"there is no reward '{min(unknown)}'", _reward_file(reward), "correct its `switches`")
         for key in (name, *own):
             if hasattr(Weights, key):
-                raise InputError(f"a key of `rewards` cannot be named '{key}'", _file_of(reward), "choose another name")
+                raise InputError(f"a key of `rewards` cannot be named '{key}'", _reward_file(reward), "choose another name")
             if (owner := owners.setdefault(key, name)) != name:
                 taken = f"the rewards '{owner}' and '{name}' both define the key '{key}'"
-                where = f"{_file_of(rewards_by_name[owner])} and {_file_of(reward)}"
+                where = f"{_reward_file(rewards_by_name[owner])} and {_reward_file(reward)}"
                 raise InputError(taken, where, "rename it in one of them")
         settings |= own
     return settings
 
 
-def _file_of(reward: Reward) -> str:
+def _reward_file(reward: Reward) -> str:
     return str(sys.modules[reward.earn.__module__].__file__)
 
 
@@ -78,12 +88,21 @@ RewardWeights = create_model("RewardWeights", __base__=Weights, __module__=__nam
 
 
 def step_rewards(facts: StepFacts, weights: RewardWeights = RewardWeights()) -> dict[str, float]:
-    """The weighted reward parts of a step by name, in the order of `PARTS`. Their sum is r_t."""
-    return {name: getattr(weights, name) * _earned(reward, facts, weights) for name, reward in REWARDS.items()}
+    """The reward of a step, in parts. Their sum is r_t of HomeFlow's eq. 6.
 
+    Args:
+        facts: What the step did. Nothing else is read, so the rewards of a stored trajectory can be recomputed.
+        weights: The weights and settings of a recipe; by default those of the rewards' files.
 
-def _earned(reward: Reward, facts: StepFacts, weights: Any) -> float:
-    """A reward of a step, at weight 1."""
-    settings = {name: getattr(weights, name) for name in reward.recipe_settings}
-    switches = {name: getattr(weights, other) > 0 for name, other in reward.switches.items()}
-    return reward.earn(facts, **settings, **switches)
+    Returns:
+        The weighted reward of each part by name, in the order of `PARTS`.
+
+    Example:
+        sum(step_rewards(step.facts, RewardWeights(audit=0.5)).values())
+    """
+    rewards = {}
+    for name, reward in REWARDS.items():
+        settings = {key: getattr(weights, key) for key in reward.recipe_settings}
+        switches = {key: getattr(weights, other) > 0 for key, other in reward.switches.items()}
+        rewards[name] = getattr(weights, name) * reward.earn(facts, **settings, **switches)
+    return rewards

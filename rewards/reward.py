@@ -30,13 +30,23 @@ class RewardSetting:
 
 @dataclass(frozen=True)
 class Reward:
-    """A reward.
+    """A reward. A file of `rewards/` defines one as `REWARD`, and the file's name is the reward's name.
 
-    `earn` maps the facts of a step to its reward at weight 1. Each further argument of `earn` is a setting, with a type
-    and a default. `switches` names arguments that are not settings: each is true while the weight of another reward is
-    above 0, as in `{"preserve": "collateral"}`. `weight` is the default weight. `card` is the text after the name in the
-    model card. `check` gets the settings by name, and raises `ValueError` if they cannot be used. Recipes and stored
-    trajectories list rewards by `order`, then by name.
+    Attributes:
+        earn: Maps the facts of a step to its reward at weight 1. Each further argument is a setting, with a type and a
+            default, which recipes can set.
+        weight: The default weight.
+        card: The text after the name in the model card.
+        switches: Arguments of `earn` that are not settings: each is true while the weight of another reward is above 0, as
+            in `{"preserve": "collateral"}`.
+        check: Gets the settings by name. It raises `ValueError` if they cannot be used.
+        order: Recipes and stored trajectories list rewards by `order`, then by name.
+
+    Example:
+        def brevity(facts: StepFacts, max_calls: int = 2) -> float:
+            return -float(len(facts.calls) > max_calls)
+
+        REWARD = Reward(brevity, weight=0.1, card="lost for a step with too many calls")
     """
 
     earn: Callable[..., float]
@@ -48,7 +58,14 @@ class Reward:
 
     @cached_property
     def recipe_settings(self) -> Mapping[str, RewardSetting]:
-        """Settings by name. Raises `ValueError` for a setting without a type or a default."""
+        """The settings of `earn`.
+
+        Returns:
+            The settings by name, in the order of the arguments.
+
+        Raises:
+            ValueError: A setting has no type or no default.
+        """
         hints = get_type_hints(self.earn, include_extras=True)
         _, *arguments = inspect.signature(self.earn).parameters.values()
         own = [argument for argument in arguments if argument.name not in self.switches]

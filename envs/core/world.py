@@ -17,7 +17,7 @@ import copy
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Self
 
@@ -79,10 +79,17 @@ def why_action_too_large(action: Action) -> str | None:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that an agent made, accepted or refused. `arguments` is empty if the arguments could not be read."""
+    """A call that an agent made, accepted or refused. It is read once, and then passed on up to the world.
+
+    `arguments` is empty if the arguments could not be read; then `malformed` says why. `text` is what the message has as the
+    arguments, and `id` is the name by which a tool's result refers to the call. Files keep the name and the arguments only.
+    """
 
     name: str
     arguments: Mapping[str, Any]
+    id: str = field(default="", compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
+    malformed: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

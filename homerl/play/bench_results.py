@@ -17,7 +17,7 @@ from homerl.play.faults import Boundary
 from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Outcome, read_rows
 
-OUTCOMES, BOUNDARIES = tuple(map(str, Outcome)), tuple(map(str, Boundary))
+OUTCOMES = tuple(map(str, Outcome))
 # What a score needs of a result that counts.
 SCORED = ("families", *(key for key, metric in METRICS.items() if not metric.newer))
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
@@ -26,11 +26,11 @@ Count = Annotated[int, Field(ge=0, le=1 << 53)]
 class FaultResult(BaseModel, strict=True):
     """Who failed, and why."""
 
-    boundary: Annotated[str, Field(pattern=f"^({'|'.join(BOUNDARIES)})$")]
+    boundary: Annotated[str, Field(pattern=f"^({'|'.join(Boundary)})$")]
     reason: str
 
 
-class _Stored(BaseModel):
+class _KnownKeys(BaseModel):
     """The keys of a result that are read again, where it has them; metrics, worlds and suites add their own."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
@@ -48,7 +48,7 @@ _NUMBERS: dict[str, Any] = {
     key: (bool if metric.type is bool else Annotated[metric.type, Field(ge=0, le=metric.most)], 0)
     for key, metric in METRICS.items()
 }
-StoredResult = create_model("StoredResult", __base__=_Stored, **_NUMBERS)
+StoredResult = create_model("StoredResult", __base__=_KnownKeys, **_NUMBERS)
 
 
 def read_run_facts(folder: Path, name: str) -> dict[str, Any]:

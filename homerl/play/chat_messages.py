@@ -1,18 +1,17 @@
-"""What a policy observes of an episode.
+"""Messages in OpenAI's format: what a policy observes, how a model's text is read, and homerl's chat template.
 
-Invariants: it is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world; it is
-a copy, so that a policy may change it.
-
-Messages in OpenAI's format: rendering dialogues as text, and parsing text into messages.
-
-Invariants: the training template is prefix-preserving; `parse_reply` never raises on sampled text.
+Invariants:
+- An `Observation` is plain data that gives no access to the episode, the goals Φ, the plan, the blueprint or the world. It
+  is a copy, so a policy may change it.
+- homerl's template is prefix-preserving: the text of a dialogue begins with the text of its first messages.
+- `parse_reply` never raises on sampled text.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +19,17 @@ from typing import Any
 
 from homerl.envs.core.messages import Message, copy_plain_data
 from homerl.envs.core.world import Action, ToolCall, is_too_deep
-from homerl.play import tool_call_parser as speech
-from homerl.play.tool_call_parser import Tools, parse_bounded_json, strip_code_fence
+from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import (
+    NO_OBJECT,
+    Tools,
+    describe_parse_error,
+    parse_bounded_json,
+    parse_speech,
+    strip_code_fence,
+    strip_thoughts,
+    strip_thoughts_and_controls,
+)
 from homerl.play.words import claim_patterns as signs
 
 
@@ -62,18 +70,13 @@ def replace_surrogates(text: str) -> str:
     return text if _can_be_encoded(text) else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def copy_plain_message(message: Message) -> Message:
+def copy_plain_message(message: Any) -> Any:
     """A copy of a message that shares nothing with it, and has no lone surrogate anywhere: no file could hold one."""
-    found: Message = _plain(message)
-    return found
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, str):
-        return replace_surrogates(data)
-    if isinstance(data, dict):
-        return {_plain(key): _plain(value) for key, value in data.items()}
-    return [_plain(value) for value in data] if isinstance(data, list) else data
+    if isinstance(message, str):
+        return replace_surrogates(message)
+    if isinstance(message, dict):
+        return {copy_plain_message(key): copy_plain_message(value) for key, value in message.items()}
+    return [copy_plain_message(part) for part in message] if isinstance(message, list) else message
 
 
 def _can_be_encoded(text: str) -> bool:
@@ -85,8 +88,10 @@ def _can_be_encoded(text: str) -> bool:
 
 
 def parse_model_json(text: str) -> Any:
-    """Parse JSON that a model wrote, without lone surrogates. Raises `ValueError` or `RecursionError`, as `json.loads`
-    does; the first also for a text longer than `MOST_TEXT`, which is not read.
+    """Parse JSON that a model wrote, without lone surrogates.
+
+    Raises `ValueError` or `RecursionError`, as `json.loads` does. It raises `ValueError` also for a text that is longer than
+    `MOST_TEXT`, which is not read.
     """
     value = parse_bounded_json(text)
     escaped = ("\\ud" in text or "\\uD" in text) and ESCAPED_HALF.search(text)
@@ -99,35 +104,41 @@ def parse_json_answer(text: str) -> tuple[dict[str, Any] | None, str | None]:
     try:
         answer = parse_model_json(strip_code_fence(text))
     except (ValueError, RecursionError) as error:
-        return None, f"the answer is not JSON ({speech.describe_parse_error(error)})"
+        return None, f"the answer is not JSON ({describe_parse_error(error)})"
     return (answer, None) if isinstance(answer, dict) else (None, "the answer is not a JSON object")
 
 
-def tool_calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
-    """The calls of a message, in order. With an `answer_tool`, its single JSON answer is one call of that tool."""
-    if answer_tool is not None:
-        answer, _ = parse_json_answer(message.get("content") or "")
-        return () if answer is None else (tool_call_from_action({**answer, "name": answer_tool}),)
-    called = [call["function"] for call in message.get("tool_calls") or ()]
-    return tuple(_called(call["name"], parse_call_arguments(call["arguments"]) or {}) for call in called)
+def read_tool_calls(message: Message) -> tuple[ToolCall, ...]:
+    """The calls of a message in OpenAI's form, in order. Arguments that are no JSON object make a `malformed` call."""
+    calls = list[ToolCall]()
+    for call in message.get("tool_calls") or ():
+        text = call["function"]["arguments"]
+        try:
+            arguments = parse_model_json(text or "{}")
+        except (ValueError, TypeError, RecursionError):
+            arguments = None
+        readable = isinstance(arguments, dict)
+        given, why = (arguments, None) if readable else ({}, NO_OBJECT)
+        calls.append(ToolCall(call["function"]["name"], given, call.get("id") or "", text, why))
+    return tuple(calls)
 
 
-def tool_call_from_action(action: Action) -> ToolCall:
+def action_to_tool_call(action: Action) -> ToolCall:
     """A world's action as a call."""
-    return _called(action["name"], {key: value for key, value in action.items() if key != "name"})
+    return ToolCall(action["name"], {key: value for key, value in action.items() if key != "name"})
 
 
-def _called(name: str, arguments: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(name, {} if is_too_deep(arguments) else arguments)
+def calls_to_record(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls as the facts of a step have them: arguments that are nested too deeply to be stored are left out."""
+    return tuple(ToolCall(call.name, {} if is_too_deep(call.arguments) else call.arguments) for call in calls)
 
 
-def parse_call_arguments(text: Any) -> dict[str, Any] | None:
-    """The arguments of a tool call, or None if they are no JSON object, or hold numbers or nesting without end."""
-    try:
-        arguments = parse_model_json(text or "{}")
-    except (ValueError, TypeError, RecursionError):
-        return None
-    return arguments if isinstance(arguments, dict) else None
+def tool_calls_of(message: Message, answer_tool: str | None = None) -> tuple[ToolCall, ...]:
+    """The calls of a stored message. With an `answer_tool`, its single JSON answer is one call of that tool."""
+    if answer_tool is None:
+        return calls_to_record(read_tool_calls(message))
+    answer, _ = parse_json_answer(message.get("content") or "")
+    return () if answer is None else calls_to_record([action_to_tool_call({**answer, "name": answer_tool})])
 
 
 @dataclass(frozen=True)
@@ -149,26 +160,27 @@ def spoken_words_of(message: Message, *, one_answer: bool = False, json_answers:
     """
     content = message.get("content") or ""
     if not one_answer:
-        return _words(speech.parse_speech(content, bare=not json_answers).words)
-    answer, _ = parse_json_answer(content)
-    text = (answer or {}).get("response")
-    said = _words(text if isinstance(text, str) else "")
-    return replace(said, question=(answer or {}).get("mode") == "clarify")
+        return _split_questions(parse_speech(content, bare=not json_answers).words)
+    answer = parse_json_answer(content)[0] or {}
+    text = answer.get("response")
+    said = _split_questions(text if isinstance(text, str) else "")
+    return replace(said, question=answer.get("mode") == "clarify")
 
 
-def _words(text: str) -> SpokenWords:
-    sentences = [signs.CLOSING.sub("", sentence.strip()) for sentence in signs.SENTENCE_END.split(text)]
-    asking = [sentence for sentence in sentences if signs.ASKS.search(sentence.lower())]
-    offers = [sentence for sentence in asking if signs.OFFERS.search(sentence.lower())]
-    stated = (_statement(sentence) if sentence in asking else sentence for sentence in sentences)
-    return SpokenWords(text, " ".join(filter(None, stated)), len(asking) > len(offers))
-
-
-def _statement(sentence: str) -> str:
-    """What a sentence that asks says before an offer at its end: "it is on, shall I turn it off?" says that it is on."""
-    said = signs.OFFER.sub("", sentence.lower())
-    whole = said == sentence.lower() or signs.QUESTION.search(said) or signs.ASKS.search(said)
-    return "" if whole else sentence[: len(said)]
+def _split_questions(text: str) -> SpokenWords:
+    """The text, what it claims beside its questions, and whether it asks more than it offers."""
+    claims, asked = list[str](), 0
+    for sentence in (signs.CLOSING.sub("", part.strip()) for part in signs.SENTENCE_END.split(text)):
+        lower = sentence.lower()
+        if not signs.ASKS.search(lower):
+            claims.append(sentence)
+            continue
+        asked += signs.OFFERS.search(lower) is None
+        # What stands before an offer is said: "it is on, shall I turn it off?" says that it is on.
+        said = signs.OFFER.sub("", lower)
+        if said != lower and not (signs.QUESTION.search(said) or signs.ASKS.search(said)):
+            claims.append(sentence[: len(said)])
+    return SpokenWords(text, " ".join(filter(None, claims)), asked > 0)
 
 
 @lru_cache
@@ -221,23 +233,24 @@ def with_generation_tags(template: str) -> str:
     return PLAIN.sub(r"{%-\1-%}", template)
 
 
-def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> tuple[Message, str | None]:
-    """(message, what is malformed or None) for sampled text without its final `<|im_end|>`.
+def parse_reply(text: str, tools: Tools = (), json_answers: bool = False) -> Reply:
+    """Sampled text without its final `<|im_end|>` as a reply, with the calls that it makes.
 
     The `tools` tell numbers from texts, where a model's form of a call does not. With `json_answers`, JSON without a mark is
     an answer in words.
     """
     text = text.strip()
-    said = speech.parse_speech(text, tools, bare=not json_answers)
+    said = parse_speech(text, tools, bare=not json_answers)
     thought = {THOUGHT: said.thought} if said.thought else {}
     if said.malformed:
-        return {"role": "assistant", "content": speech.strip_thoughts(text), **thought}, said.malformed
-    calls = {"tool_calls": list(said.calls)} if said.calls else {}
-    return {"role": "assistant", "content": said.words.strip(), **calls, **thought}, None
+        return Reply({"role": "assistant", "content": strip_thoughts(text), **thought}, said.malformed, calls=())
+    functions = [{"name": call.name, "arguments": call.text} for call in said.calls]
+    calls = {"tool_calls": [{"type": "function", "function": function} for function in functions]} if functions else {}
+    return Reply({"role": "assistant", "content": said.words.strip(), **calls, **thought}, calls=said.calls)
 
 
-def parse_observed_reply(text: str, observation: Observation) -> tuple[Message, str | None]:
-    """(message, what is malformed or None) for a model's text, as it is read where the model has observed this."""
+def parse_observed_reply(text: str, observation: Observation) -> Reply:
+    """A model's text as a reply, as it is read where the model has observed this."""
     if observation.one_answer:
-        return {"role": "assistant", "content": speech.strip_thoughts_and_controls(text.strip())}, None
+        return Reply({"role": "assistant", "content": strip_thoughts_and_controls(text.strip())}, calls=())
     return parse_reply(text, observation.tools, bool(observation.protocol.get(JSON_ANSWERS)))

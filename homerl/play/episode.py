@@ -7,8 +7,8 @@ Invariants:
   action end by it, as their benchmarks do.
 - A fork is independent of its original.
 - A policy sees `observation` only: never Φ, the plan or the open intents.
-- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `act` but as an
-  `AgentFault` or a `WorldError` (`faults.blamed`), so it ends this episode alone.
+- An outcome that does not count has a fault, which says who failed. No error of a world's code leaves `apply_reply` but as
+  an `AgentFault` or a `WorldError` (`blame_call_error`), so it ends this episode alone.
 - Nothing here depends on which world it is.
 """
 
@@ -30,11 +30,11 @@ from homerl.play.chat_messages import (
     JSON_ANSWERS,
     Observation,
     SpokenWords,
+    action_to_tool_call,
+    calls_to_record,
     copy_plain_message,
-    parse_call_arguments,
+    read_tool_calls,
     spoken_words_of,
-    tool_call_from_action,
-    tool_calls_of,
 )
 from homerl.play.faults import (
     EPISODE_ERRORS,
@@ -59,8 +59,7 @@ class EpisodeLimits:
     """How long an episode may go on."""
 
     turns: Annotated[int, Field(ge=1)] | None = field(
-        default=5,
-        metadata={"description": "Most turns; null is what the wishes and questions need."},
+        default=5, metadata={"description": "Most turns; null is what the wishes and questions need."}
     )
     steps: Annotated[int, Field(ge=1)] = field(
         default=12, metadata={"description": "Most messages of the agent in an episode."}
@@ -150,7 +149,7 @@ class Episode:
 
     @property
     def is_valid(self) -> bool:
-        """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.all_valid`."""
+        """valid(h_v) of HomeFlow eq. 4, so far; see `trajectory.are_steps_valid`."""
         return are_steps_valid(self.steps)
 
     def spoken_words_of(self, message: Message) -> SpokenWords:
@@ -191,15 +190,30 @@ class Episode:
         the episode. What else the world raises becomes a `WorldError`, and the episode is as it was before the message.
         """
         try:
-            return self._try(reply)
+            return self._apply_or_restore(reply)
         except AgentFault as fault:
-            return self._try(reply, fault)
+            return self._apply_or_restore(reply, fault)
 
-    def _try(self, reply: Reply, failed: AgentFault | None = None) -> Step:
+    async def apply_reply_async(self, reply: Reply) -> Step:
+        """The same as `apply_reply`, beside the event loop if the message may hold code, which may be slow.
+
+        If this is cancelled, the episode may go on to change: use it no more.
+        """
+        try:
+            text = str(reply.message)
+        except RecursionError:
+            text = "code"
+        # A call may have an argument `code`, whose letters JSON may write as escapes.
+        if "code" in text or "\\u" in text:
+            return await run_beside_loop(partial(self.apply_reply, reply))
+        return self.apply_reply(reply)
+
+    def _apply_or_restore(self, reply: Reply, failed: AgentFault | None = None) -> Step:
+        """Apply a message. If that fails, the episode is as it was before. `failed` is how an earlier try ended."""
         before, said, ended = self.situation.fork(), len(self.messages), (self.outcome, self.fault)
         try:
             plain = replace(reply, message=copy_plain_message(reply.message))  # the agent may go on to change its own
-            return self._act(plain, failed)
+            return self._take_step(plain, failed)
         except Exception as error:
             self.situation, (self.outcome, self.fault) = before, ended
             del self.messages[said:]
@@ -207,38 +221,33 @@ class Episode:
                 raise
             raise (AgentFault if isinstance(error, EXHAUSTED) else WorldError)(describe_escaped_error(error)) from error
 
-    async def apply_reply_async(self, reply: Reply) -> Step:
-        """The same as `act`, beside the event loop if the message may hold code, which may be slow.
-
-        If this is cancelled, the episode may go on to change: use it no more.
-        """
-        return (
-            await run_beside_loop(partial(self.apply_reply, reply))
-            if _may_hold_code(reply.message)
-            else self.apply_reply(reply)
-        )
-
-    def _act(self, reply: Reply, failed: AgentFault | None) -> Step:
+    def _take_step(self, reply: Reply, failed: AgentFault | None) -> Step:
         decision, situation = self.decision_key(), self.situation
         before, side_effects, mark = self.progress, self.side_effects(), situation.mark()
         opens = self.messages[-1]["role"] == "user"
         meant = situation.stands_for(reply)
-        results = self._results(reply, meant) if failed is None else [_not_allowed()]
+        calls = () if meant is not None else read_tool_calls(reply.message) if reply.calls is None else reply.calls
+        if failed is not None:
+            results = [_refuse("wrong_type", "no tool takes such a call")]
+        else:
+            self.world.begin_message()
+            results = self._run_calls(reply, calls) if meant is None else [self._run_action(meant, spoken=True)]
         spoke = meant is not None or not results
         self.messages.append(reply.message)
-        if meant is None:
-            self.messages += [_tool_message(i, reply, text) for i, (text, _, _) in enumerate(results)]
+        for at, (text, _, _) in enumerate(results if meant is None else ()):
+            call_id = calls[at].id if at < len(calls) else ""
+            self.messages.append({"role": "tool", "content": text} | ({"tool_call_id": call_id} if call_id else {}))
+        if meant is not None and not isinstance(meant, str):
+            calls = (action_to_tool_call(meant),)
         blocked = tuple(info["blocked"]["rule"] for _, info, _ in results if info["blocked"])
         situation.note_reply(self.speaking_of, reply.message, blocked, spoke)
         situation.wait(self.limits.seconds_per_step)
         met = situation.met()
-        calls = tool_calls_of(reply.message) if meant is None else _meant(meant)
         closes = (spoke or situation.ended) and failed is None
-        self.outcome = self._verdict(share_of_goals_met(met) == 1.0, closes)
+        self.outcome = self._outcome_after_message(share_of_goals_met(met) == 1.0, closes)
         if failed is not None:
             self.outcome, self.fault = Outcome.AGENT_FAILURE, fault_from_error(failed)
-        codes = [code for _, _, code in results if code]
-        code = "\n".join(codes) or None
+        code = "\n".join(code for _, _, code in results if code) or None
         facts = StepFacts(
             turn=self.turn,
             opens_turn=opens,
@@ -254,39 +263,35 @@ class Episode:
             last=self.outcome is not None,
             intent=self.speaking_of,
             met=tuple(i for i, holds in enumerate(met) if holds),
-            calls=calls,
+            calls=calls_to_record(calls),
             closes=closes,
         )
         step = Step(reply.message, tuple(text for text, _, _ in results), facts, situation.state_key(), decision)
         self.steps.append(step)
         return step
 
-    def _results(self, reply: Reply, meant: Action | str | None) -> list[Result]:
-        """Apply the message's tool calls, or the one that its words stand for."""
-        self.world.begin_message()
-        if meant is not None:
-            return [self._take(meant, spoken=True)]
+    def _run_calls(self, reply: Reply, calls: Sequence[ToolCall]) -> list[Result]:
+        """Apply a message's tool calls, as many as the limits allow."""
         if reply.malformed:
-            return [_malformed(reply.malformed)]
-        calls = reply.message.get("tool_calls") or []
-        left = len(calls) if self.most_calls is None else max(0, self.most_calls - self._called())
-        return [self._call(call) for call in calls[:left]] + [_over_budget(self.most_calls) for _ in calls[left:]]
+            return [_refuse_syntax(reply.malformed)]
+        left = len(calls) if self.most_calls is None else max(0, self.most_calls - self._count_calls())
+        results = list[Result]()
+        for call in calls[:left]:
+            if call.malformed:
+                results.append(_refuse_syntax(call.malformed))
+            else:
+                takes_name = "name" in call.arguments and self.situation.takes_name(call.name)
+                results.append(self._run_action(tool_call_to_action(call.name, call.arguments, takes_name)))
+        return results + [_refuse("call_limit", f"only {self.most_calls} tool calls are allowed") for _ in calls[left:]]
 
-    def _called(self) -> int:
+    def _count_calls(self) -> int:
         """The number of tool calls so far."""
         return sum(len(message.get("tool_calls") or ()) for message in self.messages)
 
-    def _call(self, call: Mapping[str, Any]) -> Result:
-        name, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
-        if arguments is None:
-            return _malformed("the arguments are not a JSON object")
-        takes_name = "name" in arguments and self.situation.takes_name(name)
-        return self._take(tool_call_to_action(name, arguments, takes_name))
-
-    def _take(self, action: Action | str, spoken: bool = False) -> Result:
+    def _run_action(self, action: Action | str, spoken: bool = False) -> Result:
         """Apply a call, or the one that words stand for. A text instead of a call says why there is none."""
         if isinstance(action, str):
-            return _malformed(action)
+            return _refuse_syntax(action)
         try:
             text, info = self.situation.take(action)
         except (InfraError, AgentFault, UserError):
@@ -295,7 +300,7 @@ class Episode:
             raise blame_call_error(error, action, self.world.tools, spoken) from error
         return text, info, self.situation.code_of(action)
 
-    def _verdict(self, met: bool, closes: bool) -> Outcome | None:
+    def _outcome_after_message(self, met: bool, closes: bool) -> Outcome | None:
         """How the episode ends with a message, if it does. `closes`: the message ends the agent's turn."""
         if met and closes:
             clean = not self.blueprint.preserve or self.side_effects() == 0
@@ -304,9 +309,9 @@ class Episode:
             return Outcome.AGENT_FAILURE
         if closes and self.turn >= self.most_turns:
             return Outcome.TURN_LIMIT
-        spare = int(met)  # for the last word
+        spare = int(met)  # one more message, for the last word
         in_turn = 1 + sum(step.facts.turn == self.turn for step in self.steps)
-        if self.most_calls is not None and not closes and self._called() >= self.most_calls + spare:
+        if self.most_calls is not None and not closes and self._count_calls() >= self.most_calls + spare:
             return Outcome.STEP_LIMIT
         if len(self.steps) + 1 >= self.most_steps + spare:
             return Outcome.STEP_LIMIT
@@ -358,38 +363,12 @@ def share_of_goals_met(met: Sequence[bool]) -> float:
     return sum(met) / len(met) if met else 0.0
 
 
-def _may_hold_code(message: Message) -> bool:
-    """Whether a call of a message may have an argument `code`, whose letters JSON may write as escapes."""
-    try:
-        text = str(message)
-    except RecursionError:
-        return True
-    return "code" in text or "\\u" in text
-
-
-def _meant(action: Action | str) -> tuple[ToolCall, ...]:
-    """The call that a message's words stand for; none if `action` is a text that says what is malformed."""
-    return () if isinstance(action, str) else (tool_call_from_action(action),)
-
-
-def _malformed(what: str) -> Result:
+def _refuse_syntax(what: str) -> Result:
     return f"refused: syntax: {what}", {"blocked": {"rule": "syntax"}, "error": None}, None
 
 
-def _not_allowed() -> Result:
-    rule = {"rule": "wrong_type", "message": "no tool takes such a call"}
-    return f"refused: wrong_type: {rule['message']}", {"blocked": rule, "error": None}, None
-
-
-def _over_budget(calls: int | None) -> Result:
-    rule = {"rule": "call_limit", "message": f"only {calls} tool calls are allowed"}
-    return f"refused: call_limit: {rule['message']}", {"blocked": rule, "error": None}, None
-
-
-def _tool_message(index: int, reply: Reply, text: str) -> Message:
-    calls = reply.message.get("tool_calls") or []
-    call_id = calls[index].get("id", "") if index < len(calls) else ""
-    return {"role": "tool", "content": text} | ({"tool_call_id": call_id} if call_id else {})
+def _refuse(rule: str, message: str) -> Result:
+    return f"refused: {rule}: {message}", {"blocked": {"rule": rule, "message": message}, "error": None}, None
 
 
 def count_code_tokens(code: str) -> int:

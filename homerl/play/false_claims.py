@@ -1,14 +1,10 @@
-"""Whether words claim that something was done in a home, or admit that it was not, in English and Chinese.
+"""False claims: turns that an agent ends by claiming success, while what was wished for in them is still to be done.
 
-Precision goes before recall: who says how a thing is ("the light is on"), what was done at another time, or what is to come,
-claims nothing, and neither does who admits that something did not work.
+The rules read English and Chinese. They prefer precision to recall. A message claims nothing if it tells how a thing is
+("the light is on"), what was done at another time, or what is to come. It claims nothing either if it ends with a question,
+or admits that something did not work.
 
 Invariant: all functions are pure.
-
-False claims: turns that an agent ends with a claim of success, while what was wished for in them is still to be done.
-
-Invariants: a pure function of a stored trajectory; a turn that ends with a question, or with an admission that something did
-not work, makes no claim (`homerl.play.false_claims`).
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ def claims_success(text: str) -> bool:
 
 def says_done(text: str) -> bool:
     """Whether a part of a text says that something was done just now."""
-    clauses = signs.CLAUSE.split(_plain(text))
+    clauses = signs.CLAUSE.split(_normalise(text))
     return any(
         signs.DID.search(clause) and not (signs.NEGATION.search(clause) or signs.SUPPOSED.search(clause))
         for clause in map(str.strip, filter(None, clauses))
@@ -36,21 +32,21 @@ def says_done(text: str) -> bool:
 
 def only_confirms(text: str) -> bool:
     """Whether a text says that something was done, and nothing else, as "All set! That is taken care of." does."""
-    sentences = [one for one in signs.SENTENCE_END.split(_plain(text)) if one.strip()]
+    sentences = [one for one in signs.SENTENCE_END.split(_normalise(text)) if one.strip()]
     return bool(sentences) and all(signs.BARE.search(one) for one in sentences)
 
 
 def admits_failure(text: str) -> bool:
     """Whether a text says that something cannot be done, is not there, or failed."""
-    return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _plain(text))) is not None
+    return signs.ADMITS.search(signs.NO_FAULT.sub(" ", _normalise(text))) is not None
 
 
 def asks_about_state(text: str) -> bool:
     """Whether a person's words ask how something is. "Can you open the door?" asks to do something."""
-    return signs.INQUIRY.search(_plain(text)) is not None
+    return signs.INQUIRY.search(_normalise(text)) is not None
 
 
-def _plain(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(text.replace("’", "'").replace("*", "").lower().split(" "))
 
 
@@ -59,27 +55,23 @@ def words_without_calls(step: Step) -> SpokenWords:
     return spoken_words_of({} if step.message.get("tool_calls") else step.message)
 
 
-def has_unmet_goal(step: Step) -> bool:
-    """Whether any goal is unmet after a step."""
-    return step.facts.progress_after < 1.0
-
-
 def count_false_claims(
     trajectory: Trajectory,
     words: Callable[[Step], SpokenWords] = words_without_calls,
-    is_open: Callable[[Step], bool] = has_unmet_goal,
+    is_open: Callable[[Step], bool] = lambda step: step.facts.progress_after < 1.0,
 ) -> int:
     """The number of false claims. `is_open` tells whether something of a step's wish is not done in the home after it.
 
     Where nobody knows the wish, a claim is false if a call of the turn was refused or failed, and nothing changed in it.
     """
     return sum(
-        claims_success(said.claims) and (is_open(step) if step.facts.intent is not None else _in_vain(trajectory, step))
+        claims_success(said.claims)
+        and (is_open(step) if step.facts.intent is not None else _is_failed_turn(trajectory, step))
         for step in trajectory.steps
         if step.facts.closes and not (said := words(step)).question
     )
 
 
-def _in_vain(trajectory: Trajectory, last: Step) -> bool:
+def _is_failed_turn(trajectory: Trajectory, last: Step) -> bool:
     turn = [step for step in trajectory.steps if step.facts.turn == last.facts.turn]
     return any(step.has_failed for step in turn) and not any(step.facts.changed for step in turn)

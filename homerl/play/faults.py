@@ -1,8 +1,8 @@
 """What can go wrong in an episode, by boundary: agent, user, world, server or judge.
 
 Invariants: the code that raises one of these errors (or the world's `WorldError`) knows who failed, and a fault never
-counts against another; only `fault_of` makes records of errors. A limit or an unmet goal is not a fault. An error that
-a call raises is the agent's failure if the schemas that it was shown do not allow the call (`blamed`).
+counts against another; only `fault_from_error` makes records of errors. A limit or an unmet goal is not a fault. An error
+that a call raises is the agent's failure if the schemas that it was shown do not allow the call (`blame_call_error`).
 """
 
 from __future__ import annotations
@@ -122,13 +122,8 @@ def blame_call_error(
 def fault_from_error(error: InfraError | WorldError | AgentFault | UserError) -> Fault:
     """The record of an error."""
     said = replace_surrogates(" ".join(str(error).split()))
-    match error:
-        case UserError(reason=word):
-            return Fault(Boundary.USER, f"{word}: {said}" if said else word)
-        case AgentFault():
-            boundary = Boundary.AGENT
-        case WorldError():
-            boundary = Boundary.WORLD
-        case _:
-            boundary = Boundary.SERVER
+    if isinstance(error, UserError):
+        return Fault(Boundary.USER, f"{error.reason}: {said}" if said else error.reason)
+    kinds = {AgentFault: Boundary.AGENT, WorldError: Boundary.WORLD}
+    boundary = next((boundary for kind, boundary in kinds.items() if isinstance(error, kind)), Boundary.SERVER)
     return Fault(boundary, said or type(error).__name__)

@@ -1,11 +1,8 @@
 """The loop of agent, user and world (HomeFlow 3.4.2). Synthesis, RL and evaluation all use it.
 
 Invariants: a trajectory has exactly one outcome; a fault of the user, the world or a server never counts against the
-agent; a policy never receives the episode; nothing here is random.
-
-Candidate messages of a scripted agent.
-
-Invariant: they depend on the agent's seed and the dialogue only, and no two are equal.
+agent; a policy never receives the episode. The candidate messages of a scripted agent depend on its seed and the dialogue
+only, and no two of them are equal.
 """
 
 from __future__ import annotations
@@ -26,22 +23,41 @@ from homerl.play.trajectory import Trajectory
 
 @runtime_checkable
 class Policy(Protocol):
-    """An agent that sees observations only, and proposes `n` candidate messages."""
+    """An agent that sees observations only.
+
+    Example:
+        class Echo:
+            name = "echo"
+
+            async def propose(self, observation, n=1):
+                return [Reply({"role": "assistant", "content": observation.messages[-1]["content"]})]
+    """
 
     @property
     def name(self) -> str:
         """The name in records."""
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
-        """Candidate messages for the observed dialogue."""
+        """Candidate messages for the observed dialogue.
+
+        Args:
+            observation: All that the agent may see. It is a copy.
+            n: The number of candidates that are wanted. `play` asks for one.
+
+        Returns:
+            At least one reply, and at most `n` of them.
+
+        Raises:
+            AgentFault: The agent failed.
+            InfraError: A server or machine failed, which counts against nobody.
+        """
 
 
 @runtime_checkable
 class Oracle(Protocol):
-    """An agent that may see the whole episode: scripted experts, baselines that read the home, validity checks, and
-    wrappers.
+    """An agent that may see the whole episode: scripted experts, baselines that read the home, and validity checks.
 
-    A wrapper passes the episode on to its agent by `replies_from`.
+    A wrapper of another agent is an oracle too: it passes the episode on by `replies_from`.
     """
 
     @property
@@ -49,7 +65,15 @@ class Oracle(Protocol):
         """The name in records."""
 
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
-        """Candidate messages for the episode."""
+        """Candidate messages for the episode.
+
+        Args:
+            episode: The episode in play, which the agent must not change.
+            n: The number of candidates that are wanted.
+
+        Returns:
+            At least one reply, and at most `n` of them.
+        """
 
 
 Agent = Policy | Oracle
@@ -136,7 +160,8 @@ TRIES = 4  # draws for each candidate asked for
 
 def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: Episode, n: int, seed: int) -> list[Message]:
     """Up to `n` different messages, drawn with `draw`."""
-    rng = random.Random(_fingerprint(episode, seed))
+    text = json.dumps([seed, episode.blueprint.id, episode.messages])
+    rng = random.Random(hashlib.blake2b(text.encode(), digest_size=12).hexdigest())
     messages: dict[str, Message] = {}
     for _ in range(TRIES * n):
         message = draw(episode, rng)
@@ -144,8 +169,3 @@ def draw_candidates(draw: Callable[[Episode, random.Random], Message], episode: 
         if len(messages) == n:
             break
     return list(messages.values())
-
-
-def _fingerprint(episode: Episode, seed: int) -> str:
-    text = json.dumps([seed, episode.blueprint.id, episode.messages])
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()

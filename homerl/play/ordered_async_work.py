@@ -42,14 +42,14 @@ _slow: WeakKeyDictionary[asyncio.AbstractEventLoop, _Slow] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=1)
-def _threads(process: int) -> ThreadPoolExecutor:
+def _thread_pool(process: int) -> ThreadPoolExecutor:
     """Threads for the work, as many as the sandbox has workers. A forked process has none of its parent's."""
     return ThreadPoolExecutor(max(4, os.cpu_count() or 1), "beside")
 
 
 async def run_beside_loop(work: Callable[[], Done]) -> Done:
     """The result of work that is done in a thread. If this is cancelled, work that has begun goes on to its end."""
-    working = _threads(os.getpid()).submit(work)
+    working = _thread_pool(os.getpid()).submit(work)
     try:
         return working.result(GRACE)
     except TimeoutError:

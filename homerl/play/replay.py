@@ -1,13 +1,10 @@
-"""Takes an episode through a stored dialogue again: what the user said, and the agent's messages as they were parsed.
-
-Invariants: the record is read only; a step is parsed as it was when it was stored, whoever parsed it then; a record whose
-messages and steps do not belong together is refused.
-
-Replays stored trajectories and recomputes everything that was recorded.
+"""Replays stored trajectories and recomputes everything that was recorded.
 
 Invariants:
-- A replay starts from the stored blueprint only. Messages, observations, facts, state keys, outcome and
-  rewards must be equal. The first difference is reported with file, line and step.
+- The record is only read. A replay starts from the stored blueprint and needs nothing else.
+- Messages, observations, facts, state keys, outcome and rewards must be equal. The first difference is reported with file,
+  line and step. A record whose messages and steps do not belong together is refused.
+- A message is read as it was when it was stored, whoever read it then.
 - What a file does not hold is not compared, since facts and rewards may be newer than the file. A reward that no longer
   exists is ignored if its weight was 0. Bounds of numbers in the tools' schemas may be newer too.
 - Two things are only checked for plausibility: the length of code in a policy's own tokens, and whose fault ended an
@@ -27,7 +24,6 @@ from pydantic import ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.plugins import VARIABLES
-from homerl.envs.core.world import StepFacts
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.situation import Reply, Situation
 from homerl.play.trajectory import (
@@ -52,8 +48,9 @@ class RecordError(InputError):
 
 
 def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory") -> Iterator[Step]:
-    """Yield each stored step when the episode has come to it. The caller takes it: `episode.act(reply_of(step))`.
+    """Yield each stored step when the episode has come to it.
 
+    The caller takes it, by `episode.apply_reply(reply_of_step(step))`.
     The user's messages are heard on the way, with the intents that they are stored with. Raises `RecordError` where a
     message of the agent has no step, or a step no message.
     """
@@ -73,30 +70,20 @@ def replay_steps(episode: Episode, stored: Trajectory, where: str = "trajectory"
 
 def reply_of_step(step: Step) -> Reply:
     """The agent's reply that became a stored step."""
-    return Reply(step.message, _malformed(step))
-
-
-def _malformed(step: Step) -> str | None:
-    """Why a reply without calls could not be parsed. Its observation says it, since another agent may have parsed it.
-
-    If its words stood for a call, the observation is that call's result.
-    """
     first = "" if step.message.get("tool_calls") or not step.observations else step.observations[0]
-    return first.removeprefix(REFUSED) if first.startswith(REFUSED) else None
+    # The observation says why a reply without calls could not be read. If its words stood for a call, it is that call's
+    # result, and does not begin so.
+    return Reply(step.message, first.removeprefix(REFUSED) if first.startswith(REFUSED) else None)
 
 
 BOUNDS = ("minimum", "maximum")
 OWN_TOKENS = ("policy",)  # agents that count code with their own tokenizer
-SPEAKERS = (
-    Outcome.USER_ERROR,
-    Outcome.WORLD_ERROR,
-    Outcome.INFRA_ERROR,
-    Outcome.AGENT_FAILURE,
-    Outcome.CUT,
-)  # not decided by world and limits
+# Outcomes that a speaker or a fault decided, and not the world or the limits.
+SPEAKERS = (Outcome.USER_ERROR, Outcome.WORLD_ERROR, Outcome.INFRA_ERROR, Outcome.AGENT_FAILURE, Outcome.CUT)
 
 
-Begin = Callable[[Mapping[str, Any]], Situation]  # stored blueprint -> situation, as `homerl.worlds.registry.restored`
+PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
+Begin = Callable[[Mapping[str, Any]], Situation]  # of a stored blueprint, as `restore_situation` of the worlds' registry
 
 
 def reverify_file(path: Path, begin: Begin) -> str:
@@ -104,7 +91,7 @@ def reverify_file(path: Path, begin: Begin) -> str:
     rows = steps = 0
     for number, row in enumerate(read_rows(path), 1):
         where = f"{path}:{number}"
-        with locate_row_errors(where, PLUGIN_REMEDY):
+        with locate_row_errors(where, f"{REMEDY}, or with a plug-in whose folder {PLUGINS} must name"):
             trajectory = trajectory_from_row(row)
             difference = first_difference(trajectory, begin, absent_facts(row))
         if row.get("id") != trajectory.blueprint["id"]:
@@ -113,10 +100,6 @@ def reverify_file(path: Path, begin: Begin) -> str:
             raise InputError(f"{trajectory.blueprint['id']}: {difference}", where, REMEDY)
         rows, steps = rows + 1, steps + len(trajectory.steps)
     return f"{path}: {rows} trajectories, {steps} steps replayed, all as recorded"
-
-
-PLUGINS = " or ".join(VARIABLES[kind] for kind in ("worlds", "toolsets", "languages"))
-PLUGIN_REMEDY = f"{REMEDY}, or with a plug-in whose folder {PLUGINS} must name"
 
 
 Absent = Sequence[Set[str]]  # by step, the facts that a file does not hold (`trajectory.absent_facts`)
@@ -135,39 +118,30 @@ def replay_differences(stored: Trajectory, begin: Begin, absent: Absent = ()) ->
             if episode.outcome is not None:
                 yield f"step {number}: the episode was over by then ({episode.outcome})"
             step = episode.apply_reply(reply_of_step(expected))
-            last = number == len(stored.steps) and stored.outcome is not Outcome.CUT
-            unheld = absent[number - 1] if absent else frozenset()
-            step = _holding(step, expected, last, unheld)
+            # A replay cannot tell which step is the last, nor the facts that the file does not hold.
+            untold: dict[str, Any] = {"last": number == len(stored.steps) and stored.outcome is not Outcome.CUT}
+            untold |= {name: getattr(expected.facts, name) for name in (absent[number - 1] if absent else ())}
+            step = replace(step, facts=replace(step.facts, **untold))
             yield from (f"step {number}: {text}" for text in step_differences(step, expected, stored.agent))
     except RecordError as error:
         over = "" if episode.outcome is None else f", and the episode was over by then ({episode.outcome})"
         yield f"{error.what}{over}"
         return
-    if absent and "closes" in absent[-1]:
-        episode.outcome = episode.outcome or _wordless(episode)
+    older = absent and "closes" in absent[-1]
+    if older and episode.outcome is None and episode.progress == 1.0:  # such an episode ended with a call, not with words
+        clean = not episode.blueprint.preserve or episode.side_effects() == 0
+        episode.outcome = Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
     yield from end_differences(stored, episode)
     yield from reward_differences(stored)
-
-
-def _wordless(episode: Episode) -> Outcome | None:
-    """The outcome of an episode by the rule of older files: it ended with the call that met the last goal."""
-    if episode.progress < 1.0:
-        return None
-    clean = not episode.blueprint.preserve or episode.side_effects() == 0
-    return Outcome.SUCCESS if clean else Outcome.AGENT_FAILURE
-
-
-def _holding(replayed: Step, stored: Step, last: bool, unheld: Set[str]) -> Step:
-    """A replayed step with the facts that a replay cannot tell: `last`, and those that the file does not hold."""
-    untold = {"last": last} | {name: getattr(stored.facts, name) for name in unheld}
-    return replace(replayed, facts=replace(replayed.facts, **untold))
 
 
 def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
     """Yield how a replayed step differs."""
     facts = replayed.facts
-    if agent in OWN_TOKENS and has_plausible_code_tokens(stored.facts):
-        facts = replace(facts, code_tokens=stored.facts.code_tokens)
+    code, tokens = stored.facts.code or "", stored.facts.code_tokens
+    # Code has at least one token, and at most one for each byte.
+    if agent in OWN_TOKENS and min(1, len(code)) <= tokens <= len(code.encode()):
+        facts = replace(facts, code_tokens=tokens)
     if replayed.observations != stored.observations:
         yield f"observed {replayed.observations}, stored {stored.observations}"
     if facts != stored.facts:
@@ -178,58 +152,43 @@ def step_differences(replayed: Step, stored: Step, agent: str) -> Iterator[str]:
         yield "the home is in another state than was stored"
 
 
-def has_plausible_code_tokens(facts: StepFacts) -> bool:
-    """Whether the stored number of code tokens is possible: at least one if there is code, and at most one for each byte."""
-    return min(1, len(facts.code or "")) <= facts.code_tokens <= len((facts.code or "").encode())
-
-
 def end_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
     """Yield how the end differs: outcome, progress, side effects, and the complete dialogue."""
-    if stored.outcome is not (expected := possible_outcome(stored, episode)):
+    expected = episode.outcome or (stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE)
+    if stored.outcome is not expected:
         yield f"outcome {expected}, stored {stored.outcome}"
     if stored.outcome is not Outcome.WORLD_ERROR:  # the world may have failed within a step, which is not recorded
         if episode.progress != stored.progress:
             yield f"progress {episode.progress}, stored {stored.progress}"
         if (episode.side_effects() == 0) != stored.clean:
             yield f"clean {not stored.clean}, stored {stored.clean}"
-    yield from fault_differences(stored, episode)
+    if (fault := stored.fault) is not None:
+        if episode.outcome is not None and episode.fault is None:
+            yield f"a fault of the {fault.boundary} is stored, but the episode was over without it"
+        if stored.outcome is not (implied := Outcome.from_boundary(fault.boundary)):
+            yield f"a fault of the {fault.boundary} makes {implied}, stored {stored.outcome}"
     episode.outcome = stored.outcome
     again, was = trajectory_to_row(episode.to_trajectory(stored.agent, stored.user, stored.seed)), trajectory_to_row(stored)
     for number, here, there in zip(count(1), again["messages"], was["messages"]):
         if here != there:
-            yield f"message {number} ({here['role']}): {_short(here)}, stored {_short(there)}"
+            yield f"message {number} ({here['role']}): {_shorten_message(here)}, stored {_shorten_message(there)}"
     if len(again["messages"]) != len(was["messages"]):
         yield f"{len(again['messages'])} messages, stored {len(was['messages'])}"
-    if not _as_stored(json.loads(again["tools"]), json.loads(was["tools"])):
+    if not _is_stored_schema(json.loads(again["tools"]), json.loads(was["tools"])):
         yield "the tools are others than were stored"
 
 
-def _as_stored(schema: Any, stored: Any) -> bool:
+def _is_stored_schema(schema: Any, stored: Any) -> bool:
     """Whether a schema is the stored one, but for bounds of numbers that the stored one lacks."""
     if isinstance(schema, dict) and isinstance(stored, dict):
         added = {key: schema[key] for key in schema.keys() - stored.keys()}
         bounds = all(key in BOUNDS and isinstance(value, (int, float)) for key, value in added.items())
-        return bounds and stored.keys() <= schema.keys() and all(_as_stored(schema[key], stored[key]) for key in stored)
+        return (
+            bounds and stored.keys() <= schema.keys() and all(_is_stored_schema(schema[key], stored[key]) for key in stored)
+        )
     if isinstance(schema, list) and isinstance(stored, list):
-        return len(schema) == len(stored) and all(map(_as_stored, schema, stored))
+        return len(schema) == len(stored) and all(map(_is_stored_schema, schema, stored))
     return bool(schema == stored)
-
-
-def possible_outcome(stored: Trajectory, episode: Episode) -> Outcome:
-    """The outcome by the world and the limits; if they do not decide, the stored outcome if it is possible."""
-    if episode.outcome is not None:
-        return episode.outcome
-    return stored.outcome if stored.outcome in SPEAKERS else Outcome.AGENT_FAILURE
-
-
-def fault_differences(stored: Trajectory, episode: Episode) -> Iterator[str]:
-    """Yield why a stored fault is impossible: the episode was over without it, or it implies another outcome."""
-    if stored.fault is None:
-        return
-    if episode.outcome is not None and episode.fault is None:
-        yield f"a fault of the {stored.fault.boundary} is stored, but the episode was over without it"
-    if stored.outcome is not (expected := Outcome.from_boundary(stored.fault.boundary)):
-        yield f"a fault of the {stored.fault.boundary} makes {expected}, stored {stored.outcome}"
 
 
 def reward_differences(stored: Trajectory) -> Iterator[str]:
@@ -264,6 +223,6 @@ def missing_reward_differences(stored: Trajectory, gone: Set[str]) -> Iterator[s
         yield from (f"the weights hold '{name}', which no reward here has; {told}" for name in unknown)
 
 
-def _short(message: Mapping[str, Any]) -> str:
+def _shorten_message(message: Mapping[str, Any]) -> str:
     text = json.dumps({key: value for key, value in message.items() if value and key != "role"}, ensure_ascii=False)
     return text if len(text) <= 120 else text[:117] + "..."

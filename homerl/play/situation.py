@@ -1,6 +1,4 @@
-"""What a user says.
-
-The interface between an episode and its world: a situation, which the world makes from a blueprint.
+"""The interface between an episode and its world: a situation, which the world makes from a blueprint.
 
 Invariants: an episode uses nothing of its world but the situation; whether a goal is met depends on the world's state
 and on what was said; forks are independent.
@@ -14,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 from homerl.envs.core.messages import Message
-from homerl.envs.core.world import Action, World
+from homerl.envs.core.world import Action, ToolCall, World
 from homerl.play.user_behaviours import NOTHING, AddedLimits, Course
 
 
@@ -34,10 +32,11 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Reply:
-    """An agent's message.
+    """An agent's message, which is what agents return.
 
     `malformed` says why it could not be parsed as a tool call, if so. `tokens` is its length, `prompt_tokens` that of
-    its prompt, and `code_tokens` counts the tokens of code in it.
+    its prompt, and `code_tokens` counts the tokens of code in it. `calls` are the calls of the message as its parser read
+    them; None if they have not been read yet.
     """
 
     message: Message
@@ -45,6 +44,7 @@ class Reply:
     tokens: int = 0
     code_tokens: Callable[[str], int] | None = None
     prompt_tokens: int = 0
+    calls: tuple[ToolCall, ...] | None = field(default=None, compare=False)
 
 
 class IntentProtocol(Protocol):
@@ -83,8 +83,36 @@ class BlueprintProtocol(Protocol):
 class Situation(ABC):
     """A blueprint's world with its goals.
 
-    The methods that are not abstract have defaults for a world of tool calls in which words have no effect, and in which
-    nothing but the goals can be changed.
+    Override the abstract methods. The other ones have defaults for a world of tool calls in which words have no effect, and
+    in which nothing but the goals can be changed. An episode calls these methods; a situation never calls the episode.
+
+    Attributes:
+        blueprint: The script of the episode (`BlueprintProtocol`).
+        world: The simulator that calls act on.
+        code_tools: Names of tools whose calls hold code, even where the world does not list them.
+
+    Example:
+        class LampSituation(Situation):
+            def __init__(self, blueprint, world=None):
+                self.blueprint, self.world = blueprint, world or LampWorld(blueprint.level)
+
+            def opening(self):
+                return [{"role": "system", "content": "You control a lamp."}]
+
+            def fork(self):
+                return LampSituation(self.blueprint, self.world.fork())
+
+            def met(self):
+                return tuple(self.world.level == intent.level for intent in self.blueprint.intents)
+
+            def open_intents(self):
+                return [intent for intent, met in zip(self.blueprint.intents, self.met()) if not met]
+
+            def mark(self):
+                return self.world.level
+
+            def changed_since(self, mark):
+                return ("lamp",) if self.world.level != mark else ()
     """
 
     blueprint: Any
@@ -93,27 +121,54 @@ class Situation(ABC):
 
     @abstractmethod
     def opening(self) -> list[Message]:
-        """The messages before the user first speaks: what the agent knows at the start."""
+        """What the agent knows at the start.
+
+        Returns:
+            The messages before the user first speaks, mostly one system message.
+        """
 
     @abstractmethod
     def fork(self) -> Self:
-        """An independent copy."""
+        """A copy of the situation and of its world.
+
+        Returns:
+            A situation that behaves like this one from now on, and that shares nothing with it that can change.
+        """
 
     @abstractmethod
     def met(self) -> tuple[bool, ...]:
-        """Φ: whether each goal is met."""
+        """Φ: the state of the goals.
+
+        Returns:
+            For each goal whether it is met now, always in the same order. The share of the met ones is the progress.
+        """
 
     @abstractmethod
     def open_intents(self) -> list[Any]:
-        """The intents with a goal that is not met now, in the blueprint's order."""
+        """What the user still wants.
+
+        Returns:
+            The blueprint's intents with a goal that is not met now, in the blueprint's order.
+        """
 
     @abstractmethod
     def mark(self) -> Any:
-        """The current state, as an argument for `changed_since`."""
+        """Remember the current state.
+
+        Returns:
+            Anything that `changed_since` takes. Later actions must not change it.
+        """
 
     @abstractmethod
     def changed_since(self, mark: Any) -> tuple[str, ...]:
-        """The names of everything that differs from a marked state."""
+        """What differs now from a marked state.
+
+        Args:
+            mark: What `mark` returned, in this situation or in one that it was forked from.
+
+        Returns:
+            The names of everything that differs, in a fixed order.
+        """
 
     def side_effects(self) -> int:
         """The number of things that differ from the start though no intent asked for it."""
@@ -144,13 +199,30 @@ class Situation(ABC):
         return False
 
     def stands_for(self, reply: Reply) -> Action | str | None:
-        """The call that a message's words stand for, or a text that says why they are malformed; None if words are only
-        words.
+        """The call that a message's words stand for.
+
+        Args:
+            reply: The agent's message, of whatever form.
+
+        Returns:
+            The call as an action, or a text that says why the words are malformed. None if words are only words; then the
+            tool calls of the message are made.
         """
         return None
 
     def take(self, action: Action) -> tuple[str, Mapping[str, Any]]:
-        """Make a call; return the text that the agent observes, and the world's info."""
+        """Make a call.
+
+        Args:
+            action: The tool's name as `name`, and the arguments, such as `{"name": "set_level", "level": 3}`.
+
+        Returns:
+            The text that the agent observes, and the world's info: `blocked` holds the `rule` that refused the call, or is
+            None, and `error` says what failed, or is None.
+
+        Raises:
+            AgentFault: The agent is to blame, and the episode ends. Any other error is blamed by the tools' schemas.
+        """
         text, _, _, _, info = self.world.step(action)
         return text, info
 
@@ -167,7 +239,14 @@ class Situation(ABC):
         return code if action["name"] in self.code_tools or any("code" in taken for taken in takes) else None
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:  # noqa: B027
-        """Record what an agent's message means beyond its calls. `refusals` are the rules that refused its calls."""
+        """Record what an agent's message means beyond its calls.
+
+        Args:
+            intent: The id of the intent that the user last spoke of.
+            message: The agent's message.
+            refusals: The rules that refused calls of the message.
+            spoke: Whether the message was words and no calls.
+        """
 
     def wait(self, seconds: int) -> None:  # noqa: B027, in many worlds time changes nothing
         """Let virtual time pass."""

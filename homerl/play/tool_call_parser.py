@@ -1,18 +1,14 @@
-"""The forms in which models write a call between its marks: JSON, a name before JSON, tags of parameters, Python.
+"""Reads what a model writes beside its words: its thoughts, and calls in the marks of any family of models.
 
-Invariants: a reader gives whole calls or raises one of `UNREADABLE`; nothing that a model wrote is evaluated; the time grows
-with the length of a text.
-
-What a model writes that is no speech: its thoughts, and calls in the marks of any family of models.
-
-A family is one line of `CALLS`: how it marks a call. What stands between the marks is read by `call_forms`, whichever family
-it is, since models mix the forms. A thought is one line of `THOUGHTS`.
+A family is one line of `CALLS`, which says how the family marks a call. Models mix the forms, so what stands between the
+marks is read in the same way for every family: JSON, a name before JSON, tags of parameters, or Python. A thought is one
+line of `THOUGHTS`.
 
 Invariants:
-- `read` never raises.
-- It takes time that grows with the length of the text.
-- No mark of a table, and nothing between such marks, is in the words that it gives.
-- It gives all calls of a text or, where one cannot be read, none.
+- `parse_speech` never raises, and its time grows with the length of the text.
+- Nothing that a model wrote is evaluated.
+- The words that it returns hold no mark of a table, and nothing that stands between such marks.
+- It returns all calls of a text or, where one cannot be read, none.
 """
 
 from __future__ import annotations
@@ -23,19 +19,19 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from homerl.envs.core.messages import tool_call
-from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, is_too_deep
+from homerl.envs.core.world import MOST_LEVELS, MOST_TEXT, ToolCall, is_too_deep
 
-Call = dict[str, Any]  # in OpenAI's form
 Tools = Sequence[Mapping[str, Any]]  # OpenAI's schemas of functions
 UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 FENCE = "```"
 NAMES = ("name", "tool_name", "tool", "function_name", "function", "action")
 ARGUMENTS = ("arguments", "parameters", "args", "input", "kwargs", "action_input")
 INNER = ("function", "function_call", "tool_call")  # keys whose object is the call
+NO_OBJECT = "the arguments are not a JSON object"
 ACTS = {*NAMES, *INNER, "tool_calls", "service", "intent", "entity_id"}  # keys of what was meant as a call, or is one
 SPACE = "(?:[\\w-]{1,20}[:_]|[|｜]DSML[|｜])?"  # of the names of tags
 
@@ -75,22 +71,23 @@ def strip_code_fence(text: str) -> str:
     return text
 
 
-def parse_marked_calls(body: str, tools: Tools, closed: bool = True) -> list[Call]:
+def parse_marked_calls(body: str, tools: Tools, closed: bool = True) -> list[ToolCall]:
     """The calls between two marks. A body is not `closed` if its end may have been cut."""
     body = strip_code_fence(body)
-    found = parse_python_calls(body) or _named(body, tools, closed)
-    return found or [call for value in _values(body) for call in calls_from_json(value)]
+    found = parse_python_calls(body) or _parse_named_call(body, tools, closed)
+    return found or [call for value in _parse_json_values(body) for call in calls_from_json(value)]
 
 
-def _named(body: str, tools: Tools, closed: bool) -> list[Call]:
-    """The call whose name stands before its arguments; none if there is no such call."""
+def _parse_named_call(body: str, tools: Tools, closed: bool) -> list[ToolCall]:
+    """The call whose name stands before its arguments. The list is empty if there is no such call."""
     at = body.find("<arg_key>") if body[:1].isalpha() and "<arg_key>" in body else body.find("{")
     named = HEAD.fullmatch(body, 0, at) if 0 < at <= MOST_HEAD else None
+    if named is None:
+        return []
     try:
-        arguments = parse_named_arguments(body[at:], named["name"], tools, closed) if named else {}
-        return (
-            [make_openai_call(named["name"], arguments)] if named and not has_call_shape(arguments) else []
-        )  # a word before a whole call
+        arguments = parse_named_arguments(body[at:], named["name"], tools, closed)
+        # What looks like a whole call has only a word before it, which is no name.
+        return [] if has_call_shape(arguments) else [make_tool_call(named["name"], arguments)]
     except UNREADABLE:
         return []
 
@@ -99,10 +96,16 @@ def parse_named_arguments(body: str, name: str, tools: Tools, closed: bool) -> A
     """The arguments of a call whose name stands before them: in JSON, in Gemma's form of it, or in tags."""
     body = strip_code_fence(body).removesuffix(FENCE)
     if body.startswith("{"):
-        return parse_bounded_json(_as_json(body)) if KEY.match(body) or ESCAPES.search(body) else parse_bounded_json(body)
+        if KEY.match(body) or ESCAPES.search(body):
+            # Gemma writes keys without quotation marks, and texts in marks of its own: every second part is a text.
+            parts = enumerate(ESCAPES.split(body))
+            body = "".join(json.dumps(part) if at % 2 else KEY.sub(r'\1"\2":', part) for at, part in parts)
+        return parse_bounded_json(body)
     if not closed:
         raise ValueError("the call has no end")
-    return dict(_parameters(body, _types(name, tools)))
+    functions = (tool.get("function") or {} for tool in tools)
+    called: Mapping[str, Any] = next((function for function in functions if function.get("name") == name), {})
+    return dict(_parse_tagged_parameters(body, (called.get("parameters") or {}).get("properties") or {}))
 
 
 def has_call_shape(value: Any) -> bool:
@@ -113,7 +116,7 @@ def has_call_shape(value: Any) -> bool:
     return inner or not (value.keys().isdisjoint(NAMES) or value.keys().isdisjoint(ARGUMENTS))
 
 
-def calls_from_json(value: Any) -> list[Call]:
+def calls_from_json(value: Any) -> list[ToolCall]:
     """The calls that JSON tells: one, a list of them, or a message with `tool_calls`."""
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"]
@@ -127,54 +130,56 @@ def calls_from_json(value: Any) -> list[Call]:
     name = data[next((key for key in NAMES if key in keys), "name")]
     if not isinstance(name, str):
         raise TypeError("the name must be a string")
-    return [make_openai_call(name, data[next((key for key in ARGUMENTS if key in keys), "arguments")])]
+    return [make_tool_call(name, data[next((key for key in ARGUMENTS if key in keys), "arguments")])]
 
 
-def make_openai_call(name: str, arguments: Any) -> Call:
-    """A call in OpenAI's form, which any file can hold."""
+def make_tool_call(name: str, arguments: Any) -> ToolCall:
+    """A call of a tool with what a model wrote as its arguments: an object, or one as JSON text.
+
+    Raises one of `UNREADABLE` for arguments that are no object, are nested too deeply, or cannot be stored.
+    """
     if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
         arguments = parse_bounded_json(arguments)
     if not isinstance(arguments, dict):
         raise TypeError("arguments must be an object")
     if is_too_deep(arguments):  # what was read here might not be read again where the stack is deeper
         raise RecursionError
-    call = tool_call(name, arguments)
-    json.dumps(call, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
-    return call
+    written = tool_call(name, arguments)
+    json.dumps(written, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
+    text = written["function"]["arguments"]
+    if len(text) > MOST_TEXT:  # JSON that was written without spaces can grow beyond the limit
+        return ToolCall(name, {}, text=text, malformed=NO_OBJECT)
+    return ToolCall(name, json.loads(text), text=text)  # Python's tuples are lists now, as a file has them
 
 
-def _values(text: str) -> list[Any]:
+def _parse_json_values(text: str) -> list[Any]:
     """The JSON in a text: one value, or several with semicolons between them. Python's quotes are read too."""
     try:
         return [parse_bounded_json(text)]
     except ValueError:
-        if several := _literal(text) or list(_several(text)):
+        if several := _parse_python_values(text) or _parse_separated_values(text):
             return several
         raise
 
 
-def _several(text: str) -> Iterator[Any]:
-    """The values of JSON with semicolons between them; none, or not all, where the text is something else."""
-    parts, at = [], 0
+def _parse_separated_values(text: str) -> list[Any]:
+    """The values of JSON with semicolons between them. The list is empty if the text has anything else."""
+    values, at = list[Any](), 0
     while len(text) <= MOST_TEXT and text.startswith(("{", "["), at):
         try:
             value, at = DECODER.raw_decode(text, at)
         except ValueError:
-            return
-        parts.append(value)
+            return []
+        values.append(value)
         if at == len(text):
-            yield from parts
+            return values
         following = NEXT.match(text, at)
         at = following.end() if following else len(text)
+    return []
 
 
-def _as_json(text: str) -> str:
-    """Gemma's form of an object as JSON: its keys have no quotation marks, and its texts have others."""
-    parts = ESCAPES.split(text)
-    return "".join(json.dumps(part) if at % 2 else KEY.sub(r'\1"\2":', part) for at, part in enumerate(parts))
-
-
-def _parameters(body: str, types: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _parse_tagged_parameters(body: str, schemas: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The name and the value of each parameter in tags. `schemas` are those of the tool's parameters."""
     head, *found = PARAMETER.split(body)
     if head.strip():
         raise ValueError("it is neither JSON nor parameters in tags")
@@ -183,46 +188,35 @@ def _parameters(body: str, types: Mapping[str, Any]) -> Iterator[tuple[str, Any]
         if not after or after[0].strip():
             raise ValueError("a parameter has no end")
         key = (named or keyed).strip()
-        yield key, _typed(value.strip("\n"), types.get(key))
+        yield key, _parse_parameter_value(value.strip("\n"), schemas.get(key))
 
 
-def _types(name: str, tools: Tools) -> Mapping[str, Any]:
-    """The schemas of a tool's parameters."""
-    for tool in tools:
-        function = tool.get("function") or {}
-        if function.get("name") == name:
-            return (function.get("parameters") or {}).get("properties") or {}
-    return {}
-
-
-def _typed(text: str, schema: Any) -> Any:
+def _parse_parameter_value(text: str, schema: Any) -> Any:
     """The value of a parameter that stands in a tag as text: JSON, unless it is no JSON or the schema asks for a text."""
-    kinds = _kinds(schema) if isinstance(schema, Mapping) else ()
     try:
         value = parse_bounded_json(text)
     except (ValueError, RecursionError):
         return text
-    return value if "string" not in kinds or any(kind in kinds for kind in KINDS.get(type(value), ())) else text
-
-
-def _kinds(schema: Mapping[str, Any]) -> Sequence[Any]:
-    """The types that a schema allows."""
+    if not isinstance(schema, Mapping):
+        return value
     kind = schema.get("type")
-    several = kind if isinstance(kind, list) else [kind]
-    return [*several, *(one.get("type") for one in schema.get("anyOf") or () if isinstance(one, Mapping))]
+    allowed = [*(kind if isinstance(kind, list) else [kind])]
+    allowed += [one.get("type") for one in schema.get("anyOf") or () if isinstance(one, Mapping)]
+    fits = "string" not in allowed or any(kind in allowed for kind in KINDS.get(type(value), ()))
+    return value if fits else text
 
 
-def parse_python_calls(body: str) -> list[Call]:
+def parse_python_calls(body: str) -> list[ToolCall]:
     """The calls in Python's form with literals as named arguments, alone or in a list; none if it is something else."""
     if len(body) > MOST_PYTHON or not PYTHON.fullmatch(body):
         return []
     try:
-        return [call for node in _parsed(body).body for call in _python(node)]
+        return [call for node in _parse_python(body).body for call in _calls_of_node(node)]
     except (ValueError, TypeError, AttributeError):
         return []
 
 
-def _parsed(text: str) -> ast.Module:
+def _parse_python(text: str) -> ast.Module:
     """Python's tree of a text. Raises `ValueError`, also for what is nested too deeply for the parser."""
     deepest = depth = 0
     for sign in re.findall(r"[(\[{]|[)\]}]", text):
@@ -238,31 +232,32 @@ def _parsed(text: str) -> ast.Module:
         raise ValueError(f"it is no Python ({type(error).__name__})") from None
 
 
-def _literal(text: str) -> list[Any]:
-    """The data in a text with Python's quotes; none if it is something else."""
+def _parse_python_values(text: str) -> list[Any]:
+    """The data in a text with Python's quotes. The list is empty if it is something else."""
     if len(text) > MOST_PYTHON or not SINGLE.match(text):
         return []
     try:
-        return [ast.literal_eval(statement.value) for statement in _parsed(text).body if isinstance(statement, ast.Expr)]
+        statements = _parse_python(text).body
+        return [ast.literal_eval(statement.value) for statement in statements if isinstance(statement, ast.Expr)]
     except (ValueError, TypeError, MemoryError, RecursionError):
         return []
 
 
-def _python(node: Any) -> Iterator[Call]:
+def _calls_of_node(node: Any) -> Iterator[ToolCall]:
     """The calls of a statement. Raises `ValueError` or `AttributeError` if it is none."""
     called: Any = node.value if isinstance(node, ast.Expr) else node
     if isinstance(called, (ast.List, ast.Tuple)):
         for item in called.elts:
-            yield from _python(item)
+            yield from _calls_of_node(item)
         return
     name = ast.unparse(called.func)
     if name == "print" and len(called.args) == 1:
-        yield from _python(called.args[0])
+        yield from _calls_of_node(called.args[0])
         return
     if called.args or any(given.arg is None for given in called.keywords):
         raise ValueError("an argument has no name")
     arguments = {given.arg: ast.literal_eval(_Constants().visit(given.value)) for given in called.keywords}
-    yield make_openai_call(name.removeprefix("default_api.").removesuffix(".call"), arguments)
+    yield make_tool_call(name.removeprefix("default_api.").removesuffix(".call"), arguments)
 
 
 class _Constants(ast.NodeTransformer):
@@ -296,10 +291,10 @@ class FamilyMark:
     tag: str = ""
     lone: bool = False
 
-    @property
-    def opening_pattern(self) -> str:
+    @cached_property
+    def opening_pattern(self) -> re.Pattern[str]:
         """The pattern of what opens it."""
-        return self.opens.replace("{tag}", f"(?P<tag>{self.tag})")
+        return re.compile(self.opens.replace("{tag}", f"(?P<tag>{self.tag})"), re.S)
 
 
 CALLS = (
@@ -376,32 +371,33 @@ class ParsedSpeech:
     """A text apart: what it says, what it calls, and why a call could not be read, or None."""
 
     words: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     thought: str = ""
     malformed: str | None = None
 
 
 def parse_speech(text: str, tools: Tools = (), bare: bool = True) -> ParsedSpeech:
-    """Take a text apart. `bare` reads calls without marks too; it is off where an answer may be JSON.
+    """Separate the words, the calls and the thoughts of a text.
 
-    The `tools` tell which parameters are texts, in forms that do not tell numbers from texts.
+    `bare` also reads calls that have no marks; it is off where an answer may be JSON. The `tools` tell which parameters are
+    texts, in forms that do not tell numbers from texts.
     """
-    found = _apart(text, tools) if _has_signs(text) else ParsedSpeech(text)
-    return _with_bare(found, tools) if bare and BRACKETS.search(found.words) else found
+    found = _split_speech(text, tools) if _has_signs(text) else ParsedSpeech(text)
+    return _add_bare_calls(found, tools) if bare and BRACKETS.search(found.words) else found
 
 
 def strip_thoughts_and_controls(text: str) -> str:
     """A text without thoughts and control tokens, whatever calls are in it."""
-    return _apart(text, (), calls=()).words if _has_signs(text) else text
+    return _split_speech(text, (), calls=()).words if _has_signs(text) else text
 
 
 def find_thoughts(text: str) -> list[tuple[int, int]]:
-    """Where a text has thoughts: the place of each with its marks. What says nothing is none, nor is a made-up result."""
+    """The places of the thoughts in a text, with their marks. Blank thoughts and made-up results are left out."""
     if not _has_signs(text):
         return []
     begun, at = _first_thought(text)
     found = [(0, at)] if begun.strip() else []
-    for piece in _pieces(text, CALLS):
+    for piece in _split_at_marks(text, CALLS):
         if piece.group == "lone":
             found = [(0, piece.after)]
         elif piece.group[:1] == "t" and piece.group != LIES and piece.body.strip():
@@ -411,7 +407,7 @@ def find_thoughts(text: str) -> list[tuple[int, int]]:
 
 
 def strip_thoughts(text: str) -> str:
-    """A text without its thoughts, as it stands otherwise."""
+    """A text without its thoughts, and otherwise as it stands."""
     for start, end in reversed(find_thoughts(text)):
         text = text[:start] + text[end:]
     return text.strip()
@@ -422,27 +418,21 @@ def _has_signs(text: str) -> bool:
 
 
 @cache
-def _marks(calls: Sequence[FamilyMark]) -> tuple[re.Pattern[str], dict[str, FamilyMark]]:
-    """A pattern of all that is no word, and the marks by its groups."""
+def _pattern_of_marks(calls: Sequence[FamilyMark]) -> tuple[re.Pattern[str], dict[str, FamilyMark]]:
+    """A pattern of all that is not a word, and the marks by the names of its groups."""
     by_group = {f"{kind}{at}": mark for kind, marks in (("c", calls), ("t", THOUGHTS)) for at, mark in enumerate(marks)}
-    opens = (f"(?P<{group}>{re.sub('P<(?:name|tag)>', ':', mark.opening_pattern)})" for group, mark in by_group.items())
-    every = rf"{STARTS}(?:(?P<other>{OTHERS})|{'|'.join(opens)}|(?P<lone>{LONE})|(?P<control>{CONTROL}))"
+    plain = {group: re.sub("P<(?:name|tag)>", ":", mark.opening_pattern.pattern) for group, mark in by_group.items()}
+    opens = "|".join(f"(?P<{group}>{pattern})" for group, pattern in plain.items())
+    every = rf"{STARTS}(?:(?P<other>{OTHERS})|{opens}|(?P<lone>{LONE})|(?P<control>{CONTROL}))"
     return re.compile(every, re.S), by_group
-
-
-@cache
-def _opening(mark: FamilyMark) -> re.Pattern[str]:
-    return re.compile(mark.opening_pattern, re.S)
-
-
-@cache
-def _closing(mark: FamilyMark, tag: str) -> re.Pattern[str]:
-    return re.compile(mark.closes.replace("{tag}", re.escape(tag)))
 
 
 @dataclass(frozen=True)
 class MarkedPiece:
-    """What a mark of a text opens: its group, the name and tag at the opening, what is between, and whether it is closed."""
+    """What a mark opens: its group, the name and tag at the opening, the body after it, and whether it is closed.
+
+    `before` are the words between the mark before and this one, and `after` is where the text goes on.
+    """
 
     group: str
     before: str
@@ -452,15 +442,16 @@ class MarkedPiece:
     closed: bool = False
 
 
-def _pieces(text: str, calls: Sequence[FamilyMark]) -> Iterator[MarkedPiece]:
-    """The marks of a text in order, and the words before each; at last the words after them."""
-    pattern, by_group = _marks(calls)
+def _split_at_marks(text: str, calls: Sequence[FamilyMark]) -> Iterator[MarkedPiece]:
+    """The marks of a text in order, each with the words before it. The last piece has the words after all marks."""
+    pattern, by_group = _pattern_of_marks(calls)
     (_, at), open_for_ever = _first_thought(text), set[re.Pattern[str]]()
     while found := pattern.search(text, at):
         before, group, at = text[at : found.start()], found.lastgroup or "", found.end()
         if mark := by_group.get(group):
-            named = opening.groupdict() if (opening := _opening(mark).match(text, found.start())) else {}
-            closing = _closing(mark, named.get("tag") or "")
+            opening = mark.opening_pattern.match(text, found.start())
+            named = opening.groupdict() if opening else {}
+            closing = re.compile(mark.closes.replace("{tag}", re.escape(named.get("tag") or "")))
             end = None if closing in open_for_ever else closing.search(text, at)
             if end is None:
                 open_for_ever.add(closing)  # or many openings would take quadratic time
@@ -474,30 +465,30 @@ def _pieces(text: str, calls: Sequence[FamilyMark]) -> Iterator[MarkedPiece]:
     yield MarkedPiece("", text[at:], len(text))
 
 
-def _apart(text: str, tools: Tools, calls: Sequence[FamilyMark] = CALLS, levels: int = 2) -> ParsedSpeech:
-    """The text by its marks. Calls may stand within marks of a list of calls, `levels` deep."""
-    words, thoughts, found, wrong = list[str](), [_first_thought(text)[0]], list[Call](), None
-    for piece in _pieces(text, calls):
+def _split_speech(text: str, tools: Tools, calls: Sequence[FamilyMark] = CALLS, levels: int = 2) -> ParsedSpeech:
+    """The text by its marks. Calls may stand within the marks of a list of calls, `levels` deep."""
+    words, thoughts, found, wrong = list[str](), [_first_thought(text)[0]], list[ToolCall](), None
+    by_group = _pattern_of_marks(calls)[1]
+    for piece in _split_at_marks(text, calls):
         words.append(piece.before)
         if piece.group == "lone":  # whatever came before was a thought
             thoughts += words
             words, found, wrong = [], [], None
         elif piece.group[:1] == "t":
             thoughts.append(piece.body)
-        elif piece.group in _marks(calls)[1]:
+        elif piece.group in by_group:
             try:
-                found += _called(piece, tools, levels)
+                found += _calls_of_piece(piece, tools, levels)
             except UNREADABLE as error:
-                cut = _marks(calls)[1][piece.group] is CALLS[-1]
-                wrong = wrong or (NO_END if cut else describe_unreadable_call(error))
+                wrong = wrong or (NO_END if by_group[piece.group] is CALLS[-1] else _describe_unreadable_call(error))
     said = "".join(words)
     thought = "\n".join(filter(None, map(str.strip, thoughts)))
     return ParsedSpeech(said if said == text else said.strip(), () if wrong else tuple(found), thought, wrong)
 
 
 def _first_thought(text: str) -> tuple[str, int]:
-    """(a thought that a template has opened before the text, where the text goes on after it)."""
-    pattern, by_group = _marks(())
+    """(the thought that a template opened before the text begins, the place where the text goes on after it)."""
+    pattern, by_group = _pattern_of_marks(())
     start = at = 0
     for found in pattern.finditer(text) if LONE_END.search(text) else ():
         if found.lastgroup == "lone":
@@ -507,40 +498,41 @@ def _first_thought(text: str) -> tuple[str, int]:
     return text[:start], at
 
 
-def _called(piece: MarkedPiece, tools: Tools, levels: int) -> list[Call]:
+def _calls_of_piece(piece: MarkedPiece, tools: Tools, levels: int) -> list[ToolCall]:
     """The calls between marks: of the named tool, in any form, or in marks of their own. Raises one of `UNREADABLE`."""
     if piece.name is not None:
-        return [make_openai_call(piece.name, parse_named_arguments(piece.body, piece.name, tools, piece.closed))]
+        return [make_tool_call(piece.name, parse_named_arguments(piece.body, piece.name, tools, piece.closed))]
     try:
         return parse_marked_calls(piece.body, tools, piece.closed)
     except UNREADABLE:
-        inner = _apart(piece.body, tools, CALLS, levels - 1) if levels else ParsedSpeech("")
+        inner = _split_speech(piece.body, tools, CALLS, levels - 1) if levels else ParsedSpeech("")
         if not inner.calls or inner.words.strip() not in ("", "function"):
             raise
         return list(inner.calls)
 
 
-def describe_unreadable_call(error: Exception) -> str:
-    """What the model is told of a call that could not be read."""
+def _describe_unreadable_call(error: Exception) -> str:
+    """What the model is told about a call that could not be read."""
     return f"the tool call is not the JSON asked for ({describe_parse_error(error)})"
 
 
 def describe_parse_error(error: Exception) -> str:
-    """The error as text. Recursion errors have a fixed text, since their own depends on the stack and would differ in a
-    replay.
+    """The error as text.
+
+    Recursion errors have a fixed text, since their own depends on the stack and would differ in a replay.
     """
     return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
-def _with_bare(said: ParsedSpeech, tools: Tools) -> ParsedSpeech:
-    """The speech without calls that stand in it without a mark. What begins as JSON and is no call was meant to be one."""
-    words, calls, wrong = _json_calls(said.words)
+def _add_bare_calls(said: ParsedSpeech, tools: Tools) -> ParsedSpeech:
+    """The speech with the calls that stand among its words without marks. JSON at its beginning was meant as a call."""
+    words, calls, wrong = _take_json_calls(said.words)
     rest = words.strip()
     if wrong is None and MEANT.match(rest):
         try:
             words, calls = "", [*calls, *parse_marked_calls(rest, tools)]
         except UNREADABLE as error:
-            words, wrong = "", describe_unreadable_call(error)
+            words, wrong = "", _describe_unreadable_call(error)
     elif wrong is None and not calls and (found := parse_python_calls(rest)):
         words, calls = "", found
     words = words if words == said.words else words.strip()
@@ -548,9 +540,9 @@ def _with_bare(said: ParsedSpeech, tools: Tools) -> ParsedSpeech:
     return ParsedSpeech(words, () if wrong else (*said.calls, *calls), said.thought, wrong)
 
 
-def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
-    """(words without the calls in JSON among them, these calls, why one cannot be read or None)."""
-    kept, calls, at, start = list[str](), list[Call](), 0, 0
+def _take_json_calls(words: str) -> tuple[str, list[ToolCall], str | None]:
+    """(the words without the calls in JSON among them, these calls, why one cannot be read or None)."""
+    kept, calls, at, start = list[str](), list[ToolCall](), 0, 0
     for _ in range(MOST_STARTS if len(words) <= MOST_TEXT else 0):
         if not (found := JSON.search(words, start)):
             break
@@ -558,10 +550,13 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
         value, called = None, None
         try:
             value, end = DECODER.raw_decode(words, start)
-            called = calls_from_json(value) if any(map(_acts, value if isinstance(value, list) else [value])) else None
+            # Other JSON among words is told, and no call: "It says {"light": "on"}".
+            values = value if isinstance(value, list) else [value]
+            if any(isinstance(one, dict) and not one.keys().isdisjoint(ACTS) for one in values):
+                called = calls_from_json(value)
         except UNREADABLE as error:
             if value is not None or CALLED.match(words, start):
-                return "".join([*kept, words[at : found.start()]]), [], describe_unreadable_call(error)
+                return "".join([*kept, words[at : found.start()]]), [], _describe_unreadable_call(error)
             start += 1
             continue
         start = end
@@ -571,8 +566,3 @@ def _json_calls(words: str) -> tuple[str, list[Call], str | None]:
             follows = JSON_END.match(words, end)
             at = start = follows.end() if follows else end
     return "".join([*kept, words[at:]]), calls, None
-
-
-def _acts(value: Any) -> bool:
-    """Whether JSON among words was meant as a call. What else it holds is told: "It says {"light": "on"}"."""
-    return isinstance(value, dict) and not value.keys().isdisjoint(ACTS)

@@ -1,11 +1,8 @@
-"""Steps, turns and trajectories, and their files.
+"""Steps, turns and trajectories, their files, and how they are prepared for pages.
 
 Invariants: a trajectory has its complete blueprint, so it can be replayed and every reward recomputed from it alone; all
-rows of a file have the same shape, so `datasets.load_dataset` can read it (see `uniform_rows`); writing is atomic.
-
-Prepares trajectories for reading, as text and numbers that a page can lay out.
-
-Invariants: nothing is added or shortened; rewards are shown as stored, never recomputed.
+rows of a file have the same shape, so `datasets.load_dataset` can read it (see `uniform_rows`); writing is atomic. What is
+prepared for reading is neither shortened nor recomputed.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from pydantic import ConfigDict, TypeAdapter
 from homerl.envs.core.documents import InputError, refuse_unwritable, suggest_near_path, write_atomic
 from homerl.envs.core.messages import Message, MessageRow
 from homerl.envs.core.world import StepFacts, ToolCall
-from homerl.play.chat_messages import tool_calls_of
+from homerl.play.chat_messages import read_tool_calls, tool_calls_of
 from homerl.play.faults import Boundary, Fault
 
 
@@ -93,7 +90,7 @@ def find_unlearnt_messages(row: Mapping[str, Any]) -> list[int]:
     """
     steps = json.loads(row["steps"]) if row.get("steps") else []
     given = count_earlier_messages(row["messages"], len(steps)) if steps else 0
-    told = _told(row["messages"])[given:]
+    told = _observations_by_message(row["messages"])[given:]
     mistakes = (
         number
         for number, (step, heard) in enumerate(zip(steps, told), given)
@@ -102,7 +99,7 @@ def find_unlearnt_messages(row: Mapping[str, Any]) -> list[int]:
     return [*range(given), *mistakes]
 
 
-def _told(messages: Iterable[Message]) -> list[list[str]]:
+def _observations_by_message(messages: Iterable[Message]) -> list[list[str]]:
     """What the tools answered to each of the assistant's messages."""
     told: list[list[str]] = []
     for message in messages:
@@ -153,7 +150,7 @@ class Trajectory:
 
     @property
     def is_valid(self) -> bool:
-        """valid(h) of HomeFlow eq. 4, see `all_valid`."""
+        """valid(h) of HomeFlow eq. 4, see `are_steps_valid`."""
         return are_steps_valid(self.steps)
 
     @property
@@ -201,20 +198,20 @@ def trajectory_to_row(trajectory: Trajectory) -> dict[str, Any]:
     blueprint, answer_tool = trajectory.blueprint, trajectory.answer_tool
     return {
         "id": blueprint["id"],
-        "messages": [_message_row(message) for message in trajectory.messages],
-        "tools": _dump(trajectory.tools),
+        "messages": [_message_to_row(message) for message in trajectory.messages],
+        "tools": _to_json(trajectory.tools),
         "outcome": str(trajectory.outcome),
         "progress": trajectory.progress,
         "clean": trajectory.clean,
         "agent": trajectory.agent,
         "user": trajectory.user,
         "seed": trajectory.seed,
-        "steps": _dump([_step_row(step, answer_tool) for step in trajectory.steps]),
-        "rewards": _dump(trajectory.rewards),
-        "weights": _dump(trajectory.weights),
-        "limits": _dump(trajectory.limits),
-        "blueprint": _dump(blueprint),
-    } | ({"fault": _dump(asdict(trajectory.fault))} if trajectory.fault else {})
+        "steps": _to_json([_step_to_row(step, answer_tool) for step in trajectory.steps]),
+        "rewards": _to_json(trajectory.rewards),
+        "weights": _to_json(trajectory.weights),
+        "limits": _to_json(trajectory.limits),
+        "blueprint": _to_json(blueprint),
+    } | ({"fault": _to_json(asdict(trajectory.fault))} if trajectory.fault else {})
 
 
 def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Mapping[str, Any]]:
@@ -228,22 +225,30 @@ def uniform_rows(rows: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterator[Ma
 
 
 @cache
-def _shape() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
+def _row_validator() -> TypeAdapter[tuple[Trajectory, tuple[MessageRow, ...]]]:
     """What a stored trajectory and its messages must be, to the last type: a file may come from anywhere."""
     config = ConfigDict(strict=True, revalidate_instances="always", allow_inf_nan=False)
     return TypeAdapter(tuple[Trajectory, tuple[MessageRow, ...]], config=config)
 
 
 def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
-    """The trajectory of a row that `to_row` made. What it raises for any other row, `at_row` turns into an `InputError`."""
-    nested = {name: _loaded(row[name], name) for name in JSON_COLUMNS}
+    """The trajectory of a row that `trajectory_to_row` made.
+
+    Any other row raises any error, of which `locate_row_errors` makes an `InputError`.
+    """
+    nested = {}
+    for name in JSON_COLUMNS:
+        nested[name] = json.loads(row[name])
+        if "\\ud" in row[name].lower():  # a lone surrogate could not be written back
+            refuse_unwritable(nested[name], name)
     if not isinstance(nested["blueprint"]["id"], str):
         raise TypeError("the id of its blueprint is no text")
+    fault = json.loads(row.get("fault") or "null")
     read = Trajectory(
         blueprint=nested["blueprint"],
         messages=tuple(_message_from_row(message) for message in row["messages"]),
         tools=tuple(nested["tools"]),
-        steps=tuple(map(_step, nested["steps"])),
+        steps=tuple(map(_step_from_row, nested["steps"])),
         outcome=Outcome(row["outcome"]),
         progress=row["progress"],
         clean=row["clean"],
@@ -253,19 +258,14 @@ def trajectory_from_row(row: Mapping[str, Any]) -> Trajectory:
         weights=nested["weights"],
         limits=nested["limits"],
         seed=row["seed"],
-        fault=_fault(json.loads(row.get("fault") or "null")),
+        fault=Fault(Boundary(fault["boundary"]), fault["reason"]) if fault is not None else None,
     )
-    _shape().validate_python((read, (*read.messages, *(step.message for step in read.steps))))
-    answer_tool, told = read.answer_tool, (step["facts"].get("calls") for step in nested["steps"])
-    return replace(read, steps=tuple(_with_calls(step, calls, answer_tool) for step, calls in zip(read.steps, told)))
-
-
-def _loaded(text: str, name: str) -> Any:
-    """The value of a column of JSON text, which could be written back."""
-    value = json.loads(text)
-    if "\\ud" in text.lower():
-        refuse_unwritable(value, name)
-    return value
+    _row_validator().validate_python((read, (*read.messages, *(step.message for step in read.steps))))
+    answer_tool, steps = read.answer_tool, list[Step]()
+    for step, told in zip(read.steps, (step["facts"].get("calls") for step in nested["steps"])):
+        calls = tool_calls_of(step.message, answer_tool) if told is None else tuple(ToolCall(**call) for call in told)
+        steps.append(replace(step, facts=replace(step.facts, calls=calls)))
+    return replace(read, steps=tuple(steps))
 
 
 def read_trajectory_row(row: Mapping[str, Any], where: str) -> Trajectory:
@@ -296,10 +296,6 @@ def locate_row_errors(where: str, remedy: str = EDITED) -> Iterator[None]:
         raise InputError(f"not a trajectory that can be replayed ({' '.join(why.split())[:200]})", where, remedy) from error
 
 
-def _fault(data: Mapping[str, Any] | None) -> Fault | None:
-    return None if data is None else Fault(Boundary(data["boundary"]), data["reason"])
-
-
 def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON Lines atomically."""
     write_atomic(path, rows_to_json_lines(rows))
@@ -307,7 +303,7 @@ def write_rows(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def rows_to_json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The rows as JSON Lines."""
-    return (_dump(row) + "\n" for row in rows)
+    return (_to_json(row) + "\n" for row in rows)
 
 
 def read_rows(path: str | Path) -> Iterator[dict[str, Any]]:
@@ -341,7 +337,7 @@ def parse_json_line(line: bytes, where: str) -> dict[str, Any]:
     return row
 
 
-def _message_row(message: Message) -> dict[str, Any]:
+def _message_to_row(message: Message) -> dict[str, Any]:
     """A message with all keys, so that all rows have the same columns."""
     return {
         "role": message["role"],
@@ -356,7 +352,7 @@ def _message_from_row(row: Mapping[str, Any]) -> Message:
     return message | {key: row[key] for key in ("tool_calls", "tool_call_id") if row.get(key)}
 
 
-def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
+def _step_to_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
     """A step as plain data. Left out are calls that are those of its message, and `closes` where it is true."""
     row = asdict(replace(step, facts=replace(step.facts, calls=())))
     row["facts"] = {STORED_AS.get(name, name): value for name, value in row["facts"].items() if name != "calls"}
@@ -367,22 +363,15 @@ def _step_row(step: Step, answer_tool: str | None) -> dict[str, Any]:
     return row
 
 
-def _step(data: Mapping[str, Any]) -> Step:
+def _step_from_row(data: Mapping[str, Any]) -> Step:
     """A step, still without its calls."""
     if unknown := [key for key in data["facts"] if READ_AS.get(key, key) not in FACTS or key in STORED_AS]:
         raise ValueError(f"no fact of a step is called '{min(unknown)}'")
     facts: dict[str, Any] = {
         READ_AS.get(key, key): tuple(value) if isinstance(value, list) else value for key, value in data["facts"].items()
     }
-    return Step(
-        data["message"], tuple(data["observations"]), StepFacts(**facts | {"calls": ()}), data["state_key"], data["decision"]
-    )
-
-
-def _with_calls(step: Step, told: Iterable[Mapping[str, Any]] | None, answer_tool: str | None) -> Step:
-    """The step with its calls: those that were stored, or those of its message."""
-    calls = tool_calls_of(step.message, answer_tool) if told is None else tuple(ToolCall(**call) for call in told)
-    return replace(step, facts=replace(step.facts, calls=calls))
+    known = StepFacts(**facts | {"calls": ()})
+    return Step(data["message"], tuple(data["observations"]), known, data["state_key"], data["decision"])
 
 
 def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
@@ -390,11 +379,8 @@ def absent_facts(row: Mapping[str, Any]) -> tuple[frozenset[str], ...]:
     return tuple(FACTS - {READ_AS.get(key, key) for key in step["facts"]} for step in json.loads(row["steps"]))
 
 
-def _dump(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-NO_REWARDS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -448,12 +434,12 @@ def show_dialogue(trajectory: Trajectory, goals: Iterable[str]) -> ShownDialogue
     )
 
 
-def show_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownStep:
+def show_step(step: Step, rewards: Mapping[str, float] = {}) -> ShownStep:
     """Prepare a step for reading."""
     facts = step.facts
     return ShownStep(
         said=step.message.get("content") or "",
-        calls=tuple(format_tool_call(call) for call in step.message.get("tool_calls") or ()),
+        calls=tuple(map(format_tool_call, read_tool_calls(step.message))),
         observations=step.observations,
         blocked=(*facts.blocked, *(["error"] if facts.error else [])),
         before=facts.progress_before,
@@ -464,15 +450,10 @@ def show_step(step: Step, rewards: Mapping[str, float] = NO_REWARDS) -> ShownSte
     )
 
 
-def format_tool_call(call: Message) -> str:
+def format_tool_call(call: ToolCall) -> str:
     """A tool call as text: the code if code is its only argument, else name and arguments."""
-    name, arguments = call["function"]["name"], call["function"]["arguments"]
-    try:
-        given = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return f"{name}({arguments})"
-    if list(given) == ["code"] and isinstance(given["code"], str):
-        return given["code"]
-    return f"{name}({', '.join(f'{key}={value!r}' for key, value in given.items())})"
+    if call.malformed:
+        return f"{call.name}({call.text})"
+    if list(call.arguments) == ["code"] and isinstance(call.arguments["code"], str):
+        return call.arguments["code"]
+    return f"{call.name}({', '.join(f'{key}={value!r}' for key, value in call.arguments.items())})"

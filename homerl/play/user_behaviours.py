@@ -1,7 +1,7 @@
 """How people tell their wishes other than at once: the behaviours of a user, and the course in which a wish is told.
 
 Invariants: a course is part of the blueprint, so all users of a blueprint follow the same one; where a user stands in it
-(`Episode.place`) is counted in turns and not in words, so that an LLM user follows it in words of its own.
+(`Episode.course_position`) is counted in turns and not in words, so that an LLM user follows it in words of its own.
 """
 
 from __future__ import annotations
@@ -23,17 +23,11 @@ class Behaviours(Model):
 
     disclosure: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) told in parts, over two utterances.")
     self_correction: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Share (0 to 1) in which the user errs and corrects it at once.",
+        0.0, ge=0, le=1, description="Share (0 to 1) in which the user errs and corrects it at once."
     )
     change_of_mind: float = Field(0.0, ge=0, le=1, description="Share (0 to 1) that a later turn replaces.")
     beside_the_point: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Share (0 to 1) whose question is first answered with something else.",
+        0.0, ge=0, le=1, description="Share (0 to 1) whose question is first answered with something else."
     )
 
     @model_validator(mode="after")

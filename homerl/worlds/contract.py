@@ -1,15 +1,10 @@
-"""How the scripted expert of any world works and errs.
+"""The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
-Invariant: of the styles, one has a weight above 0.
-
-What an agent took before another one was asked, and how long both needed.
-
-The error of an author that made no blueprint.
-
-The contract of a world: everything that homerl needs from one. The world's folder implements it.
+Beside it stand what worlds share: how a scripted expert works and errs, the error of an author that made no blueprint, and
+what an agent took that was asked before another one.
 
 Invariants:
-- No module outside `worlds/` names a world.
+- No module outside a world's folder names the world.
 - Each optional part has a default, which suits a world whose agents make tool calls and whose goals can be checked.
 - Importing a world's package is cheap, because it loads its parts on first use.
 """
@@ -42,14 +37,14 @@ if TYPE_CHECKING:
     from homerl.worlds.paraphraser import Paraphraser
 
 
-def _one_possible(styles: dict[Any, float]) -> dict[Any, float]:
+def _refuse_no_weight(styles: dict[Any, float]) -> dict[Any, float]:
     if not any(styles.values()):
         raise ValueError("one of them needs a weight above 0")
     return styles
 
 
 Style = Literal["snippet", "stepwise", "query_first", "sweeping"]
-Styles = Annotated[dict[Style, Annotated[float, Field(ge=0)]], AfterValidator(_one_possible)]  # weights
+Styles = Annotated[dict[Style, Annotated[float, Field(ge=0)]], AfterValidator(_refuse_no_weight)]  # weights
 
 
 class ExpertConfig(Model):
@@ -61,10 +56,7 @@ class ExpertConfig(Model):
         description="Weights of styles: `snippet` calls all at once, `stepwise` one by one, `query_first` "
         "reads first, `sweeping` calls all that may help.",
     )
-    slips: LateShare = Field(
-        0.0,
-        description="Share of turns that begin with a wrong name, refused and put right.",
-    )
+    slips: LateShare = Field(0.0, description="Share of turns that begin with a wrong name, refused and put right.")
     minimal: bool = Field(False, description="Whether it leaves out reads, and calls that would change nothing.")
 
 
@@ -212,10 +204,24 @@ class SuiteInstance(Protocol):
 class Suite(ABC):
     """A benchmark: a list of instances that is made from a seed.
 
-    `settings` are the names of the settings in which the suite can be played, the default first. `instance` is the type of
-    its instances, and `labels` are those of its attributes by which results are grouped; each has a text, and none has the
-    name of another column of results. `shipped` is the file with the instances of the default seed, whose checksum is
-    shipped too, or None. `judge_votes` is the default number of votes for each verdict of a judge.
+    Override the attributes and `build`; override the other methods where the suite offers more. The base owns the rest:
+    running, scoring and reporting use a suite by these methods only.
+
+    Attributes:
+        name: The name of the suite.
+        settings: The names of the settings in which it can be played, the default first.
+        instance: The type of its instances (`SuiteInstance`).
+        labels: Those attributes of instances by which results are grouped. Each has a text, and none has the name of another
+            column of results.
+        shipped: The file with the instances of the default seed, whose checksum is shipped too, or None.
+        judge_votes: The default number of votes for each verdict of a judge.
+
+    Example:
+        class LampBench(Suite):
+            name, settings, instance = "lamp-bench", ("plain",), LampInstance
+
+            def build(self, seed, language, dropped, progress):
+                return 10, (make_instance(seed, number) for number in range(10))
     """
 
     name: str
@@ -227,15 +233,28 @@ class Suite(ABC):
 
     @abstractmethod
     def build(self, seed: int, language: str, dropped: Counter[str], progress: Progress) -> tuple[int, Iterator[Any]]:
-        """Make the instances of a seed; return (their number, an iterator over them in order).
+        """Make the instances of a seed.
 
-        Candidates that are not valid are counted in `dropped` by reason. `progress` is called with (done, total).
+        Args:
+            seed: The same seed always makes the same instances.
+            language: The language that people speak.
+            dropped: Counts the candidates that are not valid, by reason.
+            progress: Is called with (done, total).
+
+        Returns:
+            The number of instances, and an iterator over them in order.
         """
 
     def of_homes(self, files: Sequence[str], toolset: str | None = None, prompt: str | None = None) -> Suite | None:
-        """The suite with its tasks in the homes of `files`, for agents with these tools and this prompt.
+        """The suite with its tasks in given homes.
 
-        Without a `toolset` or a `prompt` they have the suite's usual one. None if the suite has tasks of its own only.
+        Args:
+            files: The files of the homes.
+            toolset: The agents' tools; None is the suite's usual ones.
+            prompt: The agents' prompt; None is the suite's usual one.
+
+        Returns:
+            The suite, or None if it has tasks of its own only.
         """
         return None
 
@@ -256,10 +275,18 @@ class Suite(ABC):
         return None
 
     def with_clips(self, instances: Sequence[Any], folder: Path, setting: str) -> tuple[list[Any], Clips] | None:
-        """The instances with the clips of a folder, and these clips; None if the suite's tasks have no videos.
+        """The instances with videos: tools then name frames, which the agent is shown.
 
-        Tools then name frames, which the agent is shown. Raises `InputError` if the folder or a clip cannot be used; without
-        instances only the setting and the folder are checked.
+        Args:
+            instances: The instances; without any, only the setting and the folder are checked.
+            folder: The folder of the clips.
+            setting: The setting in which the suite is played.
+
+        Returns:
+            The instances with their clips, and these clips. None if the suite's tasks have no videos.
+
+        Raises:
+            InputError: The folder or a clip cannot be used.
         """
         return None
 
@@ -267,7 +294,7 @@ class Suite(ABC):
 class Persona(Protocol):
     """What an LLM user must know to play the person of an episode.
 
-    `words` are the phrases of the person's language (`language/manner.py`).
+    `words` are the phrases of the person's language (`play/words/user_manner.py`).
     """
 
     def role(self, words: Any) -> str:
@@ -302,14 +329,43 @@ class FirstAgent:
 
 
 class WorldAdapter(ABC):
-    """The interface of a world to the rest of homerl. Abstract members are required; the others have defaults."""
+    """The interface of a world to the rest of homerl.
+
+    Override the abstract members: `blueprint`, `recipe`, `make_blueprint`, `begin`, `expert` and `card`. Override others
+    where the world offers more than their defaults. The base owns the rest: nobody outside the world's folder uses
+    anything of the world but these members. `late("module", "name")` imports a part when it is first asked for.
+
+    Attributes:
+        name: The name of the world in recipes and blueprints.
+        is_default: Whether blueprints and recipes without `world` belong to it.
+        users: The kinds of user that can speak in it: `scripted`, `llm`.
+        taxonomy: The name of its error taxonomy.
+        dimensions: The dimensions of the taxonomy: key to description.
+        labels: Attributes of blueprints, texts, by which the results of held-out suites are grouped.
+
+    Example:
+        class LampWorldAdapter(WorldAdapter):
+            name = "lamp"
+            blueprint = late("homerl.envs.lamp.blueprint", "LampBlueprint")
+            recipe = late("homerl.envs.lamp.blueprint", "LampRecipe")
+            make_blueprint = late("homerl.envs.lamp.author", "make_blueprint")
+            begin = late("homerl.envs.lamp.situation", "LampSituation")
+
+            def expert(self, config, seed):
+                return LampExpert(config, seed)
+
+            def card(self, recipe):
+                return Card(tools=(), system="You control a lamp.", told="names the lamp", utterance="Dim it.")
+
+        WORLD = LampWorldAdapter()
+    """
 
     name: str
-    is_default: bool = False  # whether blueprints and recipes without `world` belong to it
-    users: tuple[str, ...] = ("scripted",)  # the supported kinds of user: `scripted`, `llm`
-    taxonomy: str = "homerl"  # the name of the error taxonomy
-    dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}  # of the taxonomy: key to description
-    labels: tuple[str, ...] = ()  # attributes of blueprints, texts, by which the results of held-out suites are grouped
+    is_default: bool = False
+    users: tuple[str, ...] = ("scripted",)
+    taxonomy: str = "homerl"
+    dimensions: Mapping[str, str] = {"outcome": "how the episode ended"}
+    labels: tuple[str, ...] = ()
 
     # Tasks
 
@@ -328,11 +384,31 @@ class WorldAdapter(ABC):
 
     @abstractmethod
     def make_blueprint(self, recipe: Any, split: Split, seed: int, dropped: Counter[str] | None = None) -> Any:
-        """Make the blueprint of a seed; drafts that fail a check are counted in `dropped` by reason."""
+        """Make the blueprint of a seed.
+
+        Args:
+            recipe: A model of the type `recipe`.
+            split: The split that its sentences belong to.
+            seed: The same recipe, split and seed always make the same blueprint.
+            dropped: Counts the drafts that fail a check, by reason.
+
+        Returns:
+            A model of the type `blueprint`.
+
+        Raises:
+            InputError: No draft passed the checks.
+        """
 
     @abstractmethod
     def begin(self, blueprint: Any) -> Situation:
-        """The situation at the start of a blueprint."""
+        """Begin an episode.
+
+        Args:
+            blueprint: A model of the type `blueprint`.
+
+        Returns:
+            The situation at the start, independent of any other.
+        """
 
     @property
     def tell(self) -> Callable[[Any, Behaviours, Any], Any] | None:
@@ -360,7 +436,15 @@ class WorldAdapter(ABC):
 
     @abstractmethod
     def expert(self, config: ExpertConfig, seed: int) -> Oracle:
-        """The scripted expert, an oracle that reads the blueprint's plan."""
+        """The scripted expert, an oracle that reads the blueprint's plan.
+
+        Args:
+            config: How it works and errs.
+            seed: The seed of its choices.
+
+        Returns:
+            An agent for any episode of this world.
+        """
 
     @property
     def baselines(self) -> Mapping[str, Callable[[], Agent]]:
@@ -455,10 +539,14 @@ class WorldAdapter(ABC):
 
     @abstractmethod
     def card(self, recipe: Mapping[str, Any]) -> Card:
-        """What the card of a model shows if it was trained on blueprints of this recipe.
+        """What the card of a model shows if it was trained on blueprints of a recipe.
 
-        The recipe is plain data, and may be empty. If only blueprints are known, it is one of them: what they have in
-        common with recipes must have the same keys.
+        Args:
+            recipe: Plain data, which may be empty. If only blueprints are known, it is one of them: what they have in
+                common with recipes must have the same keys.
+
+        Returns:
+            The parts of the card's example.
         """
 
     def formats(self) -> Mapping[str, FileFormat]:

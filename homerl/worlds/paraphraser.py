@@ -49,7 +49,10 @@ class Paraphraser(ABC):
     async def reword(self, blueprint: Any) -> Any:
         """The blueprint, with a paraphrase in place of each query that has one."""
         home = self.home_of(blueprint)
-        intents = [await self._intent(intent, blueprint, home) for intent in blueprint.intents]
+        intents = []
+        for intent in blueprint.intents:  # one request at a time
+            found = [await self._reword_query(query, intent, blueprint, home) for query in intent.queries]
+            intents.append(intent.model_copy(update={"queries": tuple(dict.fromkeys(found))}))
         return blueprint.model_copy(update={"intents": tuple(intents)})
 
     def home_of(self, blueprint: Any) -> Any:
@@ -58,13 +61,9 @@ class Paraphraser(ABC):
 
     @abstractmethod
     async def paraphrased(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
-        """A paraphrase that certainly means the same; raises `Rejected` with the reason if there is none."""
+        """A paraphrase that certainly means the same; raises `ParaphraseRejected` with the reason if there is none."""
 
-    async def _intent(self, intent: Any, blueprint: Any, home: Any) -> Any:
-        found = [await self._query(query, intent, blueprint, home) for query in intent.queries]  # one request at a time
-        return intent.model_copy(update={"queries": tuple(dict.fromkeys(found))})
-
-    async def _query(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
+    async def _reword_query(self, query: str, intent: Any, blueprint: Any, home: Any) -> str:
         try:
             paraphrase = await self.paraphrased(query, intent, blueprint, home)
         except (ParaphraseRejected, UnreadableAnswer) as reason:
@@ -76,14 +75,13 @@ class Paraphraser(ABC):
     async def asked(self, query: str, blueprint: Any) -> str:
         """The model's paraphrase, not yet checked."""
         system = REWORD.format(language=load_manner(blueprint.language).language)
-        answer = await self.client.ask(
-            system, json.dumps({"says": query}, ensure_ascii=False), RewordedQuery, blueprint.seed
-        )
+        text = json.dumps({"says": query}, ensure_ascii=False)
+        answer = await self.client.ask(system, text, RewordedQuery, blueprint.seed)
         return " ".join(answer.paraphrase.split())
 
 
 def refuse_bad_paraphrase(query: str, paraphrase: str, split: str) -> None:
-    """The checks of every world: plain words, no copy, of the split. Raises `Rejected`."""
+    """The checks of every world: plain words, no copy, of the split. Raises `ParaphraseRejected`."""
     new = paraphrase.lower()
     if not new or len(new) > LONGEST or any(mark in new for mark in ("device(", "{", "```")):
         raise ParaphraseRejected("garbled")

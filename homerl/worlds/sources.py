@@ -36,11 +36,10 @@ class BlueprintFile(Model):
 
         Raises `InputError` if the file has no blueprint of the split.
         """
-        rows = _lines(self.file, split)
+        rows = _rows_of_split(self.file, split)
         if not rows:
-            raise InputError(
-                f"no blueprint belongs to the split '{split}'", str(self.file), f"add blueprints with the split '{split}'"
-            )
+            what, remedy = f"no blueprint belongs to the split '{split}'", f"add blueprints with the split '{split}'"
+            raise InputError(what, str(self.file), remedy)
         return read_blueprint(rows[seed % len(rows)]).model_copy(update={"seed": seed})
 
 
@@ -54,11 +53,11 @@ def read_first_row(file: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _lines(file: Path, split: Split) -> list[dict[str, Any]]:
+def _rows_of_split(file: Path, split: Split) -> list[dict[str, Any]]:
     return [row for row in read_rows(file) if row.get("split") == split]
 
 
-def _kind(data: Any) -> str | None:
+def _tag_of_source(data: Any) -> str | None:
     """The tag of the model that validates a source, for pydantic's discriminated union: the name of its world, `FILE` or
     `MIXTURE`.
 
@@ -86,7 +85,7 @@ else:
     _recipes = tuple(Annotated[world.recipe, Tag(name)] for name, world in known_worlds().items())
     _file = Annotated[BlueprintFile, Tag(FILE)]
     _remedy = f"write a mapping with `world:` set to one of {', '.join(known_worlds())}"
-    _by_kind = Discriminator(_kind, custom_error_type="no_such_world", custom_error_message=_remedy)
+    _by_kind = Discriminator(_tag_of_source, custom_error_type="no_such_world", custom_error_message=_remedy)
     AnyBlueprintRecipe = Annotated[Union[_recipes], _by_kind]  # noqa: UP007
     AnyPart = Annotated[Union[(*_recipes, _file)], _by_kind]
 

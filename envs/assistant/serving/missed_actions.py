@@ -21,7 +21,7 @@ from homerl.envs.assistant.serving.call_effects import spoken_device_name
 from homerl.envs.assistant.serving.live_situation import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.play.chat_messages import parse_call_arguments
+from homerl.play.chat_messages import read_tool_calls
 from homerl.play.trajectory import Step
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts
@@ -52,16 +52,15 @@ class MissedAction:
 
 def attempts_in_step(step: Step, taken: Iterable[ToolAttempt]) -> tuple[ToolAttempt, ...]:
     """The attempts of a message, in order: those that the home has taken, and those that it never saw."""
-    rest, calls = iter(taken), step.message.get("tool_calls") or ()
+    rest, calls = iter(taken), read_tool_calls(step.message)
     if not calls:  # one answer in place of calls, or what should have been a call
         return (*rest,) or ((ToolAttempt("", rule="syntax"),) if step.facts.blocked else ())
     lost = step.facts.blocked[-1] if step.facts.blocked else "call_limit"  # the rule by which the home never saw a call
-    found = ((call["function"]["name"], parse_call_arguments(call["function"]["arguments"])) for call in calls)
     return tuple(
-        ToolAttempt(name, rule="syntax")
-        if arguments is None
-        else replace(next(rest, ToolAttempt(name, rule=lost)), arguments=arguments)
-        for name, arguments in found
+        ToolAttempt(call.name, rule="syntax")
+        if call.malformed
+        else replace(next(rest, ToolAttempt(call.name, rule=lost)), arguments=call.arguments)
+        for call in calls
     )
 
 

@@ -30,7 +30,7 @@ from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.chat_messages import parse_call_arguments
+from homerl.play.chat_messages import read_tool_calls
 from homerl.play.situation import Reply
 
 DAYS = {"today": 1, "week": 7}
@@ -50,10 +50,10 @@ class ReadableHome(Protocol):
 async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Answers:
     """What the calls of a message read in the real home. Calls that mean no device of the home are left to the twin."""
     found: Answers = {}
-    for call in reply.message.get("tool_calls") or ():
-        tool, arguments = call["function"]["name"], parse_call_arguments(call["function"]["arguments"])
-        if tool not in (*assist.READS, assist.TIMERS) or arguments is None:
+    for call in read_tool_calls(reply.message):
+        if call.name not in (*assist.READS, assist.TIMERS) or call.malformed:
             continue
+        tool, arguments = call.name, call.arguments
         key = tool_call_key(tool, arguments)
         if tool == assist.TIMERS:  # nothing outside of Home Assistant tells of them
             found[key] = assist.refused_result("unknown_tool", f"{assist.FAILED}timers are Home Assistant's own")
@@ -71,12 +71,12 @@ async def read_call_answers(real: ReadableHome, home: Home, reply: Reply) -> Ans
 
 def todo_lists_needed(home: Home, reply: Reply, toolset: str) -> Iterator[str]:
     """The devices whose items a message may need: the lists that tools of Assist name, or all, for what has other tools."""
-    calls = [call["function"] for call in reply.message.get("tool_calls") or ()]
+    calls = read_tool_calls(reply.message)
     if toolset != ASSIST:
         yield from home.plan.devices_by_did if calls or TOOLSETS[toolset].one_answer else ()
         return
     for call in calls:
-        if name := (parse_call_arguments(call["arguments"]) or {}).get(assist.LISTS.get(call["name"], "")):
+        if name := call.arguments.get(assist.LISTS.get(call.name, "")):
             with suppress(NoMatch):
                 named = EntityConstraints(str(name), domains=frozenset({LIST}))
                 yield from (one.id for one in match_entities(home, named).entities)

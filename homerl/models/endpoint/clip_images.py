@@ -43,33 +43,20 @@ def add_frame_images(messages: Iterable[Message], clips: Clips, task: str) -> li
     """
     sent: list[Message] = []
     left = MOST
-    groups = [list(run) for _, run in groupby(messages, key=_is_result)]
-    for group in reversed(groups):
-        named = [frame for one in group if _is_result(one) for frame in clips.frames_in(task, one["content"])]
-        frames = _spread(list(dict.fromkeys(named)), left)
-        left -= len(frames)
-        sent = [*group, *([_showing(frames, len(set(named)), clips)] if frames else ()), *sent]
+    for is_result, run in reversed(
+        [(key, list(run)) for key, run in groupby(messages, key=lambda one: one["role"] == "tool")]
+    ):
+        named = [frame for one in run if is_result for frame in clips.frames_in(task, one["content"])]
+        frames = list(dict.fromkeys(named))
+        count, total = min(left, len(frames)), len(frames)
+        frames = [frames[at * total // count] for at in range(count)]  # at equal distances
+        left -= count
+        if frames:
+            try:
+                images = [part for frame in frames for part in clips.image_parts(frame)]
+            except InputError as error:  # a clip that broke during the run is not the agent's fault
+                raise InfraError(f"{error.where}: {error.what}") from error
+            text = f"frames of the video ({count} of {total}): {', '.join(frames)}"
+            run.append({"role": "user", "content": [{"type": "text", "text": text}, *images]})
+        sent = [*run, *sent]
     return sent
-
-
-def _is_result(message: Message) -> bool:
-    return bool(message["role"] == "tool")
-
-
-def _spread(frames: Sequence[str], most: int) -> list[str]:
-    """At most so many of the frames, at equal distances."""
-    count = min(most, len(frames))
-    return [frames[at * len(frames) // count] for at in range(count)]
-
-
-def _showing(frames: Sequence[str], named: int, clips: Clips) -> Message:
-    """A message with frames, of so many that were named."""
-    text = f"frames of the video ({len(frames)} of {named}): {', '.join(frames)}"
-    return {"role": "user", "content": [{"type": "text", "text": text}, *_parts(frames, clips)]}
-
-
-def _parts(frames: Iterable[str], clips: Clips) -> list[dict[str, Any]]:
-    try:
-        return [part for frame in frames for part in clips.image_parts(frame)]
-    except InputError as error:  # a clip that broke during the run is not the agent's fault
-        raise InfraError(f"{error.where}: {error.what}") from error

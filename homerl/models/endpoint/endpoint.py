@@ -1,19 +1,16 @@
-"""A chat completion that is read as it is written.
-
-Invariant: what was told is a beginning of the content of the completion that is returned.
-
-A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
+"""A chat model behind OpenAI-compatible URLs: several replicas, deadlines, retries, and a circuit breaker for each.
 
 Invariants:
-- every request ends within `deadline`, with an answer or an `InfraError`;
-- keys come from the environment and appear in no message;
-- a replica that keeps failing is not used for a while, then tried with a single request; but where nobody
-  waits, each request is tried: a person who speaks again is answered once the server is back;
-- a garbled answer is retried like a timeout;
-- while nothing is answered, a person is told so at faults, at most once a minute, and why;
-- an endpoint may be used in one event loop after another;
-- a request's body is sent as it is: checking it against the client library's types takes longer than all the rest;
-- the client library, which takes long to load, is loaded by the first endpoint.
+- Every request ends within `deadline`, with an answer or an `InfraError`.
+- Keys come from the environment and appear in no message.
+- A replica that keeps failing is not used for a while, then tried with a single request. Where nobody waits, each request is
+  tried: a person who speaks again is answered once the server is back.
+- A garbled answer is retried like a timeout.
+- While nothing is answered, a person is told so at faults, at most once a minute, and why.
+- What is told of a streamed completion is a beginning of the content that is returned.
+- An endpoint may be used in one event loop after another.
+- A request's body is sent as it is: checking it against the client library's types takes longer than all the rest.
+- The client library, which takes long to load, is loaded by the first endpoint.
 
 The retries are a loop of our own. A try may count or not, a wait may concern one replica, and the next try may go to another
 replica. With tenacity, its stop, wait and after hooks would share all of this as state, in 30 lines more.
@@ -94,7 +91,7 @@ UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError)  # what th
 class Patience:
     """How long a request may take: seconds for one try, seconds for all tries, and the number of tries.
 
-    A try that found no server, or one that was too busy (`is_away`), does not count, unless nobody `waits`.
+    A try that found no server, or one that was too busy (`is_unavailable_error`), does not count, unless nobody `waits`.
     """
 
     timeout: float = 60.0
@@ -163,7 +160,7 @@ class Endpoint:
     ) -> None:
         self.model, self.patience, self.clock, self.key = model, patience, clock, key
         self.trips = TRIPS if patience.waits else math.inf
-        self.replicas = [Replica(url, self._client(url)) for url in urls]
+        self.replicas = [Replica(url, self._make_client(url)) for url in urls]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = self._told = -math.inf  # when a server last answered, and when its silence was last told
         self.usage = EndpointUsage()
@@ -183,23 +180,22 @@ class Endpoint:
         """
         from openai.types.chat import ChatCompletion
 
-        return await self._until("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
+        return await self._request("/chat/completions", {"messages": list(messages)} | options, ChatCompletion)
 
     async def stream_chat(self, messages: Sequence[Message], told: Told, **options: Any) -> ChatCompletion:
         """The same, whose content is `told` as it comes, if the server streams. What breaks off is not tried again."""
         from openai.types.chat import ChatCompletion
 
-        return await self._until(
-            "/chat/completions", {"messages": list(messages)} | options, ChatCompletion, StreamListener(told)
-        )
+        body = {"messages": list(messages)} | options
+        return await self._request("/chat/completions", body, ChatCompletion, StreamListener(told))
 
     async def complete_tokens(self, prompt: Sequence[int], **options: Any) -> Completion:
         """A text completion of a prompt of token ids; it raises what `chat` raises."""
         from openai.types import Completion
 
-        return await self._until("/completions", {"prompt": list(prompt)} | options, Completion)
+        return await self._request("/completions", {"prompt": list(prompt)} | options, Completion)
 
-    async def _until(self, path: str, body: dict[str, Any], kind: type, told: StreamListener | None = None) -> Any:
+    async def _request(self, path: str, body: dict[str, Any], kind: type, told: StreamListener | None = None) -> Any:
         from openai import OpenAIError
 
         from homerl.models.endpoint.server_answers import (
@@ -211,13 +207,17 @@ class Endpoint:
 
         body = {"model": self.model} | body
         body |= body.pop("extra_body", None) or {}
-        self._enter(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):  # a connection belongs to the loop in which it was made
+            for each in self.replicas:
+                each.client, each.busy = self._make_client(each.url), 0
+        self._loop = loop
         begun = self.clock()
         end = begun + self.patience.deadline
         fault, replica, tries, waits = "no replica works", None, 0, 0
-        while tries < self.patience.tries and (replica := await self._replica(end, avoid=replica)):
+        while tries < self.patience.tries and (replica := await self._choose_replica(end, avoid=replica)):
             try:
-                return await self._ask(replica, path, body, kind, end, told)
+                return await self._ask_replica(replica, path, body, kind, end, told)
             except (OpenAIError, TimeoutError, ValueError) as error:
                 fault, sort = describe_error(error, os.environ.get(self.key, "")), error_kind(error)
                 if told and told.anything:
@@ -225,23 +225,19 @@ class Endpoint:
                 if not is_transient_error(error):
                     replica.note_answer()
                     self._heard = self.clock()
-                    raise self._refusal(replica.url, error, fault) from error
+                    raise self._error_of_refusal(replica.url, error, fault) from error
                 tries, waits = tries + (not (self.patience.waits and is_unavailable_error(error))), waits + 1
                 self.usage.retries += 1
                 self.usage.faults[sort] = self.usage.faults.get(sort, 0) + 1
-                self._tell(replica.url, begun, fault)
-                await self._wait(replica, waits, error, end)
+                now = self.clock()
+                silent = now - max(begun, self._heard)
+                if silent >= QUIET and now - self._told >= QUIET:
+                    self._told = now
+                    print_error(f"{self.model} at {replica.url}: no answer for {silent:.0f} s ({fault})")
+                await self._wait_for_retry(replica, waits, error, end)
         raise InfraError(f"{self.model} did not answer ({fault})")
 
-    def _tell(self, url: str, begun: float, fault: str) -> None:
-        """Say that nothing was answered since a request `begun` then, if that is long and was not just said."""
-        now = self.clock()
-        silent = now - max(begun, self._heard)
-        if silent >= QUIET and now - self._told >= QUIET:
-            self._told = now
-            print_error(f"{self.model} at {url}: no answer for {silent:.0f} s ({fault})")
-
-    def _refusal(self, url: str, error: Exception, why: str) -> InfraError:
+    def _error_of_refusal(self, url: str, error: Exception, why: str) -> InfraError:
         from homerl.models.endpoint.server_answers import REFUSING, is_too_long
 
         if is_too_long(error):
@@ -251,19 +247,12 @@ class Endpoint:
             return EndpointRejected(f"{url} takes no request: {why}; {hint}")
         return RequestRefused(url, why)
 
-    def _client(self, url: str) -> AsyncOpenAI:
+    def _make_client(self, url: str) -> AsyncOpenAI:
         from openai import AsyncOpenAI
 
         return AsyncOpenAI(base_url=url, api_key=read_api_key(self.key), timeout=self.patience.timeout, max_retries=0)
 
-    def _enter(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make new clients when the event loop changes: a connection belongs to the loop in which it was made."""
-        if self._loop not in (None, loop):
-            for replica in self.replicas:
-                replica.client, replica.busy = self._client(replica.url), 0
-        self._loop = loop
-
-    async def _ask(
+    async def _ask_replica(
         self, replica: Replica, path: str, body: Mapping[str, Any], kind: type, end: float, told: StreamListener | None
     ) -> Any:
         from homerl.models.endpoint.server_answers import check_completion
@@ -272,7 +261,7 @@ class Endpoint:
         try:
             left = max(0.01, min(self.patience.timeout, end - self.clock()))
             async with asyncio.timeout(left):
-                answer: Any = check_completion(await _answer(replica.client, path, body, kind, told), kind)
+                answer: Any = check_completion(await _fetch_answer(replica.client, path, body, kind, told), kind)
         except UNREADABLE as error:
             raise ValueError("the answer is no completion") from error
         finally:
@@ -285,7 +274,7 @@ class Endpoint:
             self.usage.completion_tokens += answer.usage.completion_tokens
         return answer
 
-    async def _replica(self, end: float, avoid: Replica | None) -> Replica | None:
+    async def _choose_replica(self, end: float, avoid: Replica | None) -> Replica | None:
         """The least busy working replica, if possible not `avoid`.
 
         If all replicas rest, wait for the first that may be tried again; None if that is after `end`.
@@ -300,8 +289,8 @@ class Endpoint:
                 return None
             await asyncio.sleep(until - now)
 
-    async def _wait(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
-        """Wait before the next try; if the server named a time, mark the replica instead, and `_replica` waits for it."""
+    async def _wait_for_retry(self, replica: Replica, waits: int, error: Exception, end: float) -> None:
+        """Wait before the next try. If the server named a time, mark the replica, for which `_choose_replica` waits."""
         from homerl.models.endpoint.server_answers import retry_after
 
         now, asked = self.clock(), retry_after(error)
@@ -318,7 +307,9 @@ class Endpoint:
             await replica.client.close()
 
 
-async def _answer(client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: StreamListener | None) -> Any:
+async def _fetch_answer(
+    client: AsyncOpenAI, path: str, body: Mapping[str, Any], kind: type, told: StreamListener | None
+) -> Any:
     """A server's answer, streamed if it is to be told. A server that streams nothing is asked for the whole."""
     from openai import APIConnectionError, OpenAIError
 

@@ -1,7 +1,7 @@
 """Settings of chat models in recipes: where they answer, how they are asked, and which role they play.
 
-Invariants: settings hold the name of the variable with a key, never the key; `asked` holds all that answers depend on,
-so it is the same whether a model runs at `url` or is served by the run.
+Invariants: settings hold the name of the variable with a key, never the key; `answer_settings` holds all that answers
+depend on, so it is the same whether a model runs at `url` or is served by the run.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ class ServeSettings(Model):
     gpus: tuple[int, ...] = Field(min_length=1, description="GPUs that serve it; training takes the others.")
     port: int = Field(8400, ge=1, le=65535, description="Port that the server listens on.")
     tensor_parallel: int | None = Field(
-        None,
-        ge=1,
-        description="GPUs of one copy of the model; fewer than `gpus` gives several copies.",
+        None, ge=1, description="GPUs of one copy of the model; fewer than `gpus` gives several copies."
     )
     max_length: int = Field(16384, ge=1, description="Most tokens of prompt and answer together.")
     gpu_memory: float = Field(0.9, gt=0, le=1, description="Share (0 to 1) of each GPU's memory.")
@@ -65,9 +63,7 @@ class EndpointSettings(Model):
     )
     serve: ServeSettings | None = Field(None, description="A vLLM server that the run starts, in place of `url`.")
     key: str = Field(
-        NO_KEY,
-        pattern="^[A-Z_][A-Z0-9_]*$",
-        description="Environment variable with the API key, never the key itself.",
+        NO_KEY, pattern="^[A-Z_][A-Z0-9_]*$", description="Environment variable with the API key, never the key itself."
     )
     temperature: float = Field(0.7, ge=0, description="Sampling temperature.")
     max_tokens: int = Field(300, ge=1, description="Most tokens of an answer.")
@@ -130,10 +126,7 @@ class AuditSettings(Model):
         description="Dialogues of people to compare with: a JSON file, its URL, or a dataset of the hub; null is nobody.",
     )
     behaviour_gap: float = Field(
-        0.1,
-        ge=0,
-        le=1,
-        description="Largest difference (0 to 1) from the dataset's rate of a behaviour.",
+        0.1, ge=0, le=1, description="Largest difference (0 to 1) from the dataset's rate of a behaviour."
     )
 
 

@@ -10,6 +10,7 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from homerl.play.chat_messages import replace_surrogates
@@ -45,7 +46,7 @@ STATUSES = {  # by what a server calls an error for which it names no status
 def read_error_reason(said: Any, key: str = "") -> str:
     """The words of a server's error, or what it calls the error; empty if it says nothing. Its `key` is left out."""
     told: list[str] = []
-    for text in _texts(said, DEEPEST):
+    for text in _error_texts(said, DEEPEST):
         if not any(text in earlier for earlier in told):
             told.append(text)
     words = UNSEEN.sub(" ", replace_surrogates(": ".join(told) or read_error_names(said))).strip()
@@ -55,7 +56,7 @@ def read_error_reason(said: Any, key: str = "") -> str:
 
 def read_error_names(said: Any) -> str:
     """What a server calls an error: its codes and types."""
-    return " ".join(str(name) for name in _names(said, DEEPEST))
+    return " ".join(str(name) for name in _error_names(said, DEEPEST))
 
 
 def read_error_status(said: Any) -> int:
@@ -66,48 +67,41 @@ def read_error_status(said: Any) -> int:
     return next((status for status, kind in STATUSES.items() if kind.search(names)), 500)
 
 
-def _texts(said: Any, levels: int) -> Iterator[str]:
-    """The words of an error, outermost first."""
+def _error_texts(said: Any, levels: int) -> Iterator[str]:
+    """The words of an error, outermost first. A text may itself be a page or JSON."""
     if not levels:
         return
-    if isinstance(said, str):
-        yield from _of_text(said[:READ].strip(), levels)
-    elif isinstance(said, Mapping):
+    if isinstance(said, Mapping):
         where, what = said.get("loc"), said.get("msg")
         if isinstance(where, list) and isinstance(what, str):  # the form of pydantic, which FastAPI sends
             yield f"{'.'.join(map(str, where))}: {what}"
             return
         for key in TELLING:
-            yield from _texts(said.get(key), levels - 1)
+            yield from _error_texts(said.get(key), levels - 1)
     elif isinstance(said, list):
         for part in said[:MOST]:
-            yield from _texts(part, levels - 1)
-
-
-def _of_text(text: str, levels: int) -> Iterator[str]:
-    """The words of a text, which may be a page or JSON."""
-    if PAGE.match(text):
-        title = TITLE.search(text)
-        text = html.unescape(title[1]).strip() if title else ""
-    elif text.startswith(("{", "[")):
-        try:
-            inner = json.loads(text)
-        except (ValueError, RecursionError):
-            inner = None
+            yield from _error_texts(part, levels - 1)
+    elif isinstance(said, str):
+        text, inner = said[:READ].strip(), None
+        if PAGE.match(text):
+            title = TITLE.search(text)
+            text = html.unescape(title[1]).strip() if title else ""
+        elif text.startswith(("{", "[")):
+            with suppress(ValueError, RecursionError):
+                inner = json.loads(text)
         if isinstance(inner, (dict, list)):
-            yield from _texts(inner, levels - 1)
-            return
-    if text:
-        yield text
+            yield from _error_texts(inner, levels - 1)
+        elif text:
+            yield text
 
 
-def _names(said: Any, levels: int) -> Iterator[Any]:
+def _error_names(said: Any, levels: int) -> Iterator[Any]:
     if isinstance(said, Mapping) and levels:
         for key in NAMING:
             if isinstance(said.get(key), (str, int)):
                 yield said[key]
         for key in TELLING:
-            yield from _names(said.get(key), levels - 1)
+            yield from _error_names(said.get(key), levels - 1)
     elif isinstance(said, list) and levels:
         for part in said[:MOST]:
-            yield from _names(part, levels - 1)
+            yield from _error_names(part, levels - 1)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from homerl.envs.core.messages import Message
@@ -22,7 +22,7 @@ from homerl.play.chat_messages import THOUGHT, Observation, parse_observed_reply
 from homerl.play.situation import Reply
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageFunctionToolCall
+    from openai.types.chat import ChatCompletionMessage
 
 
 THOUGHTS = (THOUGHT, "reasoning")  # the fields in which servers tell what a model thought
@@ -40,7 +40,7 @@ class LLMAgent:
         clips: Clips | None = None,
         **options: Any,
     ) -> None:
-        """With a `seed`, every request has a seed derived from it (`seed_for`).
+        """With a `seed`, every request has a seed derived from it (`request_seed`).
 
         With `clips`, the model is shown the frames that results of tools name, the latest of them.
         """
@@ -103,35 +103,33 @@ def messages_to_send(messages: Iterable[Message]) -> list[Message]:
         if kept["role"] == "assistant":
             called = "tool_calls" in kept
         if called and kept["role"] == "assistant":
-            kept["tool_calls"] = [*map(_with_object, kept["tool_calls"])]
+            kept["tool_calls"] = [_with_readable_arguments(call) for call in kept["tool_calls"]]
         sent.append(kept if called or kept["role"] != "tool" else kept | {"role": "user"})
     return sent
 
 
-def _with_object(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = call["function"]
+def _with_readable_arguments(call: dict[str, Any]) -> dict[str, Any]:
     try:
-        whole = isinstance(json.loads(function["arguments"]), dict)
+        readable = isinstance(json.loads(call["function"]["arguments"]), dict)
     except (ValueError, RecursionError):
-        whole = False
-    return call if whole else {**call, "function": {**function, "arguments": "{}"}}
+        readable = False
+    return call if readable else {**call, "function": {**call["function"], "arguments": "{}"}}
 
 
 def reply_from_completion(
     message: ChatCompletionMessage, observation: Observation, tokens: int = 0, prompt_tokens: int = 0
 ) -> Reply:
     """An endpoint's message as a reply. Calls that the model wrote as text are read from there, unless the server did."""
-    calls = [call for call in message.tool_calls or () if call.type == "function"]
-    reply, malformed = parse_observed_reply(message.content or "", observation)
-    if calls:
-        said = spoken_words_of(reply).text if malformed else reply["content"]
-        reply, malformed = {**reply, "content": said, "tool_calls": [*map(_as_made, calls)]}, None
-    for i, call in enumerate(() if calls else reply.get("tool_calls", ())):
-        call["id"] = f"call_{i}"  # a tool's result refers to its call by id
+    reply = parse_observed_reply(message.content or "", observation)
+    if made := [call for call in message.tool_calls or () if call.type == "function"]:
+        said = spoken_words_of(reply.message).text if reply.malformed else reply.message["content"]
+        functions = [{"name": call.function.name, "arguments": call.function.arguments} for call in made]
+        calls = [{"id": c.id, "type": "function", "function": function} for c, function in zip(made, functions)]
+        reply = Reply({**reply.message, "content": said, "tool_calls": calls})
+    elif reply.calls:  # a tool's result refers to its call by an id, which text does not have
+        for i, call in enumerate(reply.message["tool_calls"]):
+            call["id"] = f"call_{i}"
+        reply = replace(reply, calls=tuple(replace(call, id=f"call_{i}") for i, call in enumerate(reply.calls)))
     thought = next((said for key in THOUGHTS if isinstance(said := getattr(message, key, None), str) and said), None)
-    return Reply(reply | ({THOUGHT: thought} if thought else {}), malformed, tokens, prompt_tokens=prompt_tokens)
-
-
-def _as_made(call: ChatCompletionMessageFunctionToolCall) -> dict[str, Any]:
-    function = {"name": call.function.name, "arguments": call.function.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+    whole = reply.message | ({THOUGHT: thought} if thought else {})
+    return replace(reply, message=whole, tokens=tokens, prompt_tokens=prompt_tokens)

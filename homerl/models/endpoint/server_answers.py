@@ -1,7 +1,7 @@
 """Checks a server's answers before other code reads them, and classifies the errors of servers.
 
 Invariants:
-- An answer that passes `checked` has the shape of its type in all choices.
+- An answer that passes `check_completion` has the shape of its type in all choices.
 - No text that passes contains half of a surrogate pair, which no file could hold.
 - An error that a server sends as an answer counts like one with a status.
 """
@@ -12,7 +12,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -58,16 +58,21 @@ def check_completion(answer: Any, kind: type[Kind]) -> Kind:
     """
     choices, usage = getattr(answer, "choices", None), getattr(answer, "usage", None)
     found = [*choices] if isinstance(choices, list) else []
-    for said in filter(read_error_reason, _errors(answer, found)):
+    # An error may stand beside the choices, in one of them, or in place of them.
+    errors = [(getattr(part, "model_extra", None) or {}).get("error") for part in (answer, *found)]
+    errors += [] if found else [getattr(answer, "model_extra", answer)]
+    for said in filter(read_error_reason, errors):
         raise ErrorAnswer(said)
     for choice in found:
         _fill_message(getattr(choice, "message", None))
-    if not isinstance(answer, kind) or not found or not all(map(_whole, found)):
+    if not isinstance(answer, kind) or not found or not all(map(_is_readable, found)):
         raise ValueError("the answer is no completion")
-    if not _counts(usage):
-        raise ValueError("the answer's usage is no count")
-    if usage is not None:
-        _fill(usage)
+    if usage is not None:  # a server may leave it out, or parts of it
+        counts = [getattr(usage, name, None) for name in COUNTS]
+        if not isinstance(usage, CompletionUsage) or not all(isinstance(count, (int, type(None))) for count in counts):
+            raise ValueError("the answer's usage is no count")
+        usage.prompt_tokens, usage.completion_tokens, total = (count or 0 for count in counts)
+        usage.total_tokens = total or usage.prompt_tokens + usage.completion_tokens
     for message in (choice.message for choice in found if getattr(choice, "message", None)):
         message.content = message.content and replace_surrogates(message.content)
         for call in message.tool_calls or ():
@@ -77,59 +82,32 @@ def check_completion(answer: Any, kind: type[Kind]) -> Kind:
     return answer
 
 
-def _errors(answer: Any, choices: Sequence[Any]) -> Iterator[Any]:
-    """What may be an error in an answer: beside the choices, in one of them, or in place of them."""
-    for part in (answer, *choices):
-        yield (getattr(part, "model_extra", None) or {}).get("error")
-    if not choices:
-        yield getattr(answer, "model_extra", answer)
-
-
 def _fill_message(message: Any) -> None:
-    """Join a content of parts to one text, take a refusal as the words that it is, and fill up the calls."""
-    _fill_calls(getattr(message, "tool_calls", None))
-    if isinstance(message, ChatCompletionMessage):
-        message.content = _joined(message.content)
-        if not message.content and isinstance(message.refusal, str):
-            message.content = message.refusal
+    """Complete a message in place.
 
-
-def _joined(content: Any) -> Any:
-    """The text of a content of parts; any other content as it is."""
-    parts = [content] if isinstance(content, dict) else content
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        return content
-    texts = [part.get("refusal", part.get("text")) for part in parts if part.get("type", "text") in SPOKEN]
-    return "".join(texts) if all(isinstance(text, str) for text in texts) else content
-
-
-def _counts(usage: Any) -> bool:
-    """Whether the usage can be summed; a server may leave it out, or parts of it."""
-    if usage is None:
-        return True
-    parts = (getattr(usage, name, None) for name in COUNTS)
-    return isinstance(usage, CompletionUsage) and all(isinstance(part, (int, type(None))) for part in parts)
-
-
-def _fill(usage: CompletionUsage) -> None:
-    usage.prompt_tokens, usage.completion_tokens, total = (getattr(usage, name, None) or 0 for name in COUNTS)
-    usage.total_tokens = total or usage.prompt_tokens + usage.completion_tokens
-
-
-def _fill_calls(calls: Any) -> None:
-    """Number calls without an id, name their type, and write arguments as JSON where a server gave an object or nothing."""
+    Calls get an id and a type, and their arguments become JSON where a server gave an object or nothing. The parts of a
+    content become one text, and a refusal becomes the words that it is.
+    """
+    calls = getattr(message, "tool_calls", None)
     for number, call in enumerate(calls if isinstance(calls, list) else ()):
-        function = getattr(call, "function", None)
-        if not isinstance(function, Function):
-            continue
-        given = getattr(function, "arguments", None)
-        if given is None or isinstance(given, dict):
-            function.arguments = json.dumps(given or {})
-        call.type = getattr(call, "type", None) or "function"
-        call.id = getattr(call, "id", None) or f"call_{number}"
+        if isinstance(function := getattr(call, "function", None), Function):
+            given = getattr(function, "arguments", None)
+            if given is None or isinstance(given, dict):
+                function.arguments = json.dumps(given or {})
+            call.type = getattr(call, "type", None) or "function"
+            call.id = getattr(call, "id", None) or f"call_{number}"
+    if not isinstance(message, ChatCompletionMessage):
+        return
+    content: Any = message.content
+    parts = [content] if isinstance(content, dict) else content
+    if isinstance(parts, list) and all(isinstance(part, dict) for part in parts):
+        texts = [part.get("refusal", part.get("text")) for part in parts if part.get("type", "text") in SPOKEN]
+        message.content = "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    if not message.content and isinstance(message.refusal, str):
+        message.content = message.refusal
 
 
-def _whole(choice: Any) -> bool:
+def _is_readable(choice: Any) -> bool:
     """Whether a choice has a message that can be read, or text."""
     message = getattr(choice, "message", None)
     if message is None:
@@ -139,11 +117,11 @@ def _whole(choice: Any) -> bool:
         isinstance(message, ChatCompletionMessage)
         and isinstance(message.content, (str, type(None)))
         and isinstance(calls, Sequence)
-        and all(map(_called, calls))
+        and all(map(_is_readable_call, calls))
     )
 
 
-def _called(call: Any) -> bool:
+def _is_readable_call(call: Any) -> bool:
     """Whether a tool call can be read; calls of a type other than `function` are ignored, so they pass."""
     function = getattr(call, "function", None)
     parts = (getattr(call, "id", None), getattr(function, "name", None), getattr(function, "arguments", None))
@@ -155,7 +133,7 @@ def is_too_long(error: BaseException) -> bool:
     words and codes decide; but with a status of `BUSY` they are of a rate limit, and time helps."""
     if getattr(error, "status_code", None) in BUSY:
         return False
-    said = _said(error)
+    said = _body_of_error(error)
     return said is not None and TOO_LONG.search(f"{read_error_reason(said)} {read_error_names(said)}") is not None
 
 
@@ -180,11 +158,13 @@ def is_unavailable_error(error: BaseException) -> bool:
 def _is_spent(error: BaseException) -> bool:
     """Whether a server says, by what it calls the error, that nobody pays any more. A limit of a minute is not meant."""
     return (
-        isinstance(error, FAILED) and error.status_code == 429 and SPENT.search(read_error_names(_said(error))) is not None
+        isinstance(error, FAILED)
+        and error.status_code == 429
+        and SPENT.search(read_error_names(_body_of_error(error))) is not None
     )
 
 
-def _said(error: BaseException) -> Any:
+def _body_of_error(error: BaseException) -> Any:
     """What a server sent as an error; None if it sent none."""
     if isinstance(error, ErrorAnswer):
         return error.said
@@ -209,7 +189,7 @@ def retry_after(error: Exception) -> float | None:
 
 def describe_error(error: BaseException, key: str = "") -> str:
     """The error as text for people, with the server's reason. The `key` with which it was asked is left out."""
-    reason = read_error_reason(_said(error), key)
+    reason = read_error_reason(_body_of_error(error), key)
     if isinstance(error, ErrorAnswer):
         return f"the server says: {reason}"
     return f"{error_kind(error)}: {reason}" if reason else error_kind(error)

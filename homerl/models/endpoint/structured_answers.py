@@ -2,7 +2,7 @@
 
 Invariants:
 - What the model thinks is no part of its answer.
-- An answer that cannot be parsed twice is `Unreadable`, a fault of the model.
+- An answer that cannot be parsed twice is an `UnreadableAnswer`, a fault of the model.
 - Errors of servers are an `InfraError`.
 - A schema that a server refuses is left out of later requests.
 - The requests for one seed and text are the same in every process.
@@ -50,20 +50,23 @@ class StructuredClient:
     async def ask(self, system: str, text: str, shape: type[Shape], seed: int, temperature: float | None = None) -> Shape:
         """The model's answer, parsed as `shape`.
 
-        Raises `Unreadable` if neither of two answers can be parsed, and `InfraError` if the server fails.
+        Raises `UnreadableAnswer` if neither of two answers can be parsed, and `InfraError` if the server fails.
         """
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         for attempt in range(2):
-            said = await self._said(messages, shape, derive_seed(seed, shape.__name__, attempt), temperature)
+            said = await self._request_text(messages, shape, derive_seed(seed, shape.__name__, attempt), temperature)
             try:
                 return shape.model_validate(parse_model_json(strip_code_fence(strip_thoughts_and_controls(said))))
             except (ValidationError, ValueError, RecursionError) as error:
-                fault = _in_words(error)
+                fault = "it is no JSON"
+                if isinstance(error, ValidationError):
+                    first = error.errors()[0]
+                    fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
                 again = AGAIN.format(error=fault)
                 messages = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": again}]
         raise UnreadableAnswer(fault)
 
-    async def _said(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
+    async def _request_text(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
         options["temperature"] = self.settings.temperature if temperature is None else temperature
         form = {} if shape.__name__ in self.endpoint.plain else {"response_format": response_format(shape)}
@@ -83,13 +86,6 @@ def response_format(shape: type[Model]) -> dict[str, Any]:
     """The field `response_format` of a request whose answer must have this shape."""
     schema = {"name": shape.__name__, "strict": True, "schema": shape.model_json_schema()}
     return {"type": "json_schema", "json_schema": schema}
-
-
-def _in_words(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return "it is no JSON"
 
 
 def judge_fault(error: InfraError | UnreadableAnswer) -> Fault:

@@ -32,6 +32,7 @@ from homerl.envs.core.documents import InputError
 from homerl.host.processes import is_main_process, stop_on_signals
 from homerl.host.server_guard import GRACE
 from homerl.host.terminal import PlainConsole
+from homerl.models.endpoint.endpoint import read_api_key
 from homerl.models.endpoint.endpoint_settings import EndpointSettings, ServeSettings
 from homerl.models.endpoint.error_reasons import READ, read_error_reason
 
@@ -100,7 +101,7 @@ def interrupt_at_server_end(server: subprocess.Popen[bytes], log: Path) -> Itera
         """Send SIGTERM to the main thread once the server has ended."""
         while not over.wait(POLL):
             if server.poll() is not None:
-                signal.pthread_kill(main.ident or 0, signal.SIGTERM)  # `stoppable` turns it into an interrupt
+                signal.pthread_kill(main.ident or 0, signal.SIGTERM)  # `stop_on_signals` turns it into an interrupt
                 return
 
     if threading.current_thread() is main:
@@ -137,23 +138,20 @@ def start_vllm(serve: ServeSettings, model: str, log: Path) -> subprocess.Popen[
 
 
 def vllm_command(serve: ServeSettings, model: str) -> list[str]:
-    """The `vllm serve` command of the recipe; GPUs beyond `tensor_parallel` hold more copies of the model."""
+    """The `vllm serve` command of the recipe; GPUs beyond `tensor_parallel` hold more copies of the model.
+
+    Raises `InputError` if vLLM is not installed.
+    """
+    if (program := find_vllm()) is None:
+        raise InputError("the program vllm is not installed", "serve", "pip install 'homerl[gpu]', or use `url`")
     size = serve.tensor_parallel or len(serve.gpus)
     copies = len(serve.gpus) // size
     return [
-        vllm_program(), "serve", serve.model, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(serve.port),
+        program, "serve", serve.model, "--served-model-name", model, "--host", "127.0.0.1", "--port", str(serve.port),
         "--tensor-parallel-size", str(size), *(["--data-parallel-size", str(copies)] if copies > 1 else []),
         "--max-model-len", str(serve.max_length), "--gpu-memory-utilization", str(serve.gpu_memory),
         "--seed", "0", *serve.arguments,
     ]  # fmt: skip
-
-
-def vllm_program() -> str:
-    """The path of `vllm`, or `InputError` if it is not installed."""
-    found = find_vllm()
-    if found is None:
-        raise InputError("the program vllm is not installed", "serve", "pip install 'homerl[gpu]', or use `url`")
-    return found
 
 
 def find_vllm() -> str | None:
@@ -164,7 +162,7 @@ def find_vllm() -> str | None:
 def list_served_models(url: str, key: str | None = None) -> Sequence[str] | None:
     """The names of a server's models, or None while it does not answer; `key` names the variable with the API key."""
     try:
-        return _models(url, key)
+        return _fetch_model_names(url, key)
     except SILENT:
         return None
 
@@ -175,18 +173,15 @@ def describe_server_trouble(url: str, key: str | None = None) -> str:
         fetch_body(f"{url}/models", key)
     except urllib.error.HTTPError as error:
         if error.code >= 500:
-            return f"is out of order ({': '.join(filter(None, [f'status {error.code}', _reason(error)]))})"
+            try:
+                reason = read_error_reason(error.read(READ).decode(errors="replace"))
+            except SILENT:  # it broke off
+                reason = ""
+            return f"is out of order (status {error.code}{f': {reason}' if reason else ''})"
         return f"refuses the key in ${key} (status {error.code})" if key and error.code in (401, 403) else ""
     except SILENT:
         return "does not answer"
     return ""
-
-
-def _reason(error: urllib.error.HTTPError) -> str:
-    try:
-        return read_error_reason(error.read(READ).decode(errors="replace"))
-    except SILENT:  # it broke off
-        return ""
 
 
 def is_reachable(url: str) -> bool:
@@ -203,7 +198,7 @@ def wait_until_ready(
     """
     begin, console = time.monotonic(), PlainConsole(stderr=True)
     with console.status(Text(f"waiting for {url}")) as status:
-        while not _ready(url, key):
+        while not _lists_models(url, key):
             gone = time.monotonic() - begin
             if server and server.poll() is not None:
                 raise ServerFailed(f"the model's server ended with code {server.returncode}", log)
@@ -213,38 +208,37 @@ def wait_until_ready(
             time.sleep(POLL)
 
 
-def _ready(url: str, key: str | None) -> bool:
+def _lists_models(url: str, key: str | None) -> bool:
     """Whether the server lists its models; raises `InputError` if it demands another key, since waiting would not help."""
     try:
-        return _models(url, key) is not None
+        return _fetch_model_names(url, key) is not None
     except urllib.error.HTTPError as error:
         if error.code in (401, 403):
-            raise InputError(
-                f"{url} wants another key than ${key}", "key", "export the one that it was started with"
-            ) from None
+            what = f"{url} wants another key than ${key}"
+            raise InputError(what, "key", "export the one that it was started with") from None
         return False
     except SILENT:
         return False
 
 
-def _models(url: str, key: str | None) -> Sequence[str]:
+def _fetch_model_names(url: str, key: str | None) -> Sequence[str]:
     return [model["id"] for model in json.loads(fetch_body(f"{url}/models", key))["data"]]
 
 
 def fetch_body(address: str, key: str | None = None, seconds: float | None = None) -> bytes:
     """The body at an address. The whole transfer may take `seconds` (`LIMIT` if None), however slowly bytes arrive."""
-    found: Future[bytes] = Future()
-    threading.Thread(target=_fetch, args=(address, key, seconds or LIMIT, found), daemon=True).start()
-    return found.result(seconds or LIMIT)
+    limit, found = seconds or LIMIT, Future[bytes]()
+    headers = {"authorization": f"Bearer {read_api_key(key)}"} if key else {}
 
+    def fetch() -> None:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=limit) as answer:
+                found.set_result(answer.read())
+        except Exception as error:
+            found.set_exception(error)  # `found.result` raises it
 
-def _fetch(address: str, key: str | None, seconds: float, found: Future[bytes]) -> None:
-    headers = {"authorization": f"Bearer {os.environ.get(key, 'none')}"} if key else {}
-    try:
-        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=seconds) as answer:
-            found.set_result(answer.read())
-    except Exception as error:
-        found.set_exception(error)  # `fetched` raises it
+    threading.Thread(target=fetch, daemon=True).start()
+    return found.result(limit)
 
 
 def log_tail(log: Path, lines: int = TAIL) -> str:
@@ -273,9 +267,8 @@ def serve_recipe_model(settings: EndpointSettings, key: str, log: Path, say: Cal
     if settings.serve is None:
         where = ", ".join(settings.urls) or "no endpoint: it is scripted"
         example = "{serve: {model: ..., gpus: [0]}}` (a user's also needs `kind: llm`)"
-        raise InputError(
-            f"the recipe serves no {key.rpartition('.')[2]} ({where})", f"{key}.serve", f"write `{key}: {example}"
-        )
+        what = f"the recipe serves no {key.rpartition('.')[2]} ({where})"
+        raise InputError(what, f"{key}.serve", f"write `{key}: {example}")
     model, url = settings.served_name, server_url(settings.serve)
     with run_vllm_server(settings.serve, model, log, settings.key) as server:
         say(f"{model} answers at {url}; its log is {log}")

@@ -1,25 +1,22 @@
-"""Keeps text from becoming control tokens.
+"""How a tokenizer's chat template writes a dialogue, and which template a tokenizer is trained with.
 
-A tokenizer reads `<|im_end|>` as the token that ends a message, wherever it stands. A device of that name would end the
-message that names it, and what follows would speak as the assistant. So contents are rendered with a stand-in for each such
-text, and the stand-in becomes the tokens of the text, spelt as any other words are.
+Control tokens. A tokenizer reads `<|im_end|>` as the token that ends a message, wherever it stands. A device of that name
+would end the message that names it, and what follows would speak as the assistant. So contents are rendered with a stand-in
+for each such text, and the stand-in becomes the tokens of the text, spelt as any other words are. What the assistant said
+may have the marks of its own calls and thoughts, which it wrote as tokens. Whatever others say has none that a chat template
+writes: a device called `</tool_response>` ends no answer of a tool.
 
-What the assistant said may have the marks of its own calls and thoughts, which it wrote as tokens. Whatever others say has
-none that a chat template writes: a device called `</tool_response>` ends no answer of a tool.
+Pieces. A dialogue is written in pieces: what others say, and what the assistant says. SFT and rollouts use the same pieces.
 
-Invariants: a control token comes from a chat template, or was sampled; text without such marks is encoded as always.
+Templates. A tokenizer that speaks ChatML gets homerl's template. Any other keeps its own, if that shows tools, keeps
+prefixes, and what the assistant writes in it is read back as the same message. Otherwise it gets homerl's template in the
+marks of its own; or in ChatML's, as plain text, if these cannot be found. Which of them holds is found by rendering probes,
+and not by names. The end of a turn is always one of the tokenizer's own tokens.
 
-How a tokenizer's chat template writes a dialogue, in pieces: what others say, and what the assistant says.
-
-Invariant: SFT and rollouts write a dialogue in the same pieces, so a rollout reads the tokens that SFT has taught.
-
-Which chat template a tokenizer is trained with: found by rendering probes, and not by names.
-
-A tokenizer that speaks ChatML gets homerl's template. Any other keeps its own, if that shows tools, keeps prefixes, and what
-the assistant writes in it is read back as the same message. Otherwise it gets homerl's template in the marks of its own; or
-in ChatML's, as plain text, if these cannot be found. The end of a turn is always one of its own tokens.
-
-Invariant: a template that is trained with has passed the probes.
+Invariants:
+- A control token comes from a chat template, or was sampled; text without such marks is encoded as always.
+- A rollout reads the tokens that SFT has taught.
+- A template that is trained with has passed the probes.
 """
 
 from __future__ import annotations
@@ -27,6 +24,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -34,7 +32,6 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.play import tool_call_parser as speech
 from homerl.play.chat_messages import (
     IM_END,
     IM_START,
@@ -46,6 +43,8 @@ from homerl.play.chat_messages import (
     parse_reply,
     with_generation_tags,
 )
+from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import parse_speech
 
 CONTROL_MARK = re.compile(r"<[^<>\s]+>")
 STAND_IN = "\ue0f0{}\ue0f1"  # characters of private use, which no text is written in
@@ -66,18 +65,18 @@ class ControlTokens:
 
     def shield_messages(self, messages: Sequence[Message]) -> list[Message]:
         """Messages with a stand-in for each control token that one of their texts writes."""
-        return [self._shielded(one, self.special if one["role"] == "assistant" else self.marks) for one in messages]
+        return [self._with_stand_ins(one, self.special if one["role"] == "assistant" else self.marks) for one in messages]
 
     def shield_tools(self, tools: Sequence[Any]) -> list[Any]:
         """The same of tools."""
-        return [self._shielded(tool, self.marks) for tool in tools]
+        return [self._with_stand_ins(tool, self.marks) for tool in tools]
 
-    def _shielded(self, value: Any, pattern: re.Pattern[str]) -> Any:
+    def _with_stand_ins(self, value: Any, pattern: re.Pattern[str]) -> Any:
         if isinstance(value, str):
             return pattern.sub(lambda found: STAND_IN.format(self.numbers[found[0]]), value)
         if isinstance(value, Mapping):
-            return {self._shielded(key, pattern): self._shielded(part, pattern) for key, part in value.items()}
-        return [self._shielded(part, pattern) for part in value] if isinstance(value, (list, tuple)) else value
+            return {self._with_stand_ins(key, pattern): self._with_stand_ins(part, pattern) for key, part in value.items()}
+        return [self._with_stand_ins(part, pattern) for part in value] if isinstance(value, (list, tuple)) else value
 
     def split_rendered(self, text: str) -> Iterator[tuple[int, str, Sequence[int]]]:
         """The parts of a rendered text: where each begins, and the part itself, or the ids that a stand-in is for."""
@@ -99,28 +98,29 @@ def control_tokens_of(tokenizer: Any) -> ControlTokens:
 def _controls_of(tokenizer: Any, template: str, end: str) -> ControlTokens:
     known = tokenizer.added_tokens_decoder.values()
     special = [str(token) for token in known if token.special or str(token) == end]
-    other = [str(token) for token in known if str(token) not in special and _has_mark(str(token), template)]
+    rest = [str(token) for token in known if str(token) not in special]
+    other = [text for text in rest if any(mark in template for mark in CONTROL_MARK.findall(text))]
     texts = [*special, *other]
-    spelt = [_spelt(tokenizer, [text]) for text in special]
-    spelt += [_spelt(tokenizer, filter(None, re.split(r"(?<=<)", text))) for text in other]  # they are split nowhere else
-    return ControlTokens({text: i for i, text in enumerate(texts)}, _any_of(special), _any_of(texts), spelt)
+    spelt = [_spell_parts(tokenizer, [text]) for text in special]
+    spelt += [
+        _spell_parts(tokenizer, filter(None, re.split(r"(?<=<)", text))) for text in other
+    ]  # they are split nowhere else
+    return ControlTokens(
+        {text: i for i, text in enumerate(texts)}, _pattern_of_texts(special), _pattern_of_texts(texts), spelt
+    )
 
 
-def _has_mark(text: str, template: str) -> bool:
-    return any(mark in template for mark in CONTROL_MARK.findall(text))
-
-
-def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
+def _pattern_of_texts(texts: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True))) or r"(?!)")
 
 
-def _spelt(tokenizer: Any, parts: Iterable[str]) -> list[int]:
+def _spell_parts(tokenizer: Any, parts: Iterable[str]) -> list[int]:
     """The ids of the parts of a text, none of which is a special token."""
     return [token for part in parts for token in tokenizer.encode(part, add_special_tokens=False, split_special_tokens=True)]
 
 
 def render_shielded(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any) -> str:
-    """A dialogue in the tokenizer's chat template, for `encoded`. `options` are the template's."""
+    """A dialogue in the tokenizer's chat template, for `encode_shielded`. `options` are the template's."""
     controls = control_tokens_of(tokenizer)
     shown = None if tools is None else controls.shield_tools(tools)
     text: str = tokenizer.apply_chat_template(controls.shield_messages(messages), tools=shown, tokenize=False, **options)
@@ -189,27 +189,24 @@ class ChatFormat:
     def render_dialogue(
         self, tokenizer: Any, messages: Sequence[Message], tools: Sequence[Any] | None = None, **options: Any
     ) -> str:
-        """A dialogue as text, for `encoded`. `options` are the template's."""
-        return render_shielded(
-            tokenizer, [*map(with_argument_objects, messages)] if self.own else messages, tools, **options
-        )
+        """A dialogue as text, for `encode_shielded`. `options` are the template's."""
+        written = [*map(with_argument_objects, messages)] if self.own else messages
+        return render_shielded(tokenizer, written, tools, **options)
 
 
 def chat_format_of(tokenizer: Any) -> ChatFormat:
     """The format of a tokenizer, whose end of a turn is its `eos_token`. Raises `ValueError` for a template that cannot be
     trained with.
     """
-    return _format(tokenizer, str(tokenizer.chat_template))
+    return _probe_chat_format(tokenizer, str(tokenizer.chat_template))
 
 
 @lru_cache(maxsize=8)
-def _format(tokenizer: Any, template: str) -> ChatFormat:
+def _probe_chat_format(tokenizer: Any, template: str) -> ChatFormat:
     heard, asked = (render_shielded(tokenizer, [USER], add_generation_prompt=add) for add in (False, True))
     opening = asked.removeprefix(heard)
     if not (
-        is_homerl_template(template)
-        and asked.startswith(heard)
-        and speech.parse_speech(f"{opening}Yes").words.endswith("Yes")
+        is_homerl_template(template) and asked.startswith(heard) and parse_speech(f"{opening}Yes").words.endswith("Yes")
     ):
         raise ValueError("the chat template is not homerl's training template; load the tokenizer with load_tokenizer")
     end, begin = tokenizer.eos_token, leading_control_token(tokenizer, opening)
@@ -236,16 +233,11 @@ def render_new_messages(tokenizer: Any, messages: Sequence[Message], tools: Sequ
     return text.split(form.end, form.ends)[-1]
 
 
-def is_from_assistant(message: Message) -> bool:
-    """Whether the assistant said it."""
-    return bool(message["role"] == "assistant")
-
-
 def render_assistant_message(tokenizer: Any, message: Message) -> str:
     """The text that the assistant writes for a message, with its end."""
     form = chat_format_of(tokenizer)
     head = form.render_dialogue(tokenizer, [USER], add_generation_prompt=True)
-    said, end, _ = _after(head, form.render_dialogue(tokenizer, [USER, message])).rpartition(form.end)
+    said, end, _ = _strip_head(head, form.render_dialogue(tokenizer, [USER, message])).rpartition(form.end)
     return said + end
 
 
@@ -253,11 +245,9 @@ def render_turn_pieces(tokenizer: Any, messages: Sequence[Message], tools: Seque
     """For each message of the assistant: what was added before it, and what the assistant writes."""
     first, start = True, 0
     for at, message in enumerate(messages):
-        if is_from_assistant(message):
-            yield (
-                render_new_messages(tokenizer, messages[start:at], tools, first),
-                render_assistant_message(tokenizer, message),
-            )
+        if message["role"] == "assistant":
+            context = render_new_messages(tokenizer, messages[start:at], tools, first)
+            yield context, render_assistant_message(tokenizer, message)
             first, start = False, at
 
 
@@ -269,12 +259,12 @@ def encode_messages(tokenizer: Any, text: str, first: bool = True) -> list[int]:
     """
     form = chat_format_of(tokenizer)
     head, *rest = re.split(f"(?={re.escape(form.begin)})", text) if form.begin else [text]
-    begun = _ids(tokenizer, head) if first else _ids(tokenizer, form.end + head)[1:]
-    return [*begun, *(token for message in rest for token in _ids(tokenizer, message))]
+    begun = _encode_cached(tokenizer, head) if first else _encode_cached(tokenizer, form.end + head)[1:]
+    return [*begun, *(token for message in rest for token in _encode_cached(tokenizer, message))]
 
 
 @lru_cache(maxsize=4096)
-def _ids(tokenizer: Any, message: str) -> tuple[int, ...]:
+def _encode_cached(tokenizer: Any, message: str) -> tuple[int, ...]:
     return tuple(encode_shielded(tokenizer, message))
 
 
@@ -292,7 +282,7 @@ def encode_with_mask(tokenizer: Any, messages: Sequence[Message], tools: Sequenc
         for text, one in (context, 0), (said, 1):
             new = encode_messages(tokenizer, text, first=not ids)
             ids, mask, written = [*ids, *new], [*mask, *[one] * len(new)], written + text
-    _after(written, form.render_dialogue(tokenizer, messages, tools))
+    _strip_head(written, form.render_dialogue(tokenizer, messages, tools))
     return ids, mask
 
 
@@ -301,19 +291,19 @@ def with_argument_objects(message: Message) -> dict[str, Any]:
     text as a quoted text.
     """
     calls = [
-        _known(call) | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
+        _without_none(call) | {"function": call["function"] | {"arguments": json.loads(call["function"]["arguments"])}}
         for call in message.get("tool_calls") or ()
     ]
-    said = {key: value for key, value in _known(message).items() if key not in (THOUGHT, "tool_calls")}
+    said = {key: value for key, value in _without_none(message).items() if key not in (THOUGHT, "tool_calls")}
     return {"content": "", **said, **({"tool_calls": calls} if calls else {})}
 
 
-def _known(data: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(data: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a row of data has: a column that other rows have is None in it."""
     return {key: value for key, value in data.items() if value is not None}
 
 
-def _after(head: str, text: str) -> str:
+def _strip_head(head: str, text: str) -> str:
     if not text.startswith(head):
         raise ValueError("the chat template writes a message otherwise when others follow")
     return text[len(head) :]
@@ -358,8 +348,10 @@ def choose_chat_template(tokenizer: Any, source: str, own: bool = False, named: 
     template = tokenizer.get_chat_template(tools=TOOLS) if tokenizer.chat_template else ""  # of several, that for tools
     if chatml:
         tokenizer.eos_token = IM_END
-    elif not is_homerl_template(template):
-        tokenizer.eos_token = _end_of_turn(tokenizer)
+    elif not is_homerl_template(template):  # the control token after the assistant's words, else the end of a text
+        found = _render_if_possible(tokenizer, [USER, text_message("Yes")]) if tokenizer.chat_template else None
+        following = (found or "").rpartition("Yes")[2].lstrip()
+        tokenizer.eos_token = leading_control_token(tokenizer, following) or tokenizer.eos_token
     if tokenizer.eos_token is None:
         remedy = "choose a model that speaks ChatML, such as Qwen's, or give its tokenizer a chat template"
         raise InputError(f"its tokenizer has no {IM_END}, no chat template and no end of a text", source, remedy)
@@ -371,10 +363,11 @@ def choose_chat_template(tokenizer: Any, source: str, own: bool = False, named: 
     elif chatml and not (own and template):
         tokenizer.chat_template = build_chat_template(silent=can_switch_thinking(template), named=named)
     elif not (own and template):
-        for candidate in _candidates(tokenizer, template):
+        for candidate in _candidate_templates(tokenizer, template):
             tokenizer.chat_template = candidate
-            if _can_be_trained_with(tokenizer):
-                return
+            with suppress(Exception):  # a template may raise anything
+                if all(_passes_probe(tokenizer, messages) for messages in PROBES):
+                    return
         remedy = "choose a model that speaks ChatML, such as Qwen's"
         raise InputError(f"its tokenizer has no {IM_END}, and no template writes what can be read back", source, remedy)
 
@@ -387,47 +380,35 @@ def describe_trained_template(tokenizer: Any) -> str:
     return "homerl's, in ChatML" if tokenizer.eos_token == IM_END else f"homerl's, without {IM_END}; {end}"
 
 
-def _can_be_trained_with(tokenizer: Any) -> bool:
-    try:
-        return all(_keeps(tokenizer, messages) for messages in PROBES)
-    except Exception:  # a template may raise anything
-        return False
-
-
-def _keeps(tokenizer: Any, messages: Sequence[Message]) -> bool:
+def _passes_probe(tokenizer: Any, messages: Sequence[Message]) -> bool:
     """Whether the template shows the tools, writes a dialogue in pieces, and what the assistant writes is read back."""
     form, written = chat_format_of(tokenizer), ""
-    for message, (context, said) in zip(filter(is_from_assistant, messages), render_turn_pieces(tokenizer, messages, TOOLS)):
+    for message, (context, said) in zip(
+        (one for one in messages if one["role"] == "assistant"), render_turn_pieces(tokenizer, messages, TOOLS)
+    ):
         written += context + said
         ids = encode_messages(tokenizer, said, first=False)
-        if ids[-1] != tokenizer.eos_token_id or parse_reply(tokenizer.decode(ids[:-1]), TOOLS) != (message, None):
+        if ids[-1] != tokenizer.eos_token_id or parse_reply(tokenizer.decode(ids[:-1]), TOOLS) != Reply(message):
             return False
     shown = "Sets a lamp." in written or messages[0]["role"] != "system"
     return shown and form.render_dialogue(tokenizer, messages, TOOLS).startswith(written)
 
 
-def _candidates(tokenizer: Any, template: str) -> Iterator[str]:
+def _candidate_templates(tokenizer: Any, template: str) -> Iterator[str]:
     """The templates that a tokenizer without ChatML may be trained with, the best first."""
     if template:
         yield OWN + SILENT * can_switch_thinking(template) + DATELESS * ("strftime_now" in template) + template
         tokenizer.chat_template = template
-        if marks := _marks(tokenizer):
+        if marks := _probe_marks(tokenizer):
             yield marks.marked_template
     begins = tokenizer.bos_token and tokenizer("a")["input_ids"][:1] == [tokenizer.bos_token_id]
     end = tokenizer.eos_token
     system, user, assistant = (f"{IM_START}{role}\n" for role in ("system", "user", "assistant"))
-    yield TemplateMarks(
-        tokenizer.bos_token if begins else "", system, user, assistant, f"{end}\n", end, "\n"
-    ).marked_template
+    begin = tokenizer.bos_token if begins else ""
+    yield TemplateMarks(begin, system, user, assistant, f"{end}\n", end, "\n").marked_template
 
 
-def _end_of_turn(tokenizer: Any) -> str | None:
-    """The control token that a template writes after the assistant's words; else the end of a text, if there is one."""
-    found = _written(tokenizer, [USER, text_message("Yes")]) if tokenizer.chat_template else None
-    return leading_control_token(tokenizer, (found or "").rpartition("Yes")[2].lstrip()) or tokenizer.eos_token
-
-
-def _written(tokenizer: Any, messages: Sequence[Message], **options: Any) -> str | None:
+def _render_if_possible(tokenizer: Any, messages: Sequence[Message], **options: Any) -> str | None:
     """A dialogue in a template of which nothing is known; None if it takes none like it."""
     try:
         return render_shielded(tokenizer, messages, enable_thinking=False, **options)
@@ -454,33 +435,42 @@ class TemplateMarks:
         """homerl's template with these marks."""
         text = build_chat_template().replace("ChatML with", "the model's own marks, with", 1)
         for role, opening in ("system", self.system), ("user", self.user), ("assistant", self.assistant):
-            text = text.replace(f"'{IM_START}{role}\\n'", _quoted(opening))
-        text = text.replace(f"'{IM_START}user'", _quoted(self.user.removesuffix("\n")))  # before the answer of a tool
-        text = text.replace(f"'{IM_END}\\n'", _quoted(self.heard)).replace(f"'{IM_END}'", _quoted(self.end))
-        text = text.replace("endgeneration -%}\n{{- '\\n' -}}", f"endgeneration -%}}\n{{{{- {_quoted(self.after)} -}}}}")
-        return text.replace("{%- for", f"{{{{- {_quoted(self.begin)} -}}}}\n{{%- for", 1)
+            text = text.replace(f"'{IM_START}{role}\\n'", _quote_for_jinja(opening))
+        text = text.replace(
+            f"'{IM_START}user'", _quote_for_jinja(self.user.removesuffix("\n"))
+        )  # before the answer of a tool
+        text = text.replace(f"'{IM_END}\\n'", _quote_for_jinja(self.heard)).replace(
+            f"'{IM_END}'", _quote_for_jinja(self.end)
+        )
+        text = text.replace(
+            "endgeneration -%}\n{{- '\\n' -}}", f"endgeneration -%}}\n{{{{- {_quote_for_jinja(self.after)} -}}}}"
+        )
+        return text.replace("{%- for", f"{{{{- {_quote_for_jinja(self.begin)} -}}}}\n{{%- for", 1)
 
 
-def _quoted(text: str) -> str:
+def _quote_for_jinja(text: str) -> str:
     """A text as Jinja's literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
 
 
-def _marks(tokenizer: Any) -> TemplateMarks | None:
+def _probe_marks(tokenizer: Any) -> TemplateMarks | None:
     """The marks of a template of which nothing is known; None if it does not tell them."""
     question, answer = {"role": "user", "content": "Why?"}, text_message("Yes")
-    alone, asked = _written(tokenizer, [question]), _written(tokenizer, [question], add_generation_prompt=True)
-    whole = _written(tokenizer, [question, answer, question, answer])
+    alone, asked = (
+        _render_if_possible(tokenizer, [question]),
+        _render_if_possible(tokenizer, [question], add_generation_prompt=True),
+    )
+    whole = _render_if_possible(tokenizer, [question, answer, question, answer])
     if alone is None or asked is None or whole is None or whole.count("Why?") != 2 or whole.count("Yes") != 2:
         return None
     begun, opening, between, _, closing = re.split(r"Why\?|Yes", whole)
     apart = re.compile(f"({'|'.join(map(re.escape, tokenizer.get_added_vocab()))})").split  # at control tokens
-    heard = "".join(_shared(apart(alone.rpartition("Why?")[2]), apart(opening)))
-    user = "".join(_shared(apart(begun)[::-1], apart(between)[::-1])[::-1])
+    heard = "".join(_common_beginning(apart(alone.rpartition("Why?")[2]), apart(opening)))
+    user = "".join(_common_beginning(apart(begun)[::-1], apart(between)[::-1])[::-1])
     end = tokenizer.eos_token
     user = next((user.rpartition(one)[2] for one in (heard, end) if one and one in user), user)
     system = user.replace("user", "system")
-    shown = _written(tokenizer, [{"role": "system", "content": "Why?"}, question]) or ""
+    shown = _render_if_possible(tokenizer, [{"role": "system", "content": "Why?"}, question]) or ""
     openings = asked.removeprefix(f"{begun}Why?{heard}"), opening.removeprefix(heard)
     after = between.removesuffix(user) if between.startswith(end) else closing
     return TemplateMarks(
@@ -494,6 +484,6 @@ def _marks(tokenizer: Any) -> TemplateMarks | None:
     )
 
 
-def _shared(one: Sequence[str], other: Sequence[str]) -> list[str]:
+def _common_beginning(one: Sequence[str], other: Sequence[str]) -> list[str]:
     """What two sequences begin with."""
     return [a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other))]

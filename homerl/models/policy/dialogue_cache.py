@@ -63,7 +63,7 @@ class DialogueCache:
         for stop in (at for at in range(len(ids) - 1, 0, -1) if ids[at] == end):
             if found := self._held.get(ids[:stop]) or self._held.get(ids[: stop - 1]):
                 return found
-        shared = {key: _shared(key, ids[:-1]) for key in self._held} if self.forks else {}
+        shared = {key: _count_shared(key, ids[:-1]) for key in self._held} if self.forks else {}
         nearest = max(shared, key=lambda key: shared[key], default=())
         return self._held[nearest].first_tokens(shared[nearest]) if shared.get(nearest) else None
 
@@ -81,7 +81,7 @@ class DialogueCache:
         self._held.clear()
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _count_shared(one: Sequence[int], other: Sequence[int]) -> int:
     """With how many equal tokens two dialogues begin."""
     return next((at for at, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
 
@@ -99,10 +99,10 @@ def can_cache_dialogues(model: Any) -> bool:
     if (getattr(config, "rope_parameters", None) or {}).get("rope_type") in LENGTH_DEPENDENT:
         return False
     plain = all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
-    return plain and _taken(model) >= TAKEN
+    return plain and _forward_arguments(model) >= TAKEN
 
 
-def _taken(model: Any) -> set[str]:
+def _forward_arguments(model: Any) -> set[str]:
     """The names that a model's forward pass takes, or that of the model within an adapter of peft."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     return set(inspect.signature(inner.forward).parameters)
@@ -156,7 +156,7 @@ def _read_together(
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     cache = join_caches(model, begun, before, width)
     chunk = max(1, most // len(prompts))
-    last = {"logits_to_keep": 1} if "logits_to_keep" in _taken(model) else {}
+    last = {"logits_to_keep": 1} if "logits_to_keep" in _forward_arguments(model) else {}
     for start in range(0, width, chunk):
         stop = min(width, start + chunk)
         model(

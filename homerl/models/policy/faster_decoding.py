@@ -1,12 +1,12 @@
-"""The cache layer of transformers copies all keys and values for each token that is sampled.
+"""Two patches of transformers by which sampling copies less.
 
-`DynamicLayer.update` joins what it has with the new columns in a new tensor. Here a layer has room for what will be sampled.
+The cache layer of transformers copies all keys and values for each token that is sampled: `DynamicLayer.update` joins what
+it has with the new columns in a new tensor. Here a layer has room for what will be sampled.
 
 Versions: transformers 5.17.
 Upstream: no upstream issue known. To reproduce: look at `keys.data_ptr()` before and after `DynamicLayer.update`.
 
-transformers copies all keys and values for each query head of a group, for each token that it samples.
-
+transformers also copies all keys and values for each query head of a group, for each token that it samples.
 `sdpa_attention_forward` repeats the keys and values of grouped-query attention as soon as there is a mask, which a padded
 batch always has. On a CPU this copy takes a third of the time of sampling. For one new token no copy is needed: the query
 heads of a group are the rows of one attention over the keys that they share.

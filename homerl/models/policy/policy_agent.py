@@ -1,4 +1,4 @@
-"""The model in training (or under test) as an agent, with a ledger of its tokens.
+"""A loaded model as an agent: the one in training with a ledger of its tokens, or one that homerl did not train.
 
 Invariants:
 - Token ids go in and token ids come out. Sampled tokens are never tokenised again.
@@ -6,17 +6,14 @@ Invariants:
   sampled ones that are not to be learnt.
 - A ledger ends with the end-of-turn id; it is added, and masked, if a sample was truncated at its limit.
 - One `PolicyAgent` plays one episode. Agents share an engine.
-
-A model that homerl did not train, as an agent that is asked by the model's own chat template.
-
-Invariant: only benchmarks and evaluations ask so; a model in training is always asked by homerl's template.
+- A model in training is always asked by homerl's template. Only benchmarks and evaluations ask a model by its own one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, Protocol
 
@@ -164,13 +161,13 @@ class PolicyAgent:
         self.ledger.add_sample(sample, end, thoughts if self.thoughts == "masked" else ())
         self.ledger.thoughts += sum(map(len, thoughts))
         self._read = len(observation.messages) + 1  # skip the reply itself, which the ledger has
-        message, malformed = parse_observed_reply(text, observation)
+        reply = parse_observed_reply(text, observation)
         if thoughts and self.thoughts == "refused":
-            message = {key: value for key, value in message.items() if key != "tool_calls"}
-            malformed = REFUSED
-        return [Reply(message, malformed, len(sample.ids), self._count)]
+            message = {key: value for key, value in reply.message.items() if key != "tool_calls"}
+            reply = Reply(message, REFUSED, calls=())
+        return [replace(reply, tokens=len(sample.ids), code_tokens=self._count_code_tokens)]
 
-    def _count(self, code: str) -> int:
+    def _count_code_tokens(self, code: str) -> int:
         return len(self.tokenizer.encode(code, add_special_tokens=False))
 
 
@@ -226,8 +223,8 @@ class GuestAgent:
         refuse_too_long(len(prompt), self.longest)
         sample = await self.engine.sample(prompt)
         ids = [token for token in sample.ids if token != self.tokenizer.eos_token_id]
-        message, malformed = parse_observed_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
-        return [Reply(message, malformed, len(sample.ids), prompt_tokens=len(prompt))]
+        reply = parse_observed_reply(self.tokenizer.decode(ids, skip_special_tokens=False), observation)
+        return [replace(reply, tokens=len(sample.ids), prompt_tokens=len(prompt))]
 
 
 def encode_guest_prompt(tokenizer: Any, observation: Observation) -> list[int]:

@@ -1,11 +1,4 @@
-"""accelerate knows the errors of torch's own allocator, and not all others that mean a lack of memory.
-
-`should_reduce_batch_size` does not know those of the CUDA driver, of Triton when it loads a kernel, and of cuBLAS.
-
-Versions: accelerate 1.10 to 1.15.
-Upstream: no upstream issue known. To reproduce: `should_reduce_batch_size(RuntimeError("CUDA error: out of memory"))`.
-
-Sampling with transformers' `generate`: token ids in and out, with the log-probability of each sampled one.
+"""Sampling with transformers' `generate`: token ids in and out, with the log-probability of each sampled one.
 
 Invariants:
 - Equal prompts, weights and random state give equal samples.
@@ -19,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +36,12 @@ UNKNOWN = ("CUDA error: out of memory", "Triton Error [CUDA]: out of memory", "C
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory lacks, also while a layer is compiled: torch quotes that error in its own."""
+    """Whether memory lacks, also while a layer is compiled: torch quotes that error in its own.
+
+    accelerate's `should_reduce_batch_size` does not know the errors of the CUDA driver, of Triton when it loads a kernel,
+    and of cuBLAS. Versions: accelerate 1.10 to 1.15. Upstream: no upstream issue known. To reproduce:
+    `should_reduce_batch_size(RuntimeError("CUDA error: out of memory"))`.
+    """
     from accelerate.utils.memory import should_reduce_batch_size
 
     unknown = isinstance(error, RuntimeError) and any(said in str(error) for said in UNKNOWN)
@@ -54,7 +52,6 @@ logger = logging.getLogger(__name__)
 CACHE_SHARE = 0.25  # of a device's memory, for the cache of sampling
 COLDEST = 1e-4  # temperature; at a lower one, which is as good as greedy, logits leave the range of their numbers
 FEW = 8  # rows of a batch: a pass over so many takes about as long as one over a single row
-Prompt = tuple[int, ...]
 
 
 class TransformersEngine:
@@ -64,7 +61,8 @@ class TransformersEngine:
     agent runs beside it, so batches do not depend on the clock. A batch has at most `batch` prompts and, with their samples,
     at most `tokens` tokens (None: what fits into a share of the device's memory). If memory runs out, both
     limits of tokens are halved, and the same prompts are sampled again with the same random numbers.
-    On a CPU it holds the keys and values of dialogues, until `forget` is called; call it when the weights have changed.
+    On a CPU it holds the keys and values of dialogues until `forget_dialogues` is called. Call that when the weights have
+    changed.
     """
 
     prefill: int = 16_384  # most tokens of one forward pass over prompts
@@ -104,16 +102,20 @@ class TransformersEngine:
         future: asyncio.Future[Sample] = loop.create_future()
         self._waiting.append((place_of_task(), tuple(prompt), future))
         if len(self._waiting) == 1:
-            call_when_settled(self._flush)
+            call_when_settled(self._sample_waiting)
         sample: Sample = await future
         take_next_place()
         return sample
 
-    def _flush(self) -> None:
+    def _sample_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         waiting.sort(key=lambda one: (len(one[1]), one[0]))
         while waiting:
-            size = self._fitting([len(prompt) for _, prompt, _ in waiting])
+            if self.tokens is None:
+                self.tokens = fitting_tokens(self.model)
+            lengths = [len(prompt) for _, prompt, _ in waiting[: self.batch]]  # in ascending order
+            fits = [i for i, length in enumerate(lengths, 1) if i * (length + self.max_tokens) <= self.tokens]
+            size = fits[-1] if fits else 1
             part = waiting[:size]
             try:
                 answers: Sequence[Sample | Exception] | None = self._generate_or_shrink([prompt for _, prompt, _ in part])
@@ -129,13 +131,6 @@ class TransformersEngine:
                 else:
                     future.set_result(answer)
             waiting = waiting[size:]
-
-    def _fitting(self, lengths: Sequence[int]) -> int:
-        """The number of prompts, of ascending lengths, that the next batch takes: at least one."""
-        if self.tokens is None:
-            self.tokens = fitting_tokens(self.model)
-        fits = [i for i in range(min(len(lengths), self.batch)) if (i + 1) * (lengths[i] + self.max_tokens) <= self.tokens]
-        return fits[-1] + 1 if fits else 1
 
     def _generate_or_shrink(self, prompts: list[Sequence[int]]) -> list[Sample] | None:
         """The samples, or None if memory ran out, and less is to be sampled at a time from now on."""
@@ -153,14 +148,11 @@ class TransformersEngine:
         clear_device_cache(garbage_collection=True)
         self.tokens = count * (longest + self.max_tokens) // 2
         self.prefill = max(1, min(self.prefill, count * longest) // 2)
-        logger.warning(
+        what = (
             "sampling ran out of memory on %d prompts of up to %d tokens: it goes on with at most %d tokens at a time, "
-            "samples included (rlve.engine.tokens), %d of them in one pass over prompts",
-            count,
-            longest,
-            self.tokens,
-            self.prefill,
+            "samples included (rlve.engine.tokens), %d of them in one pass over prompts"
         )
+        logger.warning(what, count, longest, self.tokens, self.prefill)
         return None
 
     def _generate(self, prompts: list[Sequence[int]]) -> list[Sample]:
@@ -169,25 +161,33 @@ class TransformersEngine:
 
         ids, attention = left_pad(prompts, self.tokenizer.pad_token_id, self.model.device)
         going, samples = list(range(len(prompts))), [Sample((), (), self.version)] * len(prompts)
-        longest = len(prompts[-1])
+        longest, end = len(prompts[-1]), self.tokenizer.eos_token_id
         with torch.no_grad(), plain_sampling(self.model), grouped_attention(self.model):
-            cache, begun = self._read(prompts)
+            cache, begun = self._read_prompts(prompts)
             while going:
-                output, logprobs = self._piece(ids, attention, longest + self.max_tokens - ids.shape[1], cache)
+                output, logprobs = self._generate_piece(ids, attention, longest + self.max_tokens - ids.shape[1], cache)
                 for row, new, some in zip(going, output[:, ids.shape[1] :].tolist(), logprobs.tolist(), strict=True):
-                    samples[row] = self._longer(samples[row], new, some)
+                    length = new.index(end) + 1 if end in new else len(new)
+                    longer = (*samples[row].ids, *new[:length]), (*samples[row].logprobs, *some[:length])
+                    samples[row] = Sample(*longer, self.version)
                 over = cache is None or self.stopped() or output.shape[1] == longest + self.max_tokens
-                left = [at for at, row in enumerate(going) if not (over or self._has_ended(samples[row]))]
+                left = [at for at, row in enumerate(going) if not (over or samples[row].ids[-1] == end)]
                 for at, row in enumerate(going):
-                    if at not in left:
-                        self._hold(cache, at, prompts[row], samples[row], longest, begun)
+                    if at not in left and cache is not None:
+                        # Of the last token the model has made no keys yet.
+                        prompt, made = tuple(prompts[row]), samples[row].ids[:-1]
+                        held = cut_cache_row(cache, at, (*prompt, *made), longest + len(made))
+                        self.held.keep_dialogue(held, begun[prompt], self._held_tokens)
                 going, ids = [going[at] for at in left], output[left]
-                attention = extend_mask(attention[left], ids)
+                # The mask grows with the rows: (rows, columns before) becomes (rows, columns of `ids`).
+                attention = torch.nn.functional.pad(attention[left], (0, ids.shape[1] - attention.shape[1]), value=1)
                 if going:
                     cache.batch_select_indices(torch.tensor(left))
         return samples
 
-    def _piece(self, ids: torch.Tensor, attention: torch.Tensor, room: int, cache: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _generate_piece(
+        self, ids: torch.Tensor, attention: torch.Tensor, room: int, cache: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample at most `room` tokens after each row of ids. With a cache, more than `FEW` rows are sampled until half of
         them have ended. Returns the longer rows, and (rows, new) log-probabilities.
         """
@@ -202,7 +202,7 @@ class TransformersEngine:
             eos_token_id=end,
             pad_token_id=self.tokenizer.pad_token_id,
             logits_processor=[scores],
-            stopping_criteria=[_Stop(self.stopped, end, most)],
+            stopping_criteria=[_StopCriterion(self.stopped, end, most)],
             use_cache=True,
             past_key_values=cache,
             synced_gpus=False,  # the model is complete, and ranks sample independently
@@ -211,7 +211,7 @@ class TransformersEngine:
         )
         return output, scores.logprobs_of(output, output.shape[1] - ids.shape[1])
 
-    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, dict[Prompt, CachedDialogue | None]]:
+    def _read_prompts(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, dict[tuple[int, ...], CachedDialogue | None]]:
         """A cache of the prompts but for their last tokens, and what was held of each. None if nothing is held: of some
         models, and of batches that take much of the memory, since to hold them takes up to four times as much.
         """
@@ -224,35 +224,10 @@ class TransformersEngine:
         cache = join_caches(self.model, [rows[tuple(prompt)] for prompt in prompts], len(prompts[-1]) - 1, self.max_tokens)
         return cache, begun
 
-    def _hold(
-        self,
-        cache: Any,
-        at: int,
-        prompt: Sequence[int],
-        sample: Sample,
-        longest: int,
-        begun: Mapping[Prompt, CachedDialogue | None],
-    ) -> None:
-        """Hold a dialogue with what was sampled, but for its last token, of which the model has made no keys."""
-        if cache is None:
-            return
-        made = sample.ids[:-1]
-        held = cut_cache_row(cache, at, (*prompt, *made), longest + len(made))
-        self.held.keep_dialogue(held, begun[tuple(prompt)], self._held_tokens)
-
     @property
     def _held_tokens(self) -> int:
         """The most tokens of a batch that is held, and of all that is held."""
         return (self.tokens or fitting_tokens(self.model)) // 4
-
-    def _longer(self, sample: Sample, ids: list[int], logprobs: list[float]) -> Sample:
-        """A sample and what was sampled after it, up to the first end."""
-        end = self.tokenizer.eos_token_id
-        length = ids.index(end) + 1 if end in ids else len(ids)
-        return Sample((*sample.ids, *ids[:length]), (*sample.logprobs, *logprobs[:length]), self.version)
-
-    def _has_ended(self, sample: Sample) -> bool:
-        return bool(sample.ids[-1] == self.tokenizer.eos_token_id)
 
 
 def fitting_tokens(model: Any) -> int:
@@ -302,7 +277,7 @@ def plain_sampling(model: Any) -> Iterator[None]:
         model.generation_config = own
 
 
-class _Stop:
+class _StopCriterion:
     """A stopping criterion: of all rows, as soon as `most` of them have ended, or nobody waits any longer."""
 
     def __init__(self, stopped: Callable[[], bool], end: int, most: int) -> None:
@@ -333,11 +308,11 @@ class _TokenScores:
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         import torch
 
-        self._settle(input_ids)
+        self._keep_logprobs(input_ids)
         self.last = torch.log_softmax(scores.float() / self.temperature, dim=-1)
         return scores
 
-    def _settle(self, input_ids: torch.Tensor) -> None:
+    def _keep_logprobs(self, input_ids: torch.Tensor) -> None:
         if self.last is not None:
             self.kept.append(self.last.gather(1, input_ids[:, -1:]))
 
@@ -345,15 +320,8 @@ class _TokenScores:
         """(batch, length) log-probabilities of the new tokens."""
         import torch
 
-        self._settle(output)
+        self._keep_logprobs(output)
         return torch.cat(self.kept, dim=1)[:, :length]
-
-
-def extend_mask(attention: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """The attention mask of rows that have grown: (rows, columns before) becomes (rows, columns of `ids`)."""
-    import torch
-
-    return torch.nn.functional.pad(attention, (0, ids.shape[1] - attention.shape[1]), value=1)
 
 
 def left_pad(rows: Sequence[Sequence[int]], pad: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:

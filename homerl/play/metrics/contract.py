@@ -29,10 +29,27 @@ class CountingWorld(Protocol):
 class Mean:
     """The mean of a number over the episodes.
 
-    `name` is its name in files, `words` say what it is, and `say` writes it. `count` is the number of an episode, or None
-    where the world does not tell it; without `count` the player tells it. `order` sorts keys in files and columns.
-    `column`: whether the table of a flywheel, which is 80 characters wide, shows it. `newer`: whether results may lack it.
-    The number of an episode is of `type`, and at least 0 and at most `most`.
+    A file of `homerl/play/metrics/` defines one as `METRIC`. To write another kind of metric, derive from this class and
+    override `score_rows`, `format_score` and `flat_figures`, as `Share` does.
+
+    Attributes:
+        name: The name in files, which is the name of the metric's file.
+        heading: The heading of its column.
+        words: A sentence that says what it is.
+        say: Writes a value.
+        count: The number of an episode, from its trajectory and world, or None where the world does not tell it. Without
+            `count`, the player tells the number.
+        order: Sorts keys in files and columns; metrics of one order are sorted by name.
+        column: Whether the table of a flywheel, which is 80 characters wide, shows it.
+        newer: Whether results may lack it, since they may be older than the metric.
+        type: The type of an episode's number, which is at least 0 and at most `most`.
+        most: The largest number of an episode.
+
+    Example:
+        METRIC = Mean(
+            "steps", "steps a task", "The mean number of steps of a task.",
+            "{:.2f}".format, lambda played, world: len(played.steps), column=True,
+        )
     """
 
     name: str
@@ -47,11 +64,26 @@ class Mean:
     most: float = 1 << 53
 
     def score_rows(self, rows: Sequence[Row], seed: int) -> Any:
-        """What score.json holds of results that all have the number."""
+        """The metric of a run.
+
+        Args:
+            rows: The run's results, which all have the number, under the metric's name.
+            seed: The seed of whatever is drawn, as of intervals.
+
+        Returns:
+            What score.json holds, as JSON.
+        """
         return float(np.mean([row[self.name] for row in rows]))
 
     def format_score(self, score: Row) -> str:
-        """The metric in a score, as reports write it; empty if it is unknown."""
+        """The metric of a score in a report.
+
+        Args:
+            score: The content of score.json, where the metric may be missing.
+
+        Returns:
+            The text; empty if the metric is unknown.
+        """
         value = score.get(self.name)
         return "" if value is None or (self.count is None and not value) else self.say(value)
 

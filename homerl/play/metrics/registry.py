@@ -13,8 +13,7 @@ from homerl.envs.core.plugins import discover, sort_plugins
 from homerl.play.metrics.contract import CountingWorld, Mean, Row
 from homerl.play.trajectory import Trajectory
 
-NO_METRICS = ("contract", "registry")
-METRICS: dict[str, Mean] = sort_plugins(discover(homerl.play.metrics, "METRIC", Mean, NO_METRICS))
+METRICS: dict[str, Mean] = sort_plugins(discover(homerl.play.metrics, "METRIC", Mean, ("contract", "registry")))
 
 
 def count_metrics(kind: type[Mean], played: Trajectory, world: CountingWorld, told: Row) -> dict[str, float]:

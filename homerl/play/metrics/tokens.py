@@ -3,11 +3,6 @@
 from homerl.play.metrics.contract import Mean
 
 METRIC = Mean(
-    "tokens",
-    "tokens",
-    "The mean number of tokens that the agent writes in a task.",
-    "{:,.1f}".format,
-    order=4,
-    column=True,
-    newer=False,
-)
+    "tokens", "tokens", "The mean number of tokens that the agent writes in a task.",
+    "{:,.1f}".format, order=4, column=True, newer=False,
+)  # fmt: skip

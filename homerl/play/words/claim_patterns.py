@@ -62,8 +62,7 @@ ENDING = either_pattern(
 LISTED = re.compile(r"[:：]|\b(?:because|since)\b|因为")
 EQUATION = re.compile(r"(?<![\w.%°℃() +−–×÷/-])[(\d][\d.%°c℃() +−–×÷/-]*=")
 OTHERS = either_pattern(
-    "off|not|other|others|rest|remaining|closed|unlocked|target|set",
-    "关|其余|其他|另外|剩|没|不|目标|设",
+    "off|not|other|others|rest|remaining|closed|unlocked|target|set", "关|其余|其他|另外|剩|没|不|目标|设"
 )
 NONE_OF = re.compile(r"[^，。；]{0,6}(?:也|都)(?:没|不|未)")
 NOUGHT = either_pattern(
@@ -171,7 +170,7 @@ DID = re.compile(
 BARE = re.compile(  # a sentence that confirms and says nothing else
     rf"{DONE}|{LEAD}$"
     r"|^\W*(?:(?:好的?|行|嗯)[，,]? *)?(?:已经?)?(?:都|全部?)?(?:好了|完成了?|搞定了?|办好了)\W*$"
-    r"|^\W*(?:(?:ok|gut|alles klar)\W+)?(?:(?:(?:das|es|alles) )?ist )?(?:erledigt|gemacht|fertig)\W*$",
+    r"|^\W*(?:(?:ok|gut|alles klar)\W+)?(?:(?:(?:das|es|alles) )?ist )?(?:erledigt|gemacht|fertig)\W*$"
 )
 ADMITS = either_pattern(
     r"(?:could|can|did)(?: not|n't)|cannot|unable|fail(?:s|ed|ure)?|errors?|unfortunately|impossible|refused|rejected"

@@ -121,7 +121,7 @@ class Grammar:
         self.rules: dict[str, tuple[Template, ...]] = {}
         self._frames: dict[tuple[str, str], tuple[Frame, ...]] = {}
         for document in documents:
-            self._add(validate_document(form, document), document)
+            self._add_file(validate_document(form, document), document)
         if not ours:
             self.check_templates()
         self._by_pool = {
@@ -130,7 +130,7 @@ class Grammar:
             for pool in POOLS
         }
 
-    def _add(self, file: GrammarFile, document: Document) -> None:
+    def _add_file(self, file: GrammarFile, document: Document) -> None:
         self.noise = file.noise or self.noise
         for name, texts in file.rules.items():
             if name in self.rules:
@@ -138,13 +138,11 @@ class Grammar:
             self.rules[name] = tuple(Template(text, document.locate_key(("rules", name))) for text in texts)
         for key, given in file.frames.items():
             if (key, "clear") in self._frames:
-                raise InputError(
-                    f"'{key}' is given twice", document.locate_key(("frames", key)), "put its frames in one place"
-                )
+                where = document.locate_key(("frames", key))
+                raise InputError(f"'{key}' is given twice", where, "put its frames in one place")
             styles = given if isinstance(given, StyledFrames) else StyledFrames(any=given)
-            groups = [styles.clear, styles.colloquial, styles.any]  # frames are held out from each group separately
             pools: dict[str, tuple[str, ...]] = {}
-            for group in groups:
+            for group in (styles.clear, styles.colloquial, styles.any):  # frames are held out from each group separately
                 pools = assign_frame_pools(group, both=PIECES.match(key) is not None) | pools
             where = document.locate_key(("frames", key))
             frames = {text: Frame(text, where, own) for text, own in pools.items()}
@@ -155,9 +153,8 @@ class Grammar:
         """Parse every template. Raises `InputError` for one that cannot be parsed, or that has an unknown rule."""
         for template in chain(*self._frames.values(), *self.rules.values()):
             if unknown := [name for name in _rule_names(template.parsed_expression) if name not in self.rules]:
-                raise InputError(
-                    f"there is no rule <{unknown[0]}>", f"the grammar of '{self.language}'", "write it under `rules`"
-                )
+                where = f"the grammar of '{self.language}'"
+                raise InputError(f"there is no rule <{unknown[0]}>", where, "write it under `rules`")
 
     def __contains__(self, key: str) -> bool:
         return bool(self._frames.get((key, "clear")) or self._frames.get((key, "colloquial")))
@@ -201,11 +198,11 @@ class Grammar:
         frames = self.frames_of(key, style, pool)
         parts = frames[draw_zipf_index(len(frames), rng, temperature)].parsed_expression
         try:
-            return self._joined([piece for piece in self._words(parts, slots, rng, temperature) if piece])
+            return self._join_pieces([piece for piece in self._draw_pieces(parts, slots, rng, temperature) if piece])
         except KeyError as missing:
             raise KeyError(f"a frame of '{key}' ({self.language}) has the slot {missing}, which is not given") from None
 
-    def _joined(self, pieces: Sequence[str]) -> str:
+    def _join_pieces(self, pieces: Sequence[str]) -> str:
         """The pieces of a sentence. Where words are not spaced, two names that meet are, if neither shows where it ends."""
         text = "".join(pieces[:1])
         for left, right in pairwise(pieces):
@@ -213,7 +210,7 @@ class Grammar:
             text += " " + right if meet and LETTER.match(left[-1]) and LETTER.match(right) else right
         return self.fit_spaces(text)
 
-    def _words(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
+    def _draw_pieces(self, item: object, slots: Mapping[str, str], rng: random.Random, temperature: float) -> Iterator[str]:
         match item:
             case TextChunk(text=text):
                 yield text
@@ -221,17 +218,18 @@ class Grammar:
                 yield SlotText(slots[name])
             case RuleReference(rule_name=name):
                 rule = self.rules[name]
-                yield from self._words(
-                    rule[draw_zipf_index(len(rule), rng, temperature)].parsed_expression, slots, rng, temperature
-                )
+                drawn = rule[draw_zipf_index(len(rule), rng, temperature)]
+                yield from self._draw_pieces(drawn.parsed_expression, slots, rng, temperature)
             case Alternative(is_optional=True, items=items):
                 if rng.random() < SAID * temperature:
-                    yield from self._words(items[draw_zipf_index(len(items) - 1, rng, temperature)], slots, rng, temperature)
+                    yield from self._draw_pieces(
+                        items[draw_zipf_index(len(items) - 1, rng, temperature)], slots, rng, temperature
+                    )
             case Alternative(items=items):
-                yield from self._words(items[draw_zipf_index(len(items), rng, temperature)], slots, rng, temperature)
+                yield from self._draw_pieces(items[draw_zipf_index(len(items), rng, temperature)], slots, rng, temperature)
             case Parts(items=items) | Permutation(items=items):
                 for part in items:
-                    yield from self._words(part, slots, rng, temperature)
+                    yield from self._draw_pieces(part, slots, rng, temperature)
 
 
 def refuse_missing_keys(known: Grammar, reference: Grammar, where: str) -> None:
@@ -256,11 +254,11 @@ def draw_zipf_index(count: int, rng: random.Random, temperature: float) -> int:
     """A random index below `count`: index k has weight (1/(k+1))^(1/temperature), so small indices are more likely."""
     if count == 1 or temperature == 0:
         return 0
-    return rng.choices(range(count), cum_weights=_zipf(count, temperature))[0]
+    return rng.choices(range(count), cum_weights=_cumulative_zipf_weights(count, temperature))[0]
 
 
 @lru_cache(maxsize=1024)
-def _zipf(count: int, temperature: float) -> tuple[float, ...]:
+def _cumulative_zipf_weights(count: int, temperature: float) -> tuple[float, ...]:
     return tuple(accumulate((1 / rank) ** (1 / temperature) for rank in range(1, count + 1)))
 
 
@@ -268,12 +266,12 @@ def assign_frame_pools(texts: Sequence[str], both: bool = False) -> dict[str, tu
     """The pools that contain each frame of a group, of which a quarter is held out; `both` holds out none."""
     if both or len(texts) < FEWEST:
         return dict.fromkeys(texts, ("train", "heldout"))
-    held_out = set(sorted(texts, key=_hash)[: max(1, len(texts) // HELD_OUT)])
+    held_out = set(
+        sorted(texts, key=lambda text: hashlib.blake2b(text.encode(), digest_size=8).digest())[
+            : max(1, len(texts) // HELD_OUT)
+        ]
+    )
     return {text: ("heldout",) if text in held_out else ("train",) for text in texts}
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 def _rule_names(item: object) -> Iterator[str]:

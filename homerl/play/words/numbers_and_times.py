@@ -1,12 +1,9 @@
-"""Find the numbers in a text: digits and number words, in English and Chinese, each with its unit.
-
-Invariants: ordinals, clock times, list markers and ids of devices are skipped; "one" and 一 are numbers only where
-they count something; a numeral that gives a choice, such as 两三 ("two or three"), has the value NaN.
-
-Find times of day, dates and weekdays in a text, in English and Chinese.
+"""Find numbers, times of day, dates and weekdays in a text, in English and Chinese. Each number comes with its unit.
 
 Invariants:
-- Pure.
+- All functions are pure.
+- Ordinals, clock times, list markers and ids of devices are no numbers; "one" and 一 are numbers only where they count
+  something; a numeral that gives a choice, such as 两三 ("two or three"), has the value NaN.
 - A time without am or pm and with an hour of at most 12 may be either half of the day, so it is given as both, and 晚上 and
   "at night" go on after midnight.
 - A date without a year has the year None.
@@ -137,7 +134,7 @@ def clock_durations_to_seconds(text: str) -> str:
 
 def _in_one_unit(factor: float, unit: str, found: re.Match[str]) -> str:
     """A duration in two units in the shorter one, where one is `factor` of the other."""
-    long, short = (_value(number) if (number := NUMBER.fullmatch(part)) else math.nan for part in found.groups())
+    long, short = (_value_of_match(number) if (number := NUMBER.fullmatch(part)) else math.nan for part in found.groups())
     whole = factor * long + short
     return f" {whole:.12g} {unit} " if min(long, short) >= 0 and math.isfinite(whole) else found[0]
 
@@ -174,18 +171,15 @@ def find_numbers(text: str) -> list[FoundNumber]:
     listed = (MARKER,) if len(MARKER.findall(text)) > 1 else ()
     for pattern in (CLOCK, ID, PRONOUN, *listed):
         text = blank_matches(text, pattern)
-    return list(_find_numbers(text))
+    found = [(match, _unit_of_match(text, match)) for match in NUMBER.finditer(text)]
+    return [
+        FoundNumber(_value_of_match(match), match.start(), match.end(), unit)
+        for match, unit in found
+        if not match["hanzi"] or _is_hanzi_number(text, match, unit)
+    ]
 
 
-def _find_numbers(text: str) -> Iterator[FoundNumber]:
-    for match in NUMBER.finditer(text):
-        unit = _unit(text, match)
-        if match["hanzi"] and not _counts(text, match, unit):
-            continue
-        yield FoundNumber(_value(match), match.start(), match.end(), unit)
-
-
-def _unit(text: str, match: re.Match[str]) -> str | None:
+def _unit_of_match(text: str, match: re.Match[str]) -> str | None:
     if text.endswith("百分之", 0, match.start()):
         return "percentage"
     if text[max(0, match.start() - NEAR) : match.start()].rstrip().endswith("华氏"):
@@ -194,7 +188,7 @@ def _unit(text: str, match: re.Match[str]) -> str | None:
     return list(UNITS)[int(after.lastgroup[1:])] if after and after.lastgroup else None
 
 
-def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
+def _is_hanzi_number(text: str, match: re.Match[str], unit: str | None) -> bool:
     """Whether a Chinese numeral is a number, and not part of a word (一起, 统一), an ordinal (第一) or a floor (二楼)."""
     before, after = text[max(0, match.start() - NEAR) : match.start()], text[match.end() : match.end() + NEAR]
     if before.endswith(("第", "星期", "周", "统", "唯", "万", "单")) or after.startswith(("楼", "层", "月", "号")):
@@ -202,14 +196,14 @@ def _counts(text: str, match: re.Match[str], unit: str | None) -> bool:
     return unit is not None or len(match[0]) > 1 or not after[:1].strip() or not after[0].isalnum()
 
 
-def _value(match: re.Match[str]) -> float:
+def _value_of_match(match: re.Match[str]) -> float:
     if match["digits"]:
         digits = BELOW.sub("-", match["digits"].lower()).replace(",", "")
         return float(digits.rstrip("千万")) * {"千": 1000, "万": 10000}.get(digits[-1], 1)
-    return _spelt(match["spelt"].lower()) if match["spelt"] else parse_hanzi_number(match["hanzi"])
+    return _parse_spelt_number(match["spelt"].lower()) if match["spelt"] else parse_hanzi_number(match["hanzi"])
 
 
-def _spelt(text: str) -> float:
+def _parse_spelt_number(text: str) -> float:
     """The value of an English numeral such as "minus twenty-one point five"."""
     whole, _, fraction = text.replace("-", " ").partition(" point ")
     value, group = 0.0, 0.0  # `group` is the part after "thousand", or the factor before it
@@ -283,31 +277,28 @@ MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
 DAY_FIRST = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({MONTH})\b\.?,?(?: (\d{{4}}))?")
 MONTH_FIRST = re.compile(rf"\b({MONTH})\b\.? (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?(?!\d),?(?: (\d{{4}}))?")
 WEEKDAY = re.compile(rf"\b({'|'.join(DAYS)})\b|(?:星期|周|礼拜)([一二三四五六日天])")
-HANZI_DAYS = "一二三四五六日"
 Date = tuple[int | None, int, int]
 
 
 def find_times(text: str) -> Iterator[frozenset[int]]:
     """For each time of day in the text, the minutes since midnight that it may mean."""
-    for found in TIME.finditer(_in_digits(text.lower())):
-        minute = 30 if found["half"] else int(found["minute"] or found["fen"] or 0)
-        half = next((half for half in HALVES if found[f"before_{half}"] or found[f"after_{half}"]), None)
-        yield frozenset((60 * hour + minute) % 1440 for hour in _hours(int(found["hour"]), half))
-
-
-def _in_digits(text: str) -> str:
-    """The text with Chinese numerals of times, and quarters, in digits: 两点一刻 becomes 2点15分."""
+    text = text.lower()
     for quarter, minutes in QUARTER.items():
         text = text.replace(quarter, minutes)
-    return HAN_TIME.sub(_clock, A_BIT.sub("  ", text))
+    text = HAN_TIME.sub(_hanzi_time_to_digits, A_BIT.sub("  ", text))
+    for found in TIME.finditer(text):
+        minute = 30 if found["half"] else int(found["minute"] or found["fen"] or 0)
+        half = next((half for half in HALVES if found[f"before_{half}"] or found[f"after_{half}"]), None)
+        yield frozenset((60 * hour + minute) % 1440 for hour in _possible_hours(int(found["hour"]), half))
 
 
-def _clock(found: re.Match[str]) -> str:
+def _hanzi_time_to_digits(found: re.Match[str]) -> str:
+    """A time with Chinese numerals in digits: 两点十五 becomes 02点15."""
     hour, minute = (value and f"{int(parse_hanzi_number(value)):02}" for value in found.group("hour", "minute"))
     return f"{hour}点{minute or ''}"
 
 
-def _hours(hour: int, half: str | None) -> set[int]:
+def _possible_hours(hour: int, half: str | None) -> set[int]:
     """The hours since midnight that an hour may mean in a half of the day, or in either if none is said."""
     if hour > 12 or hour == 0:
         return {hour}
@@ -339,16 +330,16 @@ def find_dates(text: str) -> Iterator[Date]:
     for pattern in (ISO, CHINESE):
         yield from ((int(year) if year else None, int(month), int(day)) for year, month, day in pattern.findall(text))
     for day, month, year in DAY_FIRST.findall(text):
-        yield (int(year) if year else None, _month(month), int(day))
+        yield (int(year) if year else None, _month_number(month), int(day))
     for month, day, year in MONTH_FIRST.findall(DAY_FIRST.sub(" ", text)):
-        yield (int(year) if year else None, _month(month), int(day))
+        yield (int(year) if year else None, _month_number(month), int(day))
 
 
-def _month(word: str) -> int:
+def _month_number(word: str) -> int:
     return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(word[:3]))
 
 
 def find_weekdays(text: str) -> Iterator[int]:
     """Each weekday in the text, from 0 for Monday."""
     for english, chinese in WEEKDAY.findall(text.lower()):
-        yield DAYS.index(english) if english else HANZI_DAYS.index(chinese.replace("天", "日"))
+        yield DAYS.index(english) if english else "一二三四五六日".index(chinese.replace("天", "日"))

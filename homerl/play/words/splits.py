@@ -1,12 +1,10 @@
-"""How sentences are written: letter case, the final mark, and whether they are short.
+"""How sentences are written, and how they are split into training and held-out sentences.
 
-Invariants: writing changes letter case and the final mark only, never a word; `bare` undoes both, so a sentence and its
-written forms belong to the same split; without shares nothing is drawn at random; the words of `names` keep their case but
-in `small` sentences.
-
-The split of sentences into training and held-out sentences, and the settings of how people talk.
-
-Invariant: a hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
+Invariants:
+- A hash of its words assigns each sentence to one split for ever, so no training sentence is ever evaluated on.
+- Writing changes letter case and the final mark only, never a word. `bare_sentence` undoes both, so a sentence and its
+  written forms belong to the same split.
+- Without shares nothing is drawn at random. The words of `names` keep their case but in `small` sentences.
 """
 
 from __future__ import annotations
@@ -65,11 +63,11 @@ def write_sentence(text: str, writing: Writing, grammar: Grammar, names: Iterabl
 def capitalise_sentence(text: str, grammar: Grammar) -> str:
     """The sentence with a capital at its beginning, and in the words that always have one ("I")."""
     for word in grammar.plain_texts("writing.capital"):
-        text = re.sub(rf"(?<![\w']){re.escape(word)}(?!\w)", lambda found: _capital(found.group()), text)
-    return _capital(text)
+        text = re.sub(rf"(?<![\w']){re.escape(word)}(?!\w)", lambda found: _capitalise_first(found.group()), text)
+    return _capitalise_first(text)
 
 
-def _capital(text: str) -> str:
+def _capitalise_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 

@@ -1,6 +1,4 @@
-"""Which behaviours the utterances of a dialogue show, judged from its words alone.
-
-The same rules judge a simulated user and a dataset of people, so their rates can be compared.
+"""How often the utterances of a user, or of a dataset's people, show each behaviour. It is judged from words alone.
 
 - disclosure: an utterance adds to a wish that was told before. It answers a question by more than yes or no, or begins like
   an addition.
@@ -10,20 +8,14 @@ The same rules judge a simulated user and a dataset of people, so their rates ca
 - beside_the_point: an utterance after a question, upon which the assistant asks the same again. What replaces a wish is a
   change of mind all the same.
 
-Invariants: pure; an utterance shows at most one behaviour of the first three.
+A file of dialogues between people and an assistant is JSON Lines, or one JSON list. A dialogue is
+`{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Or it is written as in the Taskmaster datasets
+(arXiv 1909.05358): `{"utterances": [{"speaker": "USER", "text": "..."}, ...]}`. Messages of the user may have `behaviours`,
+a list of labels. Messages of other roles than `user` and `assistant` are passed over. Other keys are ignored, so that a
+dataset with more columns can be read.
 
-Files of dialogues between people and an assistant, with which a user's behaviours are compared.
-
-JSON Lines, or one JSON list. A dialogue is `{"language": "en", "messages": [{"role": "user", "content": "..."}, ...]}`. Or
-it is written as in the Taskmaster datasets (arXiv 1909.05358): `{"utterances": [{"speaker": "USER", "text": "..."}, ...]}`.
-Messages of the user may have `behaviours`, a list of labels. Messages of other roles than `user` and `assistant` are passed
-over.
-
-Invariant: other keys are ignored, so that a dataset with more columns can be read.
-
-How often the utterances of a user, or of a dataset's people, show each behaviour.
-
-Invariant: both sides are judged by the same rules (`signs.py`), each utterance once.
+Invariants: both sides are judged by the same rules, so their rates can be compared; the rules are pure; an utterance shows
+at most one behaviour.
 """
 
 from __future__ import annotations
@@ -54,17 +46,19 @@ def detect_behaviours(messages: Messages, language: str) -> list[frozenset[Behav
     """The behaviours of each utterance of the user, in order."""
     signs = load_manner(language).signs
     spoken = [(role, text) for role, text in messages if role in ("user", "assistant") and text.strip()]
-    return [_of(spoken, at, signs) for at, (role, _) in enumerate(spoken) if role == "user"]
+    return [_behaviours_at(spoken, at, signs) for at, (role, _) in enumerate(spoken) if role == "user"]
 
 
-def _of(spoken: Messages, at: int, signs: BehaviourSigns) -> frozenset[Behaviour]:
+def _behaviours_at(spoken: Messages, at: int, signs: BehaviourSigns) -> frozenset[Behaviour]:
     text = spoken[at][1].strip()
-    asked, first = _asks(spoken, at - 1), not any(role == "user" for role, _ in spoken[:at])
+    asked, first = _is_question(spoken, at - 1), not any(role == "user" for role, _ in spoken[:at])
     asks = re.search(signs.asks, text, re.I)
     if not (first or asks) and re.search(signs.changes, text, re.I):
         return frozenset({"change_of_mind"})
-    if asked and _asks(spoken, at + 1) and _similar(spoken[at - 1][1], spoken[at + 1][1]):
-        return frozenset({"beside_the_point"})
+    if asked and _is_question(spoken, at + 1):
+        before, after = (set(WORD.findall(spoken[place][1].lower())) for place in (at - 1, at + 1))
+        if len(before & after) >= SAME * max(1, min(len(before), len(after))):
+            return frozenset({"beside_the_point"})
     if re.search(signs.corrects, text, re.I):
         return frozenset({"self_correction"})
     adds = not first and re.search(signs.adds, text, re.I)
@@ -73,16 +67,11 @@ def _of(spoken: Messages, at: int, signs: BehaviourSigns) -> frozenset[Behaviour
     return frozenset()
 
 
-def _asks(spoken: Messages, at: int) -> bool:
+def _is_question(spoken: Messages, at: int) -> bool:
     """Whether the message at this index is a question of the assistant; an offer of help is none."""
     if not 0 <= at < len(spoken) or spoken[at][0] != "assistant":
         return False
     return spoken_words_of({"role": "assistant", "content": spoken[at][1]}).question
-
-
-def _similar(one: str, other: str) -> bool:
-    first, second = (set(WORD.findall(text.lower())) for text in (one, other))
-    return len(first & second) >= SAME * max(1, min(len(first), len(second)))
 
 
 SECONDS = 60.0  # for a download
@@ -92,14 +81,12 @@ REMEDY = (
 )
 
 
-def _lower(named: Any) -> Any:
-    return named.lower() if isinstance(named, str) else named
-
-
 class DialogueMessage(Model, extra="ignore"):
     """One message; `behaviours` are labels, if somebody labelled it."""
 
-    role: Annotated[str, BeforeValidator(_lower)] = Field(validation_alias=AliasChoices("role", "speaker"))
+    role: Annotated[str, BeforeValidator(lambda named: named.lower() if isinstance(named, str) else named)] = Field(
+        validation_alias=AliasChoices("role", "speaker")
+    )
     content: str | None = Field(None, validation_alias=AliasChoices("content", "text"))
     behaviours: tuple[Behaviour, ...] | None = None
 
@@ -118,12 +105,12 @@ def read_dialogues(source: str) -> list[SpokenDialogue]:
     as `user`.
     """
     if source.startswith(("http://", "https://")):
-        rows = _rows(_downloaded(source), source)
+        rows = _split_rows(_download(source), source)
     elif Path(source).is_file():
-        rows = _rows(Path(source).read_bytes(), source)
+        rows = _split_rows(Path(source).read_bytes(), source)
     else:
-        rows = ((f"{source}, dialogue {number}", row) for number, row in enumerate(_hub_rows(source), 1))
-    found = [_dialogue(row, where) for where, row in rows]
+        rows = ((f"{source}, dialogue {number}", row) for number, row in enumerate(_read_hub_rows(source), 1))
+    found = [_parse_dialogue(row, where) for where, row in rows]
     if not found:
         raise InputError("there is no dialogue", source, REMEDY)
     if not any(said.role == "user" for one in found for said in one.messages):
@@ -131,7 +118,7 @@ def read_dialogues(source: str) -> list[SpokenDialogue]:
     return found
 
 
-def _rows(content: bytes, source: str) -> Iterator[tuple[str, Any]]:
+def _split_rows(content: bytes, source: str) -> Iterator[tuple[str, Any]]:
     """The rows of JSON Lines, unread, or those of one JSON list, each with its place."""
     try:
         text = content.decode("utf-8-sig")
@@ -144,7 +131,7 @@ def _rows(content: bytes, source: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{source}:{number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
-def _dialogue(row: Any, where: str) -> SpokenDialogue:
+def _parse_dialogue(row: Any, where: str) -> SpokenDialogue:
     try:
         return SpokenDialogue.model_validate(json.loads(row) if isinstance(row, str) else row)
     except (ValidationError, ValueError) as error:
@@ -152,7 +139,7 @@ def _dialogue(row: Any, where: str) -> SpokenDialogue:
         raise InputError(f"this is no dialogue: {what}", where, REMEDY) from None
 
 
-def _downloaded(url: str) -> bytes:
+def _download(url: str) -> bytes:
     import httpx
 
     try:
@@ -161,7 +148,7 @@ def _downloaded(url: str) -> bytes:
         raise InputError(f"it cannot be downloaded: {error}", url, "download it elsewhere and name the file") from None
 
 
-def _hub_rows(name: str) -> Iterable[Any]:
+def _read_hub_rows(name: str) -> Iterable[Any]:
     """The rows of a dataset on the hub, or in its cache."""
     from datasets import load_dataset
 

@@ -1,15 +1,12 @@
-"""The LLM user's prompt (who it is, its unmet requests and how it tells them, what it
-notices, the dialogue) and its answer.
+"""The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
 
-Invariants: the prompt holds no ids, conditions or plans; an id in an agent's words is replaced by the device's everyday
-name, because otherwise an agent could make its user leave its role.
-
-The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
+The prompt says who the person is, its unmet requests and how it tells them, what it notices, and the dialogue. The world's
+persona says what the person must not say.
 
 Invariants:
-- `prompt.py` decides what the model is told, and the world's persona what it must not say.
-- The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the
-  agent.
+- The prompt holds no ids, conditions or plans. An id in an agent's words is replaced by the device's everyday name, because
+  otherwise an agent could make its user leave its role.
+- The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the agent.
 - Every other way to leave the role is a `UserError` with its reason.
 - Errors of servers are an `InfraError`.
 """
@@ -61,18 +58,14 @@ def build_user_prompt(
 ) -> list[Message]:
     """Two messages: the person as the system message, the present situation as the user message."""
     words = load_manner(episode.blueprint.language)
-    wishes = "\n".join(
-        [*(describe_wish(episode, intent) for intent in intents), *describe_behaviours(episode, intents, words)]
-    )
+    wishes = [*(describe_wish(episode, intent) for intent in intents), *describe_behaviours(episode, intents, words)]
     said = dialogue_text(episode, persona, words)
-    situation = words.situation.format(wishes=wishes, around=persona.notices(words), said=said)
-    return [
-        {
-            "role": "system",
-            "content": build_person_prompt(persona.role(words), words, is_noisy_utterance(settings, seed, episode.turn)),
-        },
-        {"role": "user", "content": situation},
-    ]
+    situation = words.situation.format(wishes="\n".join(wishes), around=persona.notices(words), said=said)
+    # Whether this utterance gets slips of speech is a pure function of seed and turn.
+    stumbles = random.Random(f"noise {seed} {episode.turn}").random() < settings.noise
+    noise = [words.noise] if stumbles else []
+    system = "\n".join([persona.role(words), words.rules, words.style, *noise, words.format.format()])
+    return [{"role": "system", "content": system}, {"role": "user", "content": situation}]
 
 
 def describe_wish(episode: Episode, intent: IntentProtocol) -> str:
@@ -92,16 +85,6 @@ def describe_behaviours(episode: Episode, intents: Sequence[IntentProtocol], wor
             part = course.parts[at]
             if at or part.behaviour != "change_of_mind":
                 yield getattr(words.behaviours, part.behaviour).format(wish=intent.id, text=part.text)
-
-
-def build_person_prompt(role: str, words: Manner, stumbles: bool) -> str:
-    """The system prompt: the role, its rules, and how this person talks; `stumbles` asks for slips of speech."""
-    return "\n".join([role, words.rules, words.style, *([words.noise] if stumbles else []), words.format.format()])
-
-
-def is_noisy_utterance(settings: UserSettings, seed: int, turn: int) -> bool:
-    """Whether this utterance gets slips of speech; a pure function of seed and turn."""
-    return random.Random(f"noise {seed} {turn}").random() < settings.noise
 
 
 def dialogue_text(episode: Episode, persona: Persona, words: Manner) -> str:
@@ -125,12 +108,19 @@ def utterance_schema(intents: Sequence[IntentProtocol]) -> dict[str, Any]:
 def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -> UserAnswer:
     """Parse a model's text: the JSON in it, else the text as the utterance. `cut` says that the tokens ran out.
 
-    Raises `Malformed`, with a reason that can be told to the model.
+    Raises `MalformedAnswer`, with a reason that can be told to the model.
     """
     text = strip_thoughts_and_controls(text).strip()
     if cut:
         raise MalformedAnswer("it was cut off; be shorter")
-    said = _from_json(text) if JSON.search(text) else _plain(text)
+    if JSON.search(text):
+        said = _parse_json_utterance(text)
+    elif STOP in text:
+        said = UserAnswer(stop=True)
+    elif len(text.splitlines()) > LINES:
+        raise MalformedAnswer("it is more than an utterance")
+    else:
+        said = UserAnswer(say=text.strip('"“” \n'))
     if not (said.stop or said.say.strip()):
         raise MalformedAnswer("it says nothing")
     if not said.stop and said.about not in (None, *(intent.id for intent in intents)):
@@ -138,7 +128,7 @@ def parse_user_answer(text: str, cut: bool, intents: Sequence[IntentProtocol]) -
     return said
 
 
-def _from_json(text: str) -> UserAnswer:
+def _parse_json_utterance(text: str) -> UserAnswer:
     """The single JSON object in a text; text around it is ignored."""
     text = text[max(0, text.find("{")) :]
     try:
@@ -149,14 +139,6 @@ def _from_json(text: str) -> UserAnswer:
     except (ValidationError, ValueError, RecursionError):
         raise MalformedAnswer('it is not the JSON {"say", "about", "stop"}') from None
     return said.model_copy(update={"say": replace_surrogates(said.say)})
-
-
-def _plain(text: str) -> UserAnswer:
-    if STOP in text:
-        return UserAnswer(stop=True)
-    if len(text.splitlines()) > LINES:
-        raise MalformedAnswer("it is more than an utterance")
-    return UserAnswer(say=text.strip('"“” \n'))
 
 
 @dataclass(frozen=True)
@@ -182,14 +164,14 @@ class SharedEndpoint:
         """The model's answer to `messages`; after a server has refused the schema `shape`, requests go without it."""
         if self.structured:
             try:
-                return await self._ask(messages, seed, response_format=shape)
+                return await self._ask_model(messages, seed, response_format=shape)
             except RequestRefused:
-                answer = await self._ask(messages, seed)
+                answer = await self._ask_model(messages, seed)
                 self.structured = False  # it answers without the schema, so it refused the schema
                 return answer
-        return await self._ask(messages, seed)
+        return await self._ask_model(messages, seed)
 
-    async def _ask(self, messages: Sequence[Message], seed: int, **shape: Any) -> UserCompletion:
+    async def _ask_model(self, messages: Sequence[Message], seed: int, **shape: Any) -> UserCompletion:
         said = self.settings
         answer = await self.endpoint.chat(
             messages, temperature=said.temperature, max_tokens=said.max_tokens, seed=seed, extra_body=said.extra, **shape
@@ -211,21 +193,26 @@ class LLMUser:
         Raises `UserError` if the model leaves its role, and `InfraError` if its server fails.
         """
         intents = episode.open_intents()
-        patience = (
-            self.shared.settings.patience + episode.situation.added.turns
-        )  # the turns that it takes itself are no fault
+        # The turns that the user's own behaviours take are no fault of the agent.
+        patience = self.shared.settings.patience + episode.situation.added.turns
         if not intents or (has_claimed_done(episode) and count_idle_turns(episode) >= patience):
             return Utterance("", requests=0)
         persona = world_of(episode.blueprint).persona(episode)
-        said, spent = await self._say(episode, persona, intents)
+        said, spent = await self._ask_for_answer(episode, persona, intents)
         if said.stop:
-            return self._stop(episode, spent)
+            if has_claimed_done(episode):
+                return spent
+            raise self._count_fault("gave_up", "the user gave up while something was still to be done", spent)
         if fault := persona.fault(said.say, intents):
-            raise self._fault(*fault, spent)
+            raise self._count_fault(*fault, spent)
         self.shared.utterances += 1
-        return replace(spent, text=" ".join(said.say.split()), intent_id=self._intent(said, persona, episode, intents))
+        about = said.about
+        if about is None:  # the intent that its words are about, else the current or first one
+            current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
+            about = (persona.meant(said.say, intents) or current).id
+        return replace(spent, text=" ".join(said.say.split()), intent_id=about)
 
-    async def _say(
+    async def _ask_for_answer(
         self, episode: Episode, persona: Persona, intents: Sequence[IntentProtocol]
     ) -> tuple[UserAnswer, Utterance]:
         """The first answer of at most two that can be parsed, and what the requests cost."""
@@ -233,41 +220,21 @@ class LLMUser:
         messages = build_user_prompt(episode, persona, intents, self.shared.settings, self.seed)
         again = load_manner(episode.blueprint.language).again
         for attempt in range(2):
-            answer = await self.shared.complete_utterance(messages, utterance_schema(intents), self._seed(episode, attempt))
+            seed = derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)  # the same in every process
+            answer = await self.shared.complete_utterance(messages, utterance_schema(intents), seed)
             tokens, prompt_tokens = spent.tokens + answer.tokens, spent.prompt_tokens + answer.prompt_tokens
             spent = Utterance("", None, tokens, prompt_tokens, attempt + 1)
             try:
                 return parse_user_answer(answer.text, answer.cut, intents), spent
             except MalformedAnswer as error:
                 fault = str(error)
-                tried = [
-                    {"role": "assistant", "content": answer.text},
-                    {"role": "user", "content": again.format(error=fault)},
-                ]
-                messages = [*messages, *tried]
-        raise self._fault("malformed", f"the user's answer could not be read: {fault}", spent)
+                told = {"role": "user", "content": again.format(error=fault)}
+                messages = [*messages, {"role": "assistant", "content": answer.text}, told]
+        raise self._count_fault("malformed", f"the user's answer could not be read: {fault}", spent)
 
-    def _stop(self, episode: Episode, spent: Utterance) -> Utterance:
-        """The model wants to stop: right if the agent claimed that all is done, else a `UserError`."""
-        if has_claimed_done(episode):
-            return spent
-        raise self._fault("gave_up", "the user gave up while something was still to be done", spent)
-
-    def _intent(self, said: UserAnswer, persona: Persona, episode: Episode, intents: Sequence[IntentProtocol]) -> int:
-        """The intent that the answer names; else the one that its words are about; else the current or first one."""
-        if said.about is not None:
-            return said.about
-        named = persona.meant(said.say, intents)
-        current = next((intent for intent in intents if intent.id == episode.speaking_of), intents[0])
-        return (named or current).id
-
-    def _fault(self, reason: str, message: str, spent: Utterance) -> UserError:
+    def _count_fault(self, reason: str, message: str, spent: Utterance) -> UserError:
         self.shared.errors[reason] += 1
         return UserError(message, reason, spent)
-
-    def _seed(self, episode: Episode, attempt: int) -> int:
-        """A seed for each utterance and attempt, the same in every process."""
-        return derive_seed(self.seed, episode.blueprint.id, episode.turn, attempt)
 
 
 def count_idle_turns(episode: Episode) -> int:

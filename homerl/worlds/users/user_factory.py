@@ -1,13 +1,11 @@
-"""The scripted user: it speaks for unmet intents, follows their courses, rewords, answers questions, and stops when no
-intent is unmet.
+"""The scripted user, and the factory that makes the users which a recipe asks for.
 
-Invariants: an utterance is a pure function of blueprint, seed and dialogue; it contains no id, condition or plan; the
-user is asked to speak only while an intent is unmet, so it always has something to say.
+The scripted user speaks for unmet intents, follows their courses, rewords, answers questions, and stops when no intent is
+unmet.
 
-Makes the users that a recipe asks for.
-
-Invariants: only the recipe decides who speaks; all users of a run share one `Line`, so that the least busy replica is
-chosen among all requests, and usage is counted in one place.
+Invariants: an utterance is a pure function of blueprint, seed and dialogue; it contains no id, condition or plan; only the
+recipe decides who speaks; all LLM users of a run share one `SharedEndpoint`, so that the least busy replica is chosen among
+all requests, and usage is counted in one place.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from homerl.envs.core.documents import InputError
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
 from homerl.play.loop import User
-from homerl.play.situation import IntentProtocol, Utterance
+from homerl.play.situation import Utterance
 
 if TYPE_CHECKING:
     from homerl.worlds.users.llm_user import SharedEndpoint
@@ -55,11 +53,8 @@ class ScriptedUser:
             return Utterance(course.parts[at].text, intent.id)
         if intent.id == episode.speaking_of and episode.spoken_words_of(episode.messages[-1]).question:
             return Utterance(intent.clarification, intent.id)
-        return Utterance(intent.queries[self._wording(intent, episode)], intent.id)
-
-    def _wording(self, intent: IntentProtocol, episode: Episode) -> int:
-        times: int = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
-        return (self.seed + times) % len(intent.queries)
+        times = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
+        return Utterance(intent.queries[(self.seed + times) % len(intent.queries)], intent.id)
 
 
 class UserFactory:
@@ -79,14 +74,12 @@ class UserFactory:
         """Requests, tokens, retries and faults of the endpoint, utterances, and user errors by reason; empty if scripted."""
         if self.shared is None:
             return {}
-        return asdict(self.shared.endpoint.usage) | {
-            "utterances": self.shared.utterances,
-            "errors": dict(self.shared.errors),
-        }
+        counts = {"utterances": self.shared.utterances, "errors": dict(self.shared.errors)}
+        return asdict(self.shared.endpoint.usage) | counts
 
     def usage_metrics(self) -> dict[str, float]:
         """The usage as flat numbers named `user/...`, for a run's monitor."""
-        return {f"user/{key}": float(value) for key, value in _flat(self.usage_totals())}
+        return {f"user/{key}": float(value) for key, value in _flatten_numbers(self.usage_totals())}
 
 
 def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
@@ -115,9 +108,9 @@ def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log"
         yield make_llm_users(settings, urls, model)
 
 
-def _flat(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
+def _flatten_numbers(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
     for key, value in data.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{key}/")
+            yield from _flatten_numbers(value, f"{above}{key}/")
         else:
             yield above + key, value

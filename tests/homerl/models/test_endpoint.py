@@ -331,9 +331,9 @@ def test_an_answer_to_another_request_does_not_end_the_wait():
     (replica,) = endpoint.replicas
     replica.delay_until(30.0)
     replica.note_answer()  # a request that was sent before the server asked
-    assert asyncio.run(endpoint._replica(end=20.0, avoid=None)) is None
+    assert asyncio.run(endpoint._choose_replica(end=20.0, avoid=None)) is None
     now[0] = 30.0
-    assert asyncio.run(endpoint._replica(end=50.0, avoid=None)) is replica
+    assert asyncio.run(endpoint._choose_replica(end=50.0, avoid=None)) is replica
 
 
 def test_while_one_server_asks_to_wait_another_is_asked():
@@ -441,10 +441,7 @@ def busy(status: int, error: Any) -> APIStatusError:
         ({"code": "insufficient_quota", "type": "insufficient_quota", "message": "You exceeded your current quota"}, False),
         ({"type": "billing_hard_limit_reached", "message": "no"}, False),
         ({"code": "insufficient_balance", "message": "top up"}, False),
-        (
-            {"code": "rate_limit_exceeded", "message": "3 a minute. Add a payment method to raise your quota"},
-            True,
-        ),
+        ({"code": "rate_limit_exceeded", "message": "3 a minute. Add a payment method to raise your quota"}, True),
         ({"status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for requests per minute"}, True),
         (None, True),
     ],

@@ -657,8 +657,9 @@ def _plain(message):
 def test_parse_reply_and_the_template_are_inverse(tokenizer, trajectories):
     for stored in trajectories:
         for step in stored.steps:
-            message, malformed = parse_reply(spoken(tokenizer, step.message))
-            assert malformed is None
+            reply = parse_reply(spoken(tokenizer, step.message))
+            message = reply.message
+            assert reply.malformed is None
             assert {**message, "tool_calls": message.get("tool_calls", [])} == {
                 "role": "assistant",
                 "content": step.message["content"],

@@ -113,8 +113,8 @@ def test_json_in_words_is_no_call_where_the_agent_has_one_tool():
 
 
 def test_what_could_not_be_read_calls_nothing():
-    message, malformed = parse_reply('<tool_call>{"name": "pyexec"')
-    assert malformed and act("homeflow", Reply(message, malformed)).steps[0].facts.calls == ()
+    reply = parse_reply('<tool_call>{"name": "pyexec"')
+    assert reply.malformed and act("homeflow", reply).steps[0].facts.calls == ()
 
 
 JSON = st.recursive(
@@ -132,11 +132,11 @@ TEXTS = (
     )
 )
 NAMES = st.sampled_from(("pyexec", "query_status", "control_device", "get_rooms", "finish", "answer", "none", ""))
-MESSAGES = st.lists(st.tuples(NAMES, TEXTS), min_size=1, max_size=3).map(lambda calls: (calling(*calls), None))
+MESSAGES = st.lists(st.tuples(NAMES, TEXTS), min_size=1, max_size=3).map(lambda calls: Reply(calling(*calls)))
 SAMPLED = st.builds(
     lambda text, tagged: parse_reply(f"<tool_call>{text}</tool_call>" if tagged else text), TEXTS, st.booleans()
 )
-REPLIES = st.builds(lambda found: Reply(*found), MESSAGES | SAMPLED)
+REPLIES = MESSAGES | SAMPLED
 
 
 @few(80)

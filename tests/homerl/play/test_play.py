@@ -195,22 +195,10 @@ def test_limits_end_the_episode():
     assert words.outcome is Outcome.TURN_LIMIT and len(words.turns()) == 3 and words.steps[-1].facts.last
     stalls = played(Says(NOTHING), limits=limits)
     assert stalls.outcome is Outcome.STEP_LIMIT and len(stalls.steps) == 4
-    both = played(
-        Says(NOTHING, NOTHING, NOTHING, say("Wait.")),
-        limits=EpisodeLimits(turns=9, steps=8, steps_per_turn=4),
-    )
+    both = played(Says(NOTHING, NOTHING, NOTHING, say("Wait.")), limits=EpisodeLimits(turns=9, steps=8, steps_per_turn=4))
     assert both.outcome is Outcome.STEP_LIMIT and len(both.steps) == 8
     assert [step.facts.turn for step in both.steps] == [1, 1, 1, 1, 2, 3, 4, 5]
-    assert [step.facts.opens_turn for step in both.steps] == [
-        True,
-        False,
-        False,
-        False,
-        True,
-        True,
-        True,
-        True,
-    ]
+    assert [step.facts.opens_turn for step in both.steps] == [True, False, False, False, True, True, True, True]
 
 
 @pytest.mark.parametrize(
@@ -276,18 +264,7 @@ def test_a_sandbox_that_is_gone_is_the_worlds_fault(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        '{"code": ',
-        "[1]",
-        "5",
-        "null",
-        "[" * 100_000,
-        "9" * 5000,
-        '{"code": 5}',
-        "{}",
-        '{"code": "x", "y": 1}',
-    ],
+    "arguments", ['{"code": ', "[1]", "5", "null", "[" * 100_000, "9" * 5000, '{"code": 5}', "{}", '{"code": "x", "y": 1}']
 )
 def test_calls_that_cannot_be_read_are_refused_and_never_raise(arguments):
     call = {"type": "function", "function": {"name": "pyexec", "arguments": arguments}}
@@ -320,14 +297,9 @@ def test_a_step_records_what_rewards_need():
 
 def test_several_calls_in_a_message_are_answered_one_by_one():
     blueprint = several()
-    calls = [
-        tool_call("query_status", {"did": blueprint.home["devices"][0]["did"]}, "a"),
-        tool_call("nonsense", {}, "b"),
-    ]
+    calls = [tool_call("query_status", {"did": blueprint.home["devices"][0]["did"]}, "a"), tool_call("nonsense", {}, "b")]
     trajectory = played(
-        Says({"role": "assistant", "content": "", "tool_calls": calls}),
-        blueprint=blueprint,
-        limits=EpisodeLimits(steps=1),
+        Says({"role": "assistant", "content": "", "tool_calls": calls}), blueprint=blueprint, limits=EpisodeLimits(steps=1)
     )
     tools = [m for m in trajectory.messages if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in tools] == ["a", "b"] and tools[1]["content"].startswith("refused: unknown_tool")

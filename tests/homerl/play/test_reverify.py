@@ -4,6 +4,7 @@ import asyncio
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Says:
         text = self.texts.pop(0)
         if isinstance(text, Exception):
             raise text
-        return [Reply(*parse_reply(text), tokens=9, code_tokens=lambda code: 7)]
+        return [replace(parse_reply(text), tokens=9, code_tokens=lambda code: 7)]
 
 
 def call(name: str, **arguments: Any) -> str:

@@ -14,6 +14,7 @@ from openai.types.chat import ChatCompletionMessage
 from homerl.envs.simuhome.tasks.react_agent import react_reply
 from homerl.models.endpoint.llm_agent import messages_to_send, reply_from_completion
 from homerl.play.chat_messages import JSON_ANSWERS, THOUGHT, Observation, parse_observed_reply, parse_reply, spoken_words_of
+from homerl.play.situation import Reply
 from homerl.play.tool_call_parser import CALLS, THOUGHTS, parse_speech, strip_thoughts, strip_thoughts_and_controls
 
 TOOLS = [
@@ -98,7 +99,8 @@ def called(message) -> list[tuple[str, dict]]:
 def test_a_call_is_read_in_the_form_of_every_family(form, around):
     if around and form in ("python, bare", "python's quotes"):
         pytest.skip("what stands among words is no call in these forms")
-    message, malformed = parse_reply(around + FORMS[form], TOOLS)
+    reply = parse_reply(around + FORMS[form], TOOLS)
+    message, malformed = reply.message, reply.malformed
     assert malformed is None and called(message) == [("set", SET)]
     assert message["content"] == around.strip() and THOUGHT not in message
     assert spoken_words_of({"content": around + FORMS[form]}).text.strip() == around.strip()
@@ -109,7 +111,8 @@ def test_a_form_that_is_cut_is_no_speech(form):
     """However a call is cut, none of its values is heard, and nothing of it runs but what is whole."""
     text = FORMS[form]
     for end in range(text.index("1001") + 4, len(text)):
-        message, malformed = parse_reply(text[:end], TOOLS)
+        reply = parse_reply(text[:end], TOOLS)
+        message, malformed = reply.message, reply.malformed
         assert malformed or called(message) in ([("set", SET)], []), text[:end]
         if not form.startswith("python, bare"):
             assert malformed or called(message), text[:end]
@@ -151,7 +154,8 @@ def test_a_form_that_is_cut_is_no_speech(form):
     ],
 )
 def test_a_thought_is_no_speech(text, words, thought):
-    message, malformed = parse_reply(text)
+    reply = parse_reply(text)
+    message, malformed = reply.message, reply.malformed
     assert malformed is None and message["content"] == words and message.get(THOUGHT) == thought
     assert spoken_words_of({"content": text}).text == words and "tool_calls" not in message
     assert strip_thoughts_and_controls(text).replace("</tool_call>", "") == words
@@ -168,7 +172,7 @@ def test_a_thought_is_no_speech(text, words, thought):
     ],
 )  # fmt: skip
 def test_plain_words_stay_as_they_are(text):
-    assert parse_reply(text) == ({"role": "assistant", "content": text}, None)
+    assert parse_reply(text) == Reply({"role": "assistant", "content": text})
     assert spoken_words_of({"content": text}).text == text
 
 
@@ -192,7 +196,8 @@ def test_plain_words_stay_as_they_are(text):
     ],
 )  # fmt: skip
 def test_what_is_meant_as_a_call_and_is_none_is_refused_and_not_spoken(text, words):
-    message, malformed = parse_reply(text, TOOLS)
+    reply = parse_reply(text, TOOLS)
+    message, malformed = reply.message, reply.malformed
     assert malformed and message["content"] == strip_thoughts(text), "the model sees what it wrote, but its thoughts"
     assert spoken_words_of(message).text == words
 
@@ -215,7 +220,7 @@ def test_what_is_meant_as_a_call_and_is_none_is_refused_and_not_spoken(text, wor
 )
 def test_the_reasons_tell_what_is_wrong_with_the_json(body, why):
     for text in (f"<tool_call>\n{body}\n</tool_call>", f"Sure <tool_call>{body}"):
-        assert parse_reply(text)[1] == f"the tool call is not the JSON asked for ({why})"
+        assert parse_reply(text).malformed == f"the tool call is not the JSON asked for ({why})"
 
 
 def test_several_calls_are_made_in_their_order():
@@ -231,7 +236,8 @@ def test_several_calls_are_made_in_their_order():
         "```tool_code\na(x=1)\nb()\n```",
         '[TOOL_CALLS]a[ARGS]{"x": 1}[TOOL_CALLS]b[ARGS]{}',
     ):
-        message, malformed = parse_reply(text)
+        reply = parse_reply(text)
+        message, malformed = reply.message, reply.malformed
         assert malformed is None and called(message) == two and message["content"] == "", text
 
 
@@ -240,7 +246,8 @@ def test_several_calls_are_made_in_their_order():
     [(f"{CALL}}}", ""), (f"Sure. {CALL}}}}}\n", "Sure."), (f"```json\n{CALL}}}\n```", ""), (f"{CALL},\nDone.", "Done.")],
 )
 def test_signs_that_are_left_of_a_call_are_no_speech(text, words):
-    message, malformed = parse_reply(text, TOOLS)
+    reply = parse_reply(text, TOOLS)
+    message, malformed = reply.message, reply.malformed
     assert malformed is None and called(message) == [("set", SET)] and message["content"] == words
 
 
@@ -260,7 +267,7 @@ def test_a_parameter_is_a_text_where_the_tool_takes_one(key, text, value):
         f"<function=set><parameter={key}>{text}</parameter></function>",
         f"<tool_call>set<arg_key>{key}</arg_key><arg_value>{text}</arg_value></tool_call>",
     ):
-        assert called(parse_reply(form, TOOLS)[0]) == [("set", {key: value})]
+        assert called(parse_reply(form, TOOLS).message) == [("set", {key: value})]
 
 
 MARKS = [
@@ -278,8 +285,9 @@ def test_any_text_is_taken_apart(text):
     for bare in (True, False):
         said = parse_speech(text, TOOLS, bare)
         assert not (said.calls and said.malformed) and "</think>" not in said.words and "<tool_call>" not in said.words
-        json.dumps(said.calls, ensure_ascii=False).encode()
-    message, malformed = parse_reply(text)
+        assert all(json.loads(call.text) == call.arguments for call in said.calls if "NaN" not in call.text)
+    reply = parse_reply(text)
+    message, malformed = reply.message, reply.malformed
     assert message["content"] == strip_thoughts(text) if malformed else spoken_words_of(message).text is not None
     strip_thoughts_and_controls(text)
 
@@ -288,7 +296,7 @@ def test_any_text_is_taken_apart(text):
 @given(st.text())
 def test_words_without_brackets_are_speech(text):
     plain = "".join(sign for sign in text if sign not in "<[{`◁(")
-    assert parse_reply(plain) == ({"role": "assistant", "content": plain.strip()}, None)
+    assert parse_reply(plain) == Reply({"role": "assistant", "content": plain.strip()})
 
 
 @pytest.mark.timeout(60)  # with time that grows with the square, each takes minutes
@@ -310,15 +318,15 @@ def observed(**given) -> Observation:
 
 def test_one_answer_is_json_and_no_call():
     text = f"<think>{{}}</think>{CALL}<|im_end|>"
-    assert parse_observed_reply(text, observed(one_answer=True)) == ({"role": "assistant", "content": CALL}, None)
+    assert parse_observed_reply(text, observed(one_answer=True)) == Reply({"role": "assistant", "content": CALL})
 
 
 def test_where_answers_may_be_json_only_marks_make_a_call():
     seen = observed(protocol={JSON_ANSWERS: True})
     answer = '[{"appliance": "a", "name": "set", "arguments": {}}]'
-    assert parse_observed_reply(f"<think>a</think>{answer}", seen)[0]["content"] == answer
+    assert parse_observed_reply(f"<think>a</think>{answer}", seen).message["content"] == answer
     assert spoken_words_of({"content": answer}, json_answers=True).text == answer
-    assert called(parse_observed_reply(FORMS["hermes"], seen)[0]) == [("set", SET)]
+    assert called(parse_observed_reply(FORMS["hermes"], seen).message) == [("set", SET)]
 
 
 def test_what_a_server_tells_apart_is_not_read_twice_and_thoughts_are_not_sent_back():

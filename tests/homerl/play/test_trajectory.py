@@ -42,10 +42,7 @@ def trajectories() -> tuple[Trajectory, ...]:
         played.append(asyncio.run(play(episode, Expert(seed, 0.6, **expert), ScriptedUser(seed), seed)))
     episode = begin_episode(make_home_blueprint(BlueprintRecipe(), "heldout", 1), EpisodeLimits(steps=1))
     episode.add_utterance("é “quoted”\u2028\n\\ please", 1)
-    calls = [
-        tool_call("query_spec", {"did": "1"}, "call_1"),
-        tool_call("pyexec", {"code": "1/0 # ü\u0085"}, "call_2"),
-    ]
+    calls = [tool_call("query_spec", {"did": "1"}, "call_1"), tool_call("pyexec", {"code": "1/0 # ü\u0085"}, "call_2")]
     episode.apply_reply(Reply({"role": "assistant", "content": "so", "tool_calls": calls}, tokens=9))
     played.append(episode.to_trajectory("someone", "nobody", 3))
     return tuple(played)
@@ -56,9 +53,7 @@ def rewarded(trajectory: Trajectory) -> Trajectory:
 
     weights = RewardWeights(collateral=0.2)
     return replace(
-        trajectory,
-        rewards=tuple(step_rewards(s.facts, weights) for s in trajectory.steps),
-        weights=weights.model_dump(),
+        trajectory, rewards=tuple(step_rewards(s.facts, weights) for s in trajectory.steps), weights=weights.model_dump()
     )
 
 

@@ -12,7 +12,6 @@ from serving import state
 from homerl.app.served.model_agents import make_model_agents
 from homerl.envs.assistant.serving.reply_text import spoken_error
 from homerl.play.chat_messages import parse_observed_reply
-from homerl.play.situation import Reply
 
 
 class Writes:
@@ -25,7 +24,7 @@ class Writes:
 
     async def propose(self, observation, n=1):
         self.seen.append(observation.messages[-1])
-        return [Reply(*parse_observed_reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], observation))]
+        return [parse_observed_reply(self.texts.pop(0) if len(self.texts) > 1 else self.texts[0], observation)]
 
 
 def written(device, locator="turn_on", **arguments) -> str:

@@ -101,8 +101,9 @@ def test_the_same_greedy_tokens_and_probabilities(load, kind: str, dtype):
         assert served.greedy(prompt) == wanted
         assert apart(ours, prompt, served.probable(prompt)) < 0.01
         spoken.append(tokenizer.decode(wanted))
-    message, malformed = parse_reply(spoken[0])
-    assert malformed is None
+    reply = parse_reply(spoken[0])
+    message = reply.message
+    assert reply.malformed is None
     assert [call["function"]["name"] for call in message["tool_calls"]] == ["query_status", "pyexec"]
     assert len(set(spoken)) == len(spoken)  # it did not say one thing to everything
 
@@ -111,8 +112,9 @@ def test_eight_bits_answer(load):
     served = load("q8_0")
     tokenizer = AutoTokenizer.from_pretrained(served.folder)
     said = tokenizer.decode(served.greedy(served.tokens(rendered(tokenizer, prompts()[0]))))
-    message, malformed = parse_reply(said)
-    assert malformed is None
+    reply = parse_reply(said)
+    message = reply.message
+    assert reply.malformed is None
     assert message["tool_calls"][0] == tool_call("query_status", {"did": "1001"})
 
 
