@@ -277,8 +277,7 @@ class Caretaker:
         agent = self.agents()
         if sentence.speak and isinstance(agent, StreamingAgent):
             exchange.speaking = SentenceSpeaker(
-                sentence.speak,
-                lambda text: is_speakable(text, episode, seen.fields) and exchange.mask_text(text) == text,
+                sentence.speak, lambda text: is_speakable(text, episode, seen.fields) and exchange.mask_text(text) == text
             )
             agent.told = exchange.speaking.hear_text
         prompt = prompt_before_dialogue(episode)
