@@ -366,4 +366,4 @@ def test_nobody_waits_for_ever_and_no_time_is_left_to_chance():
             rule(home, [f"time_cron = {cron}"])
     rule(home, ["time_cron = 0 8 * MAR THU"])
     soon = rule(home, delay=5.0)
-    assert type(soon.at) is int and home_from_json(home_to_json(home)).state_key() == home.state_key()
+    assert type(soon.definition.at) is int and home_from_json(home_to_json(home)).state_key() == home.state_key()
