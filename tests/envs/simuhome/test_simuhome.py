@@ -92,7 +92,7 @@ def test_blueprints_are_whole_small_and_the_same_from_the_same_seed(group):
     blueprint = made(group)
     assert blueprint == made(group) != made(group, 1)
     assert read_blueprint(json.loads(blueprint.model_dump_json())) == blueprint
-    config = blueprint.episode.initial_home_config.model_dump(mode="json")
+    config = blueprint.episode_file.initial_home_config.model_dump(mode="json")
     assert unpack_home(pack_home(config)) == config
     assert len(json.dumps(blueprint.home)) < len(json.dumps(config)) / 3
 
@@ -117,10 +117,10 @@ def test_homes_are_of_the_recipes_scale_and_what_is_missing_there_is_a_kind_of_t
     kinds = ("fan", "humidifier", "on_off_light")
     for group in ("qt1/infeasible", "qt2/feasible", "qt3/infeasible"):
         blueprint = made(group, devices=(6, 8), kinds=kinds)
-        rooms = blueprint.episode.initial_home_config.rooms.values()
+        rooms = blueprint.episode_file.initial_home_config.rooms.values()
         devices = [device.device_type for room in rooms for device in room.devices]
         assert 6 <= len(devices) <= 8 and set(devices) <= set(kinds)
-        assert {goal.device_type for goal in blueprint.episode.eval.goals} <= {*kinds, ""}
+        assert {goal.device_type for goal in blueprint.episode_file.eval.goals} <= {*kinds, ""}
 
 
 def test_a_kind_of_device_that_no_home_has_is_refused():
@@ -423,7 +423,7 @@ def test_in_an_infeasible_episode_nothing_may_be_touched(group):
         return
     blueprint = made(group)
     touch = {"name": "execute_command", "endpoint_id": 1, "cluster_id": "OnOff", "command_id": "Toggle", "args": {}}
-    home = blueprint.episode.initial_home_config
+    home = blueprint.episode_file.initial_home_config
     device = next(
         d.device_id for room in home.rooms.values() for d in room.devices if d.device_type in ("fan", "tv", "humidifier")
     )
@@ -479,8 +479,8 @@ def test_where_time_itself_fails_the_reference_counts_nothing():
     blueprint = made("qt4-1/feasible")
     broken = {"tool": "execute_command", "args": {"device_id": "x"}}
     flow = {"name": "schedule_workflow", "steps": [broken]}
-    when = min(goal.when.at_tick for goal in blueprint.episode.eval.goals) // 20
-    at = load.start_home(blueprint.episode.initial_home_config).plan.base_time + timedelta(seconds=when)
+    when = min(goal.when.at_tick for goal in blueprint.episode_file.eval.goals) // 20
+    at = load.start_home(blueprint.episode_file.initial_home_config).plan.base_time + timedelta(seconds=when)
     trajectory = played(blueprint, acts_once(flow | {"start_time": str(at)}))
     assert trajectory.outcome is Outcome.AGENT_FAILURE and trajectory.steps[-1].facts.error
     assert released_verdict(trajectory) == -1
@@ -548,7 +548,7 @@ def acts_once(*acts):
 
 def test_the_papers_taxonomy():
     hint = made("qt2/feasible")
-    rooms = hint.episode.initial_home_config.rooms.values()
+    rooms = hint.episode_file.initial_home_config.rooms.values()
     other = next(d.device_id for room in rooms for d in room.devices if d.device_type == "refrigerator")
     cool = {"name": "execute_command", "device_id": other, "endpoint_id": 1, "cluster_id": "TemperatureControl",
             "command_id": "SetTemperature", "args": {"target_temperature": 300}}  # fmt: skip
