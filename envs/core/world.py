@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Self
 
+from pydantic.json_schema import SkipJsonSchema
+
 Action = Mapping[str, Any]
 MOST_CHARACTERS, MOST_VALUES, MOST_LEVELS = 100_000, 5_000, 32  # of the arguments of one call
 MOST_TEXT = 2 * MOST_CHARACTERS  # of the JSON of a call: what is longer holds more than a world takes, and is not read
@@ -82,14 +84,15 @@ class ToolCall:
     """A call that an agent made, accepted or refused. It is read once, and then passed on up to the world.
 
     `arguments` is empty if the arguments could not be read; then `malformed` says why. `text` is what the message has as the
-    arguments, and `id` is the name by which a tool's result refers to the call. Files keep the name and the arguments only.
+    arguments, and `id` is the name by which a tool's result refers to the call. Files keep the name and the arguments only,
+    so the schema of a trajectory has no more.
     """
 
     name: str
     arguments: Mapping[str, Any]
-    id: str = field(default="", compare=False, repr=False)
-    text: str = field(default="", compare=False, repr=False)
-    malformed: str | None = field(default=None, compare=False, repr=False)
+    id: SkipJsonSchema[str] = field(default="", compare=False, repr=False)
+    text: SkipJsonSchema[str] = field(default="", compare=False, repr=False)
+    malformed: SkipJsonSchema[str | None] = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

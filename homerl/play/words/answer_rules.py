@@ -115,7 +115,7 @@ Reading = Literal["right", "wrong", "undecided", "silent"]  # silent: the text m
 
 
 class Answer(Model):
-    """The expected answer to a question, see this module.
+    """The expected answer to a question.
 
     `accepted` has a group of phrases for each expected item. `text`: the answer must use a phrase of the only group.
     `names`: it must name every group; with no group, it must say that there are none. Both must not name any of
