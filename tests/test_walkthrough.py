@@ -1,7 +1,7 @@
 """Keeps docs/walkthrough.md true: its links, the names beside them, and the values that are made again in seconds.
 
-A link to a file of Python is followed by the functions and classes that the page means in it: `](file), `name`:`. Most numbers
-of the first story take minutes to make: scripts/walkthrough/update.py prints them, and no test does.
+A link to a file of Python is followed by the functions and classes that the page means in it: `](file), `name`:`. Most
+numbers of the first story take minutes to make: scripts/walkthrough/update.py prints them, and no test does.
 """
 
 from __future__ import annotations

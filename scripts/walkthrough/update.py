@@ -69,7 +69,8 @@ def tell_pass(result: Any, objective: Any, *_: Any) -> None:
     """What the objective returns for a pass."""
     print(f"RolloutObjective: weights {sorted(set(objective.weights.tolist()))}")
     sums = ObjectiveSums(*result[1].tolist())
-    print(f"  loss {result[0].item():.6f}, {sums.tokens:.0f} tokens, mean gap of log-probabilities {sums.logp_gap / sums.fresh:.1e}")
+    gap = sums.logp_gap / sums.fresh
+    print(f"  loss {result[0].item():.6f}, {sums.tokens:.0f} tokens, trainer and sampler differ by {gap:.1e}")
 
 
 def tell_sync(_: None, engine: InPlace, version: int) -> None:
