@@ -4,7 +4,8 @@
 
 Lines with code are those that are neither blank, nor comments alone, nor docstrings. A name is one word if it has no
 underscore between letters; names with two leading underscores are Python's and count nowhere. A public name is defined twice
-if two modules define it at their top. A way is a list of functions (`WAYS`), in the order in which a reader meets them.
+if two modules define it at their top. A way is a list of functions (`WAYS`), in the order in which a reader meets them; a file
+that only passes on counts too, if the way cannot be followed without it. docs/walkthrough.md tells four of the ways.
 """
 
 from __future__ import annotations
@@ -26,6 +27,134 @@ OLD_WORLDS = (
     "homerl/worlds/personalhome/",
     "homerl/homeassistant/",
 )
+
+Way = tuple[tuple[str, str], ...]  # (file, function or class)
+WAYS: dict[str, Way] = {
+    # from the rollouts of an update, which were played, to the new weights, with the credit and the loss of the recipe
+    "an update": (
+        ("homerl/train/update/rlve.py", "RLVETrainer.training_step"),
+        ("homerl/train/data/rollout_batches.py", "RolloutPrefetcher.take_batch"),
+        ("homerl/train/data/rollout_batches.py", "RolloutSupply.finish_batch"),
+        ("homerl/train/credit/registry.py", "assign_advantages"),
+        ("homerl/train/credit/step.py", "compute_step_credit"),
+        ("homerl/train/credit/advantages.py", "compute_returns_to_go"),
+        ("homerl/train/update/objective.py", "collect_sampled_tokens"),
+        ("homerl/train/packing/packed_updates.py", "PackedUpdates.train_on_sequences"),
+        ("homerl/train/packing/micro_batches.py", "split_into_passes"),
+        ("homerl/train/packing/packed_rows.py", "pack_row"),
+        ("homerl/train/packing/packed_rows.py", "score_row"),
+        ("homerl/train/update/objective.py", "RolloutObjective"),
+        ("homerl/train/losses/clipped.py", "clip_token_losses"),
+        ("homerl/train/losses/grpo.py", "Grpo.weight"),
+        ("homerl/train/engines/transformers.py", "InPlace.sync"),
+        ("homerl/train/engines/weight_sync.py", "SyncedEngine.sync"),
+    ),
+    # from the model's text to the home, and back to the reward
+    "a tool call": (
+        ("homerl/play/loop.py", "play"),
+        ("homerl/models/policy/policy_agent.py", "PolicyAgent.propose"),
+        ("homerl/play/chat_messages.py", "parse_reply"),
+        ("homerl/play/tool_call_parser.py", "parse_speech"),
+        ("homerl/play/episode.py", "Episode.apply_reply"),
+        ("envs/core/world.py", "tool_call_to_action"),
+        ("homerl/play/situation.py", "Situation.take"),
+        ("envs/homeenv/sim/home_world.py", "HomeWorld.step"),
+        ("envs/homeenv/sim/tools.py", "Tool.run"),
+        ("envs/homeenv/sim/toolsets/homeflow.py", "run_pyexec"),
+        ("envs/homeenv/sim/sandbox/__init__.py", "run_code"),
+        ("envs/homeenv/sim/home.py", "Home.call"),
+        ("envs/homeenv/sim/state/home_state.py", "call_service"),
+        ("envs/homeenv/sim/devices/service_execution.py", "CompiledService.compute_outcome"),
+        ("envs/homeenv/tasks/situation.py", "HomeSituation.met"),
+        ("envs/homeenv/sim/plan/conditions.py", "Condition.holds_in"),
+        ("envs/core/world.py", "StepFacts"),
+        ("homerl/train/data/rollout.py", "add_step_rewards"),
+        ("rewards/composite.py", "step_rewards"),
+        ("rewards/progress.py", "progress"),
+    ),
+    # from a seed to conditions that can be checked, and to the expert's calls
+    "a blueprint": (
+        ("homerl/worlds/registry.py", "make_blueprint_of_seed"),
+        ("envs/homeenv/adapter.py", "HomeEnvWorld"),
+        ("envs/homeenv/tasks/author.py", "make_home_blueprint"),
+        ("envs/homeenv/maker/make.py", "make_home"),
+        ("envs/homeenv/tasks/author.py", "sample_profile"),
+        ("envs/homeenv/tasks/intents/compositional.py", "propose_explicit"),
+        ("envs/homeenv/tasks/actions.py", "try_service"),
+        ("envs/homeenv/tasks/intents/draft.py", "control"),
+        ("envs/homeenv/language/utterances.py", "write_utterance"),
+        ("envs/homeenv/tasks/blueprint.py", "Blueprint"),
+        ("envs/homeenv/tasks/blueprint_filters.py", "first_filter_failure"),
+        ("envs/homeenv/sim/plan/conditions.py", "compile_condition"),
+        ("envs/homeenv/tasks/goals.py", "compile_goals"),
+        ("envs/homeenv/agents/expert.py", "Expert.consult"),
+    ),
+    # from a request to a call in a person's own home, and to the log
+    "a person's sentence": (
+        ("envs/assistant/serving/openai_endpoint.py", "AgentEndpoint"),
+        ("envs/assistant/serving/agent_request.py", "parse_request_care"),
+        ("envs/assistant/serving/caretaker.py", "Caretaker.answer_dialogue"),
+        ("envs/assistant/serving/homeassistant_home.py", "HomeAssistantHome.refresh_twin"),
+        ("envs/assistant/serving/live_situation.py", "LiveSituation.begin_visit"),
+        ("homerl/play/episode.py", "Episode.apply_reply_async"),
+        ("envs/assistant/serving/live_situation.py", "RecordingHome.call"),
+        ("envs/assistant/serving/exchange.py", "Effects.foresee_effects"),
+        ("envs/assistant/serving/call_effects.py", "changes_between"),
+        ("envs/assistant/serving/consent_guard.py", "Guard.needs_consent"),
+        ("envs/assistant/serving/consent_answers.py", "is_consent"),
+        ("envs/assistant/serving/agent_journal.py", "AgentJournal.append_entry"),
+        ("envs/assistant/serving/real_home.py", "carry_out_exchange"),
+        ("envs/assistant/serving/homeassistant_home.py", "HomeAssistantHome.carry_out_call"),
+        ("envs/assistant/listing/homeassistant_mapping.py", "to_homeassistant"),
+        ("envs/assistant/serving/real_home.py", "wait_until_settled"),
+        ("envs/assistant/serving/reply_text.py", "ReplyWriter.report_outcome"),
+    ),
+    # from the command to the share of successes with its interval
+    "a benchmark's score": (
+        ("homerl/app/cli/commands/bench_run.py", "bench_run"),
+        ("homerl/app/studies/play_suite.py", "run_benchmark"),
+        ("homerl/bench/suites.py", "read_suite"),
+        ("homerl/bench/runner.py", "run_suite"),
+        ("homerl/play/loop.py", "play"),
+        ("homerl/play/trajectory.py", "Trajectory.success"),
+        ("homerl/bench/runner.py", "write_bench_results"),
+        ("homerl/bench/scores.py", "build_result_row"),
+        ("homerl/bench/scores.py", "score_results"),
+        ("homerl/play/metrics/registry.py", "score_metrics"),
+        ("homerl/host/confidence_intervals.py", "mean_interval"),
+    ),
+}  # fmt: skip
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """The functions and classes of a module, and the methods of its classes as `Class.method`."""
+    found, kinds = set(), ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in tree.body:
+        if isinstance(node, kinds):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{part.name}" for part in node.body if isinstance(part, kinds)}
+    return found
+
+
+def missing_functions(root: Path, way: Way) -> list[str]:
+    """The functions of a way that are not in their files, each as `file: function`."""
+    found = []
+    for file, name in way:
+        path = root / file
+        if not path.is_file() or name not in defined_names(ast.parse(path.read_text("utf-8"))):
+            found.append(f"{file}: {name}")
+    return found
+
+
+def count_ways(root: Path) -> Iterator[tuple[str, str]]:
+    """For each way, how many files and folders it crosses, or which of its functions are not where `WAYS` says."""
+    for title, way in WAYS.items():
+        files = {file for file, _ in way}
+        folders = {file.rpartition("/")[0] for file in files}
+        missing = missing_functions(root, way)
+        crossed = f"{len(files)} files in {len(folders)} folders"
+        yield f"files and folders of {title}", f"not found: {', '.join(missing)}" if missing else crossed
 
 
 def source_files(root: Path) -> Iterator[tuple[str, str]]:
@@ -110,7 +239,7 @@ def main() -> None:
         "lines of the median function": f"{median(length for _, length in functions):g}",
         "private functions used once in their own file": used_once,
     }
-    for name, value in figures.items():
+    for name, value in (*figures.items(), *count_ways(root)):
         print(f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |")
 
 
