@@ -31,8 +31,8 @@ def part(tmp_path, monkeypatch) -> LanguagePart:
 
 def test_a_part_is_homerls_or_that_of_an_added_language(part, tmp_path):
     paths = {"de": tmp_path / "mine/de/words.yaml", "en": tmp_path / "words/en.yaml", "zh": tmp_path / "words/zh.yaml"}
-    assert part.paths() == paths and list(part.paths()) == ["de", "en", "zh"]
-    assert all(part.path(language) == path == part.place(language) for language, path in paths.items())
+    assert part.paths_by_language() == paths and list(part.paths_by_language()) == ["de", "en", "zh"]
+    assert all(part.find_path(language) == path == part.expected_path(language) for language, path in paths.items())
 
 
 def test_a_folder_is_a_part_too(part, tmp_path):
@@ -46,20 +46,20 @@ def test_a_folder_is_a_part_too(part, tmp_path):
 
 def test_an_added_language_may_complete_one_of_homerls(part, tmp_path):
     (tmp_path / "mine/zh").mkdir()
-    assert part.path("zh") == tmp_path / "words/zh.yaml"
+    assert part.find_path("zh") == tmp_path / "words/zh.yaml"
 
 
 def test_a_language_that_lacks_the_part_is_refused_by_its_path(part, tmp_path):
     refusal = f"{tmp_path}/mine/fr/words.yaml: the language 'fr' has no words.yaml\ntranslate {tmp_path}/words/en.yaml"
     with pytest.raises(InputError) as error:
-        part.path("fr")
+        part.find_path("fr")
     assert str(error.value) == refusal
 
 
 @pytest.mark.parametrize("language", ["dk", "", "..", "notes"])
 def test_an_unknown_language_is_refused_with_the_known_ones(part, language):
     with pytest.raises(InputError, match="(?s)is no known language.*known: de, en, zh.*; HOMERL_LANGUAGES adds languages"):
-        part.path(language)
+        part.find_path(language)
 
 
 def test_a_language_is_given_once(part, tmp_path, monkeypatch):
@@ -68,7 +68,7 @@ def test_a_language_is_given_once(part, tmp_path, monkeypatch):
     with pytest.raises(
         InputError, match="mine/zh/words.yaml: there is a 'zh' already: .*/words/zh.yaml\ngive .* another code"
     ):
-        part.path("en")
+        part.find_path("en")
     (tmp_path / "more/de").mkdir(parents=True)
     monkeypatch.setenv("HOMERL_LANGUAGES", os.pathsep.join(str(tmp_path / folder) for folder in ("mine", "more")))
     with pytest.raises(InputError, match="more/de: there is a 'de' already: .*/mine/de"):

@@ -279,9 +279,6 @@ def test_layouts_are_unbounded():
 
 SKIES = st.builds(
     Sky,
-    place=st.just("here"),
-    latitude=st.just(0.0),
-    longitude=st.just(0.0),
     when=st.just(datetime(2025, 6, 1)),
     temperature=st.floats(-35, 45),
     humidity=st.floats(0, 100),

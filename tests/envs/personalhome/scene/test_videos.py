@@ -89,7 +89,7 @@ def test_a_missing_folder_clip_or_image_is_named(tmp_path):
 
 def test_a_clip_is_found_by_its_name_alone(clips):
     assert clips.clip_path("h1") is not None
-    assert clips.clip_path("h2") is None and clips.path("../h1") is None and clips.path("") is None
+    assert clips.clip_path("h2") is None and clips.clip_path("../h1") is None and clips.clip_path("") is None
 
 
 @pytest.mark.parametrize("name", ["h1.GIF", "h1.Webp", "h1/0.PNG", "h1/0.Jpg"])
@@ -104,9 +104,9 @@ def test_an_image_is_what_its_first_bytes_say(tmp_path):
     square(0).save(tmp_path / "h1/0.png", "JPEG")
     (tmp_path / "h1/1.png").write_text("no image")
     clips = ClipFolder(tmp_path)
-    assert clips.images_of_handle_of_handle(frame_handle("h1", 0))[0].media_type == "image/jpeg"
+    assert clips.images_of_handle(frame_handle("h1", 0))[0].media_type == "image/jpeg"
     with pytest.raises(InputError, match=r"h1/1\.png: the file is neither a PNG nor a JPEG"):
-        clips.images_of_handle_of_handle(frame_handle("h1", 1))
+        clips.images_of_handle(frame_handle("h1", 1))
     with pytest.raises(InputError, match=r"h1/1\.png"):
         clips.check_clip("h1")
 
@@ -115,7 +115,7 @@ def test_a_clip_that_was_changed_shows_its_new_frames(tmp_path):
     clips = ClipFolder(tmp_path)
     for moved in (1, 5):
         square(moved).save(tmp_path / "h1.gif")
-        assert place(clips.images_of_handle_of_handle(frame_handle("h1", 0))[0]) == moved
+        assert place(clips.images_of_handle(frame_handle("h1", 0))[0]) == moved
 
 
 def test_a_video_file_asks_for_ffmpeg_if_there_is_none(tmp_path, monkeypatch):
@@ -152,11 +152,11 @@ def test_a_video_file_is_read_frame_by_frame_through_ffmpeg(tmp_path, monkeypatc
     (tmp_path / "h1.mp4").write_bytes(b"film")
     (tmp_path / "h2.mp4").write_bytes(b"text")
     clips = ClipFolder(tmp_path)
-    (image,) = clips.images_of_handle_of_handle(frame_handle("h1", 1.5))
+    (image,) = clips.images_of_handle(frame_handle("h1", 1.5))
     assert image.media_type == "image/jpeg" and place(image) == 3
-    assert place(clips.images_of_handle_of_handle(frame_handle("h1", 99))[0]) == 7  # after the end: the last frame
+    assert place(clips.images_of_handle(frame_handle("h1", 99))[0]) == 7  # after the end: the last frame
     with pytest.raises(InputError, match="this is no film"):
-        clips.images_of_handle_of_handle(frame_handle("h2", 0))
+        clips.images_of_handle(frame_handle("h2", 0))
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the program ffmpeg is not installed")
