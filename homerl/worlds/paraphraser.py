@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
+from pydantic import ConfigDict
+
 from homerl.envs.core.model import Model
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
 from homerl.play.words.splits import split_of
@@ -30,6 +32,8 @@ the rest."""
 
 class RewordedQuery(Model):
     """The first answer."""
+
+    model_config = ConfigDict(title="Reworded")  # its name in requests
 
     paraphrase: str
 

@@ -54,7 +54,7 @@ class StructuredClient:
         """
         messages: list[Message] = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         for attempt in range(2):
-            said = await self._request_text(messages, shape, derive_seed(seed, shape.__name__, attempt), temperature)
+            said = await self._request_text(messages, shape, derive_seed(seed, shape_name(shape), attempt), temperature)
             try:
                 return shape.model_validate(parse_model_json(strip_code_fence(strip_thoughts_and_controls(said))))
             except (ValidationError, ValueError, RecursionError) as error:
@@ -69,22 +69,27 @@ class StructuredClient:
     async def _request_text(self, messages: list[Message], shape: type[Model], seed: int, temperature: float | None) -> str:
         options: dict[str, Any] = {"max_tokens": self.settings.max_tokens, "seed": seed, "extra_body": self.settings.extra}
         options["temperature"] = self.settings.temperature if temperature is None else temperature
-        form = {} if shape.__name__ in self.endpoint.plain else {"response_format": response_format(shape)}
+        form = {} if shape_name(shape) in self.endpoint.plain else {"response_format": response_format(shape)}
         try:
             answer = await self.endpoint.chat(messages, **options, **form)
         except RequestRefused:
             if not form:
                 raise
             answer = await self.endpoint.chat(messages, **options)
-            self.endpoint.plain.add(shape.__name__)  # it answers without the schema, so it refused the schema
+            self.endpoint.plain.add(shape_name(shape))  # it answers without the schema, so it refused the schema
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""
 
 
+def shape_name(shape: type[Model]) -> str:
+    """The name of an answer's shape in requests. They are seeded by it, so a renamed class keeps it as its `title`."""
+    return shape.model_config.get("title") or shape.__name__
+
+
 def response_format(shape: type[Model]) -> dict[str, Any]:
     """The field `response_format` of a request whose answer must have this shape."""
-    schema = {"name": shape.__name__, "strict": True, "schema": shape.model_json_schema()}
+    schema = {"name": shape_name(shape), "strict": True, "schema": shape.model_json_schema()}
     return {"type": "json_schema", "json_schema": schema}
 
 

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -97,6 +97,8 @@ class WrittenPerson(Model):
 class WrittenPeople(Model):
     """All people of the household."""
 
+    model_config = ConfigDict(title="People")  # its name in requests
+
     people: tuple[WrittenPerson, ...] = Field(min_length=1)
 
 
@@ -117,6 +119,8 @@ class WrittenFact(Model):
 
 class WrittenPast(Model):
     """What is remembered of two years, and what happened in the last day."""
+
+    model_config = ConfigDict(title="Past")  # its name in requests
 
     memories: tuple[WrittenFact, ...]
     events: tuple[WrittenFact, ...]

@@ -39,7 +39,7 @@ def lively_calls(env, count, seed=0):
         for path in home.plan.compiled_services
         if path[1].endswith(("turn_on", "turn_off"))
     ]
-    real = {"did": dids, "room": list(home.plan.by_room), "code": code}
+    real = {"did": dids, "room": list(home.plan.rooms_by_id), "code": code}
     for _ in range(count):
         call = env.action_space.sample()
         yield {key: rng.choice(real[key]) if key in real and rng.random() < 0.9 else value for key, value in call.items()}
