@@ -81,7 +81,11 @@ def run_to_end(work: Callable[[], int | None], speaks: Callable[[CommandEnding],
         if found.code == INTERRUPTED and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has written ^C on the line
         print_error(found.message)
-    _forget_unwritten()
+    # Drop what standard output could not write. Else Python would try again as it ends, and complain.
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return found.code
 
 
@@ -104,7 +108,10 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
     if found := find_os_error(error):
         return CommandEnding(str(os_error_to_input_error(found)))
     package = type(error).__module__.partition(".")[0]
-    return CommandEnding(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
+    if package not in LIBRARIES:
+        return None
+    text = str(error).strip() or type(error).__name__
+    return CommandEnding(f"{LIBRARIES[package]} ({text.splitlines()[0]})")
 
 
 def extra_with_module(module: str) -> str | None:
@@ -118,19 +125,6 @@ def extra_with_module(module: str) -> str | None:
     return min(
         (extra for name, extra in wanted if name.replace("-", "_").lower() == module), key=size.__getitem__, default=None
     )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
-
-
-def _forget_unwritten() -> None:
-    """Drop what standard output could not write: Python would try again as it ends, and complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 TOLD = "HOMERL_EXIT_CODE"  # names the file, which does not exist yet

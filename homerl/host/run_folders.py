@@ -28,8 +28,9 @@ def relocate_recipe_paths(data: Any, file: Path) -> Any:
         return data
     own = file.name in (RECIPE, f"{data.get('run')}.yaml") and (file.parent / RECORD).is_file()
     was, now = (Path(str(out)), file.parent) if own else (None, None)
-    if is_stage_folder(file.parent) and Path(str(out)).name == file.parent.name:
-        was, now = Path(str(out)).parent, file.parent.parent
+    run = file.parent.parent  # of a stage
+    if (run / RECORD).is_file() and (run / RECIPE).is_file() and Path(str(out)).name == file.parent.name:
+        was, now = Path(str(out)).parent, run
     if was is None or now is None or was.resolve() == now.resolve():
         return data
     return replace_path_prefix(data, str(was), str(now))
@@ -40,11 +41,6 @@ def refuse_unloaded_run_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) 
     for run in (folder, folder.parent):
         if (run / RECORD).is_file():
             refuse_unloaded_plugins(run / PLUGINS, kinds)
-
-
-def is_stage_folder(folder: Path) -> bool:
-    """Whether a folder is that of a flywheel's stage."""
-    return (folder.parent / RECORD).is_file() and (folder.parent / RECIPE).is_file()
 
 
 def replace_path_prefix(data: Any, was: str, now: str) -> Any:

@@ -36,7 +36,11 @@ class TextDiversity:
         for n, known in enumerate(self.grams, 1):
             known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
             self.totals[n - 1] += max(0, len(tokens) - n + 1)
-        _keep(self.kept, self.sample, text, self.texts, self.rng)
+        # `kept` is a uniform sample of the stream of texts (Vitter's algorithm R).
+        if len(self.kept) < self.sample:
+            self.kept.append(text)
+        elif (at := self.rng.randrange(self.texts)) < self.sample:
+            self.kept[at] = text
 
     def diversity_figures(self) -> dict[str, Any]:
         """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
@@ -51,14 +55,6 @@ class TextDiversity:
             "mean_length": self.lengths / max(1, self.texts),
             "self_bleu": self_bleu(self.kept),
         }
-
-
-def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
-    """Add a text to a uniform sample of a stream (Vitter's algorithm R); `seen` counts the texts so far."""
-    if len(kept) < most:
-        kept.append(text)
-    elif (at := rng.randrange(seen)) < most:
-        kept[at] = text
 
 
 def self_bleu(texts: Sequence[str]) -> float:

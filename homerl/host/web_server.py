@@ -26,7 +26,7 @@ import os
 import re
 import socket
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,18 +125,15 @@ def admit_request(request: Request, address: ServerAddress, browser: bool = Fals
     if browser and request.client is not None and request.client.host == address.ingress:
         return
     if address.key is None:
-        _admit_local(address, request.headers.getlist("host"))
+        # A web page's host name may be made to point to this machine (DNS rebinding), so only its own names are taken.
+        hosts = request.headers.getlist("host")
+        found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if found is None or not is_loopback((found[1] or found[2]).lower()):
+            named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
+            raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
     elif not hmac.compare_digest(_key_of(request, browser).encode(), address.key.encode()):
         asks = {"WWW-Authenticate": 'Basic realm="homerl, the key as password"'} if browser else None
         raise BadRequest(401, "the key is missing or wrong", asks)
-
-
-def _admit_local(address: ServerAddress, hosts: Sequence[str]) -> None:
-    """Refuse a name that was made to point here."""
-    found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    if found is None or not is_loopback((found[1] or found[2]).lower()):
-        named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
-        raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
 
 
 def _key_of(request: Request, browser: bool) -> str:

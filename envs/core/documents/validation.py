@@ -71,18 +71,6 @@ def explain_first_problem(model_type: Any, data: Any, error: ValidationError) ->
     return ValidationProblem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
 
 
-def explain_all_problems(model_type: Any, data: Any, error: ValidationError) -> list[ValidationProblem]:
-    """One problem for each wrong key, in pydantic's order.
-
-    A validator that reports several entries (see `Problems`) gives one problem for each of them.
-    """
-    by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
-    for key, raw in _flat_errors(data, error):
-        by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
-    chosen = [_likeliest(errors, Counter()) for errors in by_key.values()]
-    return [ValidationProblem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
-
-
 def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
     """(key, pydantic's error) for each problem; a `Problems` error becomes one item for each of its entries."""
     raws = []
@@ -253,7 +241,16 @@ def list_problems(model_type: Any, document: Document) -> list[InputError]:
     try:
         TypeAdapter(model_type).validate_python(document.data)
     except ValidationError as error:
-        return [_input_error(document, problem) for problem in explain_all_problems(model_type, document.data, error)]
+        # Each wrong key has one problem, in pydantic's order. A validator that reports several entries (see `Problems`) has
+        # one for each entry.
+        by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
+        for key, raw in _flat_errors(document.data, error):
+            by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
+        problems = []
+        for key, raw in (_likeliest(errors, Counter()) for errors in by_key.values()):
+            words = _in_words(model_type, raw, key)
+            problems.append(ValidationProblem(key, *words, raw.get("ctx", {}).get("error")))
+        return [_input_error(document, problem) for problem in problems]
     return []
 
 

@@ -183,20 +183,16 @@ def read_yaml(source: str | Path | TextIO) -> Document:
         data = None if node is None else _build(loader, node, (), lines, ())
         refuse_half_characters(data, name, text)
     except yaml.MarkedYAMLError as error:
-        raise _yaml_error(name, error) from None
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        context = f" ({error.context})" if error.context else ""
+        what = f"not valid YAML: {error.problem}{context}"
+        raise InputError(what, where, "correct the line or the one above it") from None
     except yaml.YAMLError as error:
         raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
     except RecursionError:
         raise InputError("is nested too deeply", name, "write it with fewer levels") from None
     return Document(name, data, lines)
-
-
-def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
-    mark = error.problem_mark or error.context_mark
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    context = f" ({error.context})" if error.context else ""
-    what = f"not valid YAML: {error.problem}{context}"
-    return InputError(what, where, "correct the line or the one above it")
 
 
 def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple[yaml.Node, ...]) -> Any:

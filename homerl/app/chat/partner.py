@@ -79,18 +79,13 @@ class ChatRequest:
     max_tokens: int | None = None
     steps: int | None = None
 
-    @property
-    def overriding_terms(self) -> dict[str, Any]:
-        """The terms that replace the run's."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "steps": self.steps}
-        return {name: value for name, value in given.items() if value is not None}
-
 
 def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
     made = _agents(wanted)
     model, terms = _model(wanted, made)
-    terms = replace(terms, **wanted.overriding_terms)
+    given = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
+    terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
     visits, recipe = _visits(terms, wanted.world)
     blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
     return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
@@ -115,7 +110,11 @@ def _model(
     if wanted.what in made:
         return lambda _: ChatPartner(wanted.what, lambda seed: made[wanted.what]()), like or ChatTerms()
     if is_model_url(wanted.what):
-        name = _served(wanted)
+        refuse_secret("", wanted.what)
+        urls = wanted.what.split(",")
+        if wanted.served and (found := describe_server_trouble(urls[0], "OPENAI_API_KEY")):
+            raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
+        name = wanted.served or find_served_model(wanted.what)
         return lambda terms: make_endpoint_partner(wanted.what, name, terms), like or ChatTerms(max_tokens=OF_SERVER)
     folder, terms = _folder(wanted.what, made)
     return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name(folder)), terms), like or terms
@@ -148,15 +147,6 @@ def _name(model: str) -> str:
     path = Path(model).resolve() if Path(model).exists() else Path(model)
     stage = path.parent if path.name == "model" else path
     return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
-
-
-def _served(wanted: ChatRequest) -> str:
-    """The name of the model that an endpoint has."""
-    refuse_secret("", wanted.what)
-    urls = wanted.what.split(",")
-    if wanted.served and (found := describe_server_trouble(urls[0], "OPENAI_API_KEY")):
-        raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
-    return wanted.served or find_served_model(wanted.what)
 
 
 def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote, save_chat
+from homerl.app.chat.session import ChatSession, Event, SessionNote, save_chat
 from homerl.envs.core.documents import InputError
 from homerl.worlds.home_visits import HomeChange
 
@@ -77,7 +77,7 @@ class ChatTerminal:
         try:
             async with aclosing(self.session.say_sentence(sentence)) as events:
                 while True:
-                    with self._waiting():
+                    with self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext():
                         event = await anext(events, None)
                     if event is None:
                         return
@@ -87,9 +87,6 @@ class ChatTerminal:
             kept = len(self.session.turns) > before
             self._show("stopped; what is shown was done (/undo takes it back)" if kept else "stopped", "dim")
             raise
-
-    def _waiting(self) -> Any:
-        return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
 
     def _show(self, part: RenderableType, style: str = "") -> None:
         print_part(self.console, part, style)
@@ -151,19 +148,14 @@ def chat_event_lines(event: Event) -> Iterator[Any]:
     if isinstance(event, SessionNote):
         yield Text(event.text, "yellow")
         return
-    yield from _call_lines(event)
+    refused = bool(event.step.blocked)
+    for at, seen in enumerate(event.step.observations):
+        if at < len(event.step.calls):
+            yield Text(indent(event.step.calls[at], "  "), "magenta")
+        yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
     yield from change_lines(iter(event.changes))
     if event.words:
         yield Text.assemble(("home: ", "bold cyan"), event.words)
-
-
-def _call_lines(did: AgentAct) -> Iterator[Any]:
-    """Each call with what it gave."""
-    refused = bool(did.step.blocked)
-    for at, seen in enumerate(did.step.observations):
-        if at < len(did.step.calls):
-            yield Text(indent(did.step.calls[at], "  "), "magenta")
-        yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
 
 
 def change_lines(changes: Iterator[HomeChange]) -> Iterator[Text]:

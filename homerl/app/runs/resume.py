@@ -53,7 +53,8 @@ def unfinished_stages(found: Sequence[Stage]) -> list[Stage]:
     todo: list[Stage] = []
     for stage, product in found:
         before = next((before for before, _ in todo if stage_reads_from(stage, before)), None)
-        if before and (made := next((path for path in stage_traces(stage, product) if path.exists()), None)):
+        traces = [product, Path(stage["out"]) / "checkpoints"] if stage["run"] in TRAININGS else [product]
+        if before and (made := next((path for path in traces if path.exists()), None)):
             remedy = join_paths(existing_stage_folders(downstream_stages(before, found)))
             what = f"{made} was made from what is to be made again"
             raise InputError(what, before["out"], f"choose another --out, or delete {remedy} too")
@@ -126,11 +127,6 @@ def downstream_stages(stage: dict[str, Any], found: Sequence[Stage]) -> list[dic
     return reached[1:]
 
 
-def stage_traces(stage: dict[str, Any], product: Path) -> list[Path]:
-    """What a stage may leave: its product, and checkpoints from which it would go on."""
-    return [product, Path(stage["out"]) / "checkpoints"] if stage["run"] in TRAININGS else [product]
-
-
 def existing_stage_folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
     """The folders of stages that are there, without those that lie in another of them. A model's benchmark has but a part of
     the model's folder.
@@ -190,22 +186,22 @@ def refuse_another_training(recipe: BaseRecipe) -> None:
     if recipe.run not in TRAININGS or not stored.is_file() or not left:
         return
     was = read_yaml(stored).data
-    if was.get("run") != recipe.run or not (keys := [*_other_keys(recipe, was)]):
+    if was.get("run") != recipe.run or not (keys := [*_list_changed_keys(recipe, was)]):
         return
     what = f"another recipe began this training: {', '.join(keys[:4])}" + (", .." if len(keys) > 4 else "")
     remedy = f"choose another --out, or delete {join_paths(left)} to train anew"
     raise InputError(what, str(stored), remedy)
 
 
-def _other_keys(recipe: BaseRecipe, was: Mapping[str, Any]) -> Iterator[str]:
+def _list_changed_keys(recipe: BaseRecipe, was: Mapping[str, Any]) -> Iterator[str]:
     """The keys that decide what is learnt, and that have other values in the recipe `was`."""
     fast = () if (recipe.out / "model").exists() else HOW_FAST
     free = (*HOW, *(f"{recipe.run}.{key}" for key in (*HOW_OF_STAGE, *fast)))
-    yield from (key for key in differing_keys(was, recipe_data(recipe)) if not _within(key, free))
-
-
-def _within(key: str, sections: tuple[str, ...]) -> bool:
-    return any(key == section or key.startswith(f"{section}.") for section in sections)
+    yield from (
+        key
+        for key in differing_keys(was, recipe_data(recipe))
+        if not any(key == section or key.startswith(f"{section}.") for section in free)
+    )
 
 
 def differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -225,17 +221,24 @@ def take_finished_stages(recipe: BaseRecipe, found: Sequence[Stage], run: Path) 
         if (theirs := run / FILES / file.name).exists() and not are_equal_files(file, theirs):
             raise InputError(f"this is not the file of the run in {run}", str(file), f"leave out {FLAG}, or name that one")
     of = {name: [one for one in found if Path(one[0]["out"]).name == name] for name in ("synth", "sft", "untrained", EXPERT)}
-    chain = [*takewhile(lambda name: _fits(*of[name][0], run / name), ("synth", "sft", "untrained"))]
+    chain = [*takewhile(lambda name: _is_stage_made(*of[name][0], run / name), ("synth", "sft", "untrained"))]
     if not chain:
-        why = ", ".join(_differing(of["synth"][0][0], run / "synth")) or "it has none, or an unfinished one"
+        why = ", ".join(_list_stage_differences(of["synth"][0][0], run / "synth")) or "it has none, or an unfinished one"
         raise InputError(f"its synthesis is not that of the recipe: {why}", str(run), f"leave out {FLAG}, or change that")
-    names = [*chain, *([EXPERT] if _fits(*of[EXPERT][0], run / EXPERT) else [])]
+    names = [*chain, *([EXPERT] if _is_stage_made(*of[EXPERT][0], run / EXPERT) else [])]
     for name in (taken := [name for name in names if not (recipe.out / name).exists()]):
-        _copy(run / name, recipe.out / name, measured=_fits(*of[name][-1], run / name))
+        # Neither checkpoints are taken, nor a benchmark that the recipe would play otherwise.
+        target = recipe.out / name
+        making = target.with_name(f".{target.name}.making")
+        shutil.rmtree(making, ignore_errors=True)
+        left = ["checkpoints", ".lock", *([] if _is_stage_made(*of[name][-1], run / name) else ["bench", "bench.*"])]
+        with name_path_in_errors(target):
+            shutil.copytree(run / name, making, copy_function=_link_or_copy, ignore=shutil.ignore_patterns(*left))
+            making.rename(target)
     say(f"taken from {run}: {', '.join(taken) or 'nothing that is not here already'}")
 
 
-def _fits(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
+def _is_stage_made(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     """Whether another run's stage, in the folder `theirs`, is finished, and was made by the recipe of this stage."""
     path, made = theirs / stage_recipe_path(stage).name, theirs / product.relative_to(stage["out"])
     if not path.is_file() or not made.exists() or not is_recipe_of_stage(read_yaml(path).data, stage):
@@ -245,24 +248,14 @@ def _fits(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage | {"out": str(theirs)}))
 
 
-def _differing(stage: dict[str, Any], theirs: Path) -> list[str]:
+def _list_stage_differences(stage: dict[str, Any], theirs: Path) -> list[str]:
     """The keys in which the recipe of another run's stage differs."""
     if not (path := theirs / stage_recipe_path(stage).name).is_file():
         return []
     return differing_keys(read_yaml(path).data, stage)
 
 
-def _copy(source: Path, target: Path, measured: bool) -> None:
-    """Copy a stage's folder, without checkpoints, and without its benchmark unless that is the same one."""
-    making = target.with_name(f".{target.name}.making")
-    shutil.rmtree(making, ignore_errors=True)
-    left = ["checkpoints", ".lock", *([] if measured else ["bench", "bench.*"])]
-    with name_path_in_errors(target):
-        shutil.copytree(source, making, copy_function=_link, ignore=shutil.ignore_patterns(*left))
-        making.rename(target)
-
-
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     """Another name for a file, which takes no room; a copy where the disk is another one."""
     try:
         os.link(source, target)

@@ -15,7 +15,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -81,18 +81,14 @@ def copy_recipe_files(recipe: BaseRecipe) -> Any:
 
     Raises `InputError` if a copy of an earlier start differs from what the recipe names now.
     """
-    copy_plugin_folders(recipe.out)
-    return _with_copies(recipe, _Shelf(recipe.out))
-
-
-def copy_plugin_folders(out: Path) -> None:
-    """Copy the folders of plug-ins that the environment names into the run's folder."""
+    # Plug-ins come first: the folders that the environment names.
     for kind in OF_RUNS:
-        place = out / PLUGINS / kind
+        place = recipe.out / PLUGINS / kind
         for folder in map(Path, added_plugin_folders(kind)):
             if folder.is_dir() and folder != place.resolve():
                 with name_path_in_errors(place):
                     shutil.copytree(folder, place, dirs_exist_ok=True, ignore=CACHES)
+    return _with_copies(recipe, _Shelf(recipe.out))
 
 
 class _Shelf:
@@ -108,16 +104,12 @@ class _Shelf:
         if not source.exists() or any(source.is_relative_to(folder) for folder in self.own):
             return name
         if source not in self.taken:
-            self.taken[source] = self._free(Path(name).name or source.name)
+            # Two files of one name get different numbers.
+            path = self.folder / (Path(name).name or source.name)
+            numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
+            self.taken[source] = next(free for free in (path, *numbered) if free not in self.taken.values())
             self._copy(source, self.taken[source])
         return str(self.taken[source])
-
-    def _free(self, name: str) -> Path:
-        used, path = set(self.taken.values()), self.folder / name
-        return next(free for free in (path, *self._numbered(path)) if free not in used)
-
-    def _numbered(self, path: Path) -> Iterator[Path]:
-        return (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
 
     def _copy(self, source: Path, copy: Path) -> None:
         if copy.exists():

@@ -176,13 +176,22 @@ def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players, scores, made = make_suite_players(recipe), {}, describe_environment(recipe)
+    players, scores, made = _of_model(recipe) if recipe.model else _baseline(recipe), {}, describe_environment(recipe)
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
         episodes, folder = suite_episodes(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
-        claim_results(folder, make_player_record(recipe, len(episodes), made))
+        model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
+        own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
+        files = tuple(model_file_stamps(_model(recipe)[1])) if recipe.model else ()
+        claim_results(
+            folder, PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=len(episodes), made=made)
+        )
         with progress_bar() as bar:
-            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=_shown(recipe))
+            task = bar.add_task(
+                f"bench {suite.name}",
+                total=suite.count,
+                note=Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent),
+            )
             scores[suite.name] = run_suite(
                 episodes,
                 factories,
@@ -204,11 +213,6 @@ def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
 
 
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]
-
-
-def make_suite_players(recipe: BenchRecipe) -> Players:
-    """The recipe's agent for each suite. A model is loaded once."""
-    return _of_model(recipe) if recipe.model else _baseline(recipe)
 
 
 def _of_model(recipe: BenchRecipe) -> Players:
@@ -239,10 +243,6 @@ def _baseline(recipe: BenchRecipe) -> Players:
     return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), EpisodePace())
 
 
-def _shown(recipe: BenchRecipe) -> str:
-    return Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent)
-
-
 def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite | SuiteInstances:
     """The episodes of a suite: held-out blueprints by seed, or the instances of a benchmark with their own limits."""
     if suite.benchmark is None:
@@ -263,11 +263,3 @@ def bench_identity(recipe: BenchRecipe) -> str:
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
     return json.dumps([told, stamps, sampling, recipe.seed])
-
-
-def make_player_record(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> PlayerRecord:
-    """What is written of who plays a suite of so many episodes."""
-    model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
-    own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
-    files = tuple(model_file_stamps(_model(recipe)[1])) if recipe.model else ()
-    return PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

@@ -170,7 +170,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepare_run(settings)
     found = load_run_instances(settings)
-    chosen = limit_instances(found, settings.limit)
+    chosen = found if settings.limit is None else spread_evenly(found, settings.limit)
     suite_instances, clips = attach_clips(settings, suite, setting, chosen)
     instances = SuiteInstances(suite_instances, setting, settings.runs)
     if settings.judge:
@@ -307,19 +307,9 @@ def load_run_instances(settings: BenchRun) -> list[Any]:
 
     A suite that is not shipped is built beside the results.
     """
-    files = settings.episodes is not None
-    return _released(settings) if files else read_suite(find_or_build_suite(settings.suite, settings.out))
-
-
-def limit_instances(found: list[Any], limit: int | None) -> list[Any]:
-    """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
-    return found if limit is None else spread_evenly(found, limit)
-
-
-def _released(settings: BenchRun) -> list[Any]:
-    assert settings.episodes is not None
-    instances = find_suite(settings.suite).read_files(settings.episodes)
-    if instances is None:
+    if settings.episodes is None:
+        return read_suite(find_or_build_suite(settings.suite, settings.out))
+    if (instances := find_suite(settings.suite).read_files(settings.episodes)) is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     return instances
 

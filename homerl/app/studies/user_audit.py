@@ -27,7 +27,7 @@ from homerl.host.recipe_keys import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
-from homerl.play.loop import Oracle, User, play
+from homerl.play.loop import User, play
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Outcome
 from homerl.play.user_behaviours import Behaviour
@@ -169,7 +169,9 @@ async def play_audited_episodes(
             user = RecordingUser(users(blueprint.seed))
             episode = begin_episode(blueprint, limits)
             opening = len(episode.messages)
-            end = await play(episode, make_flawless_expert(blueprint), user, blueprint.seed)
+            end = await play(
+                episode, world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed), user, blueprint.seed
+            )
             progress()
         reason = end.fault.reason_kind if end.fault and end.fault.boundary is Boundary.USER else None
         topics = tuple(t for t in user.topics.values() if t is not None)
@@ -181,11 +183,6 @@ async def play_audited_episodes(
         return AuditedEpisode(blueprint.id, end.outcome, reason, tuple(user.said), topics, behaviours)
 
     return list(await asyncio.gather(*map(one, blueprints)))
-
-
-def make_flawless_expert(blueprint: BlueprintProtocol) -> Oracle:
-    """The expert of a blueprint's world, set to make no mistakes."""
-    return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
 class RecordingUser:
@@ -200,13 +197,10 @@ class RecordingUser:
         utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
-            self._topic(utterance, episode)
+            intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
+            if intent and intent.id not in self.topics:
+                self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
         return utterance
-
-    def _topic(self, utterance: Utterance, episode: Episode) -> None:
-        intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
-        if intent and intent.id not in self.topics:
-            self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
 def compute_audit(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> UserAudit:

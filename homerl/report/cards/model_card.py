@@ -254,7 +254,9 @@ def _sections(
     yield "Base", _base(facts)
     yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer)))
     yield "Serve", _serve(facts, adapter, tools)
-    yield "Run at home", _at_home(facts, gguf) if gguf else ""
+    if gguf:
+        name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._")  # as Ollama wants names
+        yield "Run at home", LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name or "agent")
     yield "Data", _data(facts)
     yield "Rewards", _rewards(facts.newest_setting("rewards"))
     yield "Training", _training(facts)
@@ -327,11 +329,6 @@ def _serve(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     parser = "PARSER" if tools == "own" else "hermes"
     answers = ONE_ANSWER if card_of_world(facts).one_answer else CALLS[tools]
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
-
-
-def _at_home(facts: ModelCardFacts, gguf: str) -> str:
-    name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._") or "agent"  # as Ollama wants names
-    return LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name)
 
 
 def _data(facts: ModelCardFacts) -> str:

@@ -68,7 +68,7 @@ def read_flywheel_run(out: Path) -> FlywheelRun:
     """Read a run's folder, complete or not."""
     recipe_text = _text(out / RECIPE)
     recipe = yaml.safe_load(recipe_text) or {}
-    scores = _scores(out, _suites(recipe))
+    scores = _scores(out, [suite.get("name", "") for suite in (recipe.get("bench") or {}).get("suites") or ()])
     benchmarked = {model for by_model in scores.values() for model in by_model}
     shown = next((model for model in reversed(MODELS) if model in benchmarked), None)
     suite = next((suite for suite, by_model in scores.items() if shown in by_model), None)
@@ -148,10 +148,6 @@ def reward_by_step(rows: Sequence[Row]) -> dict[int, list[tuple[float, float]]]:
 def newest_metric(rows: Sequence[Row], key: str) -> Any:
     """The newest value of a metric, or None."""
     return next((row[key] for row in reversed(rows) if key in row), None)
-
-
-def _suites(recipe: Row) -> list[str]:
-    return [suite.get("name", "") for suite in (recipe.get("bench") or {}).get("suites") or ()]
 
 
 def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
