@@ -79,7 +79,7 @@ LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torc
 
 def die_with_process(pid: int) -> None:
     """Watch process `pid` in a thread, and end this process within a second after it has ended."""
-    threading.Thread(target=_watch, args=(pid,), daemon=True).start()
+    threading.Thread(target=_end_after, args=(pid,), daemon=True).start()
 
 
 def die_with_parent() -> None:
@@ -90,7 +90,7 @@ def die_with_parent() -> None:
         die_with_process(os.getppid())
 
 
-def _watch(pid: int) -> None:
+def _end_after(pid: int) -> None:
     with suppress(psutil.NoSuchProcess):
         starter = psutil.Process(pid)
         while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:

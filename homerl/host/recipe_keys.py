@@ -44,17 +44,14 @@ def has_bfloat16_cpu(known: str = "/proc/cpuinfo") -> bool:
     return any(flag in flags.split() for flag in BFLOAT16)
 
 
-def _cpu(given: Any) -> Any:
-    return not has_gpu() if given == AUTO else given
-
-
-def _number_format(given: Any) -> Any:
-    return ("bfloat16" if has_gpu() or has_bfloat16_cpu() else "float32") if given == AUTO else given
-
-
-CPU = BeforeValidator(_cpu), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]})
+CPU = (
+    BeforeValidator(lambda given: not has_gpu() if given == AUTO else given),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]}),
+)
 NUMBER_FORMAT = (
-    BeforeValidator(_number_format),
+    BeforeValidator(
+        lambda given: ("bfloat16" if has_gpu() or has_bfloat16_cpu() else "float32") if given == AUTO else given
+    ),
     WithJsonSchema({"enum": ["auto", "float32", "bfloat16", "float16"], "type": "string"}),
 )
 

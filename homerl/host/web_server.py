@@ -131,12 +131,12 @@ def admit_request(request: Request, address: ServerAddress, browser: bool = Fals
         if found is None or not is_loopback((found[1] or found[2]).lower()):
             named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
             raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
-    elif not hmac.compare_digest(_key_of(request, browser).encode(), address.key.encode()):
+    elif not hmac.compare_digest(_read_key(request, browser).encode(), address.key.encode()):
         asks = {"WWW-Authenticate": 'Basic realm="homerl, the key as password"'} if browser else None
         raise BadRequest(401, "the key is missing or wrong", asks)
 
 
-def _key_of(request: Request, browser: bool) -> str:
+def _read_key(request: Request, browser: bool) -> str:
     """The key that a request brings: as a token, or, from a browser, as the password of any user."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -199,50 +199,50 @@ class TimedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._wait_for_request()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self._late.cancel()
-        self._wait()
+        self._wait_for_request()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._late.cancel()
-        self._read_on()
+        self._stop_watching()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Wait until the client reads."""
         super().pause_writing()
-        self._watch()
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         """Go on writing."""
-        self._read_on()
+        self._stop_watching()
         super().resume_writing()
 
-    def _watch(self) -> None:
-        self._read_on()
-        self._reader = self.loop.call_later(READING, self._look, self.transport.get_write_buffer_size())
+    def _watch_reader(self) -> None:
+        self._stop_watching()
+        self._reader = self.loop.call_later(READING, self._drop_idle_reader, self.transport.get_write_buffer_size())
 
-    def _look(self, before: int) -> None:
+    def _drop_idle_reader(self, before: int) -> None:
         """Drop a client that has read nothing since it was looked at: closing would wait for it."""
         if self.transport.get_write_buffer_size() < before:
-            self._watch()
+            self._watch_reader()
         else:
             self.transport.abort()
 
-    def _read_on(self) -> None:
+    def _stop_watching(self) -> None:
         if self._reader is not None:
             self._reader.cancel()
 
-    def _wait(self) -> None:
-        self._late = self.loop.call_later(WHOLE, self._drop)
+    def _wait_for_request(self) -> None:
+        self._late = self.loop.call_later(WHOLE, self._drop_idle_client)
 
-    def _drop(self) -> None:
+    def _drop_idle_client(self) -> None:
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             if self.transport.get_write_buffer_size():  # the end of an answer
-                self._watch()
+                self._watch_reader()
             self.transport.close()

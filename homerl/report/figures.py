@@ -167,8 +167,9 @@ class FigureTable:
     def to_markdown(self) -> str:
         """The table for a card."""
         rules = ["---:" if column.right else "---" for column in self.columns]
-        rows = [[column.write(value) for column, value in cells] for _, cells in self._shown_cells()]
-        return "\n".join(f"| {' | '.join(map(str, row))} |" for row in ([c.heading for c in self.columns], rules, *rows))
+        rows = [[str(column.write(value)) for column, value in cells] for _, cells in self._shown_cells()]
+        headings = [column.heading or "" for column in self.columns]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (headings, rules, *rows))
 
     @property
     def file_keys(self) -> list[str]:

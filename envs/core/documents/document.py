@@ -116,14 +116,10 @@ def os_error_to_input_error(error: OSError) -> InputError:
         return InputError(str(error) or type(error).__name__, where)
     remedy = _REMEDIES.get(error.errno, "see to it, and start the same command again")
     if where and remedy is _CLOSED and not Path(where).exists():  # the file may be a temporary one, of which nobody knows
-        return InputError(f"nothing can be written in this folder ({error.strerror})", str(_nearest(Path(where))), remedy)
+        nearest = next((folder for folder in Path(where).parents if folder.is_dir()), where)
+        return InputError(f"nothing can be written in this folder ({error.strerror})", str(nearest), remedy)
     what = f"cannot be read or written ({error.strerror})" if where else f"what was needed failed: {error.strerror}"
     return InputError(what, where, remedy)
-
-
-def _nearest(path: Path) -> Path:
-    """The folder that a missing file would lie in, or the nearest above it that is there."""
-    return next((folder for folder in path.parents if folder.is_dir()), path)
 
 
 def suggest_near_path(path: Path) -> str:

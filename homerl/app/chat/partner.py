@@ -33,7 +33,6 @@ from homerl.play.loop import Agent
 from homerl.report.cards.export import find_trained_stage
 from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
-from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.home_visits import Visits
 from homerl.worlds.registry import known_worlds, world_of
 
@@ -82,16 +81,16 @@ class ChatRequest:
 
 def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
-    made = _agents(wanted)
-    model, terms = _model(wanted, made)
-    given = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
+    made = _list_hearing_agents(wanted)
+    model, terms = _choose_partner(wanted, made)
+    given: dict[str, Any] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
     terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
-    visits, recipe = _visits(terms, wanted.world)
+    visits, recipe = _choose_world(terms, wanted.world)
     blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
     return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
 
 
-def _agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
+def _list_hearing_agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
     """The agents without a model of all worlds, by name. Refuses one that understands no words."""
     hearing = {
         name: agent for world in known_worlds().values() if world.visits for name, agent in world.visits.agents.items()
@@ -102,7 +101,7 @@ def _agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
     return hearing
 
 
-def _model(
+def _choose_partner(
     wanted: ChatRequest, made: Mapping[str, Callable[[], Agent]]
 ) -> tuple[Callable[[ChatTerms], ChatPartner], ChatTerms]:
     """How the partner is made once the terms are settled, and the terms that come with it, or those of `--like`."""
@@ -116,17 +115,17 @@ def _model(
             raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
         name = wanted.served or find_served_model(wanted.what)
         return lambda terms: make_endpoint_partner(wanted.what, name, terms), like or ChatTerms(max_tokens=OF_SERVER)
-    folder, terms = _folder(wanted.what, made)
-    return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name(folder)), terms), like or terms
+    folder, terms = _find_model_folder(wanted.what, made)
+    return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name_model(folder)), terms), like or terms
 
 
 def load_named_model(what: str, cpu: bool) -> LoadedModel:
     """The model of a run, of a folder or of the hub, loaded. Raises `InputError` if there is none."""
-    folder, _ = _folder(what)
-    return load_local_model(folder, cpu, _name(folder))
+    folder, _ = _find_model_folder(what)
+    return load_local_model(folder, cpu, _name_model(folder))
 
 
-def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
+def _find_model_folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
     """The folder or hub id of a model, and what is known of it."""
     path = Path(resolve_model_source(what))
     if path.exists():
@@ -142,7 +141,7 @@ def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
     return what, ChatTerms()
 
 
-def _name(model: str) -> str:
+def _name_model(model: str) -> str:
     """What a model is called: like its run, and like its stage where a run has several."""
     path = Path(model).resolve() if Path(model).exists() else Path(model)
     stage = path.parent if path.name == "model" else path
@@ -165,7 +164,7 @@ def make_local_partner(model: LoadedModel, terms: ChatTerms) -> ChatPartner:
     return ChatPartner(model.name, lambda seed: model.make_agents(terms.max_tokens, terms.temperature, seed)())
 
 
-def _visits(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
+def _choose_world(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
     """The world to visit and the recipe of its homes: the first that can be visited, or the wanted one of them.
 
     A part of a mixture is wanted by its own name or by its world's.
@@ -182,13 +181,7 @@ def _visits(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, 
     for world, recipe in parts.values():
         if world.visits is not None:
             return world.visits, recipe
-    raise InputError(_closed([world for world, _ in parts.values()]), "--world", f"visit {', '.join(_open())}")
-
-
-def _closed(found: list[WorldAdapter]) -> str:
-    names = ", ".join(f"'{name}'" for name in dict.fromkeys(world.name for world in found))
-    return f"nobody can visit the world {names}: each of its episodes ends with its one request"
-
-
-def _open() -> list[str]:
-    return [f"'{world.name}'" for world in known_worlds().values() if world.visits]
+    names = ", ".join(f"'{name}'" for name in dict.fromkeys(world.name for world, _ in parts.values()))
+    what = f"nobody can visit the world {names}: each of its episodes ends with its one request"
+    open_worlds = (f"'{world.name}'" for world in known_worlds().values() if world.visits)
+    raise InputError(what, "--world", f"visit {', '.join(open_worlds)}")

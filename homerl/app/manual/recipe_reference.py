@@ -189,7 +189,8 @@ def _link_shared_keys(model: str, models: tuple[str, ...], keys: tuple[str, ...]
     title = _title_of_shared_keys(models)
     first, mine = (schema_definitions()[name]["properties"] for name in (models[0], model))
     other = [f"`{key}: {_to_yaml(mine[key].get('default'))}`" for key in keys if mine[key] != first[key]]
-    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){f', with {_join_words(other)}' if other else ''}."
+    beside = f", with {_join_words(other)}" if other else ""
+    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){beside}."
 
 
 def _title_of_shared_keys(models: tuple[str, ...]) -> str:

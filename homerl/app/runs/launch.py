@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import name_path_in_errors
-from homerl.host.exit_codes import CommandEnding, run_to_end, write_exit_code
+from homerl.host.exit_codes import run_to_end, write_exit_code
 from homerl.host.processes import die_with_parent, is_main_process
 from homerl.host.terminal import print_error
 from homerl.train import TRAININGS
@@ -32,17 +32,12 @@ def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
     set_up_libraries()
-    code = run_to_end(partial(_start, path, argv), is_speaking_process)
+    code = run_to_end(partial(_start_run, path, argv), lambda end: end.by_all or is_main_process())
     write_exit_code(code)
     return code
 
 
-def is_speaking_process(end: CommandEnding) -> bool:
-    """Whether this process of the run says how it ends."""
-    return end.by_all or is_main_process()
-
-
-def _start(path: str, argv: Sequence[str]) -> None:
+def _start_run(path: str, argv: Sequence[str]) -> None:
     from homerl.app.runs.checks.preflight import check_machine, warn_of_process_count
     from homerl.app.runs.checks.prompt_lengths import measure_prompts
     from homerl.app.runs.checks.rehearsal import rehearse_recipe

@@ -50,20 +50,20 @@ def describe_environment(recipe: BaseRecipe) -> dict[str, Any]:
         "homerl": __version__,
         "seed": recipe.seed,
         "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-        "commit": _commit(),
+        "packages": {name: version for name in PACKAGES if (version := _find_version(name))},
+        "commit": _find_commit(),
         "command": sys.argv,
     }
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _commit() -> str | None:
+def _find_commit() -> str | None:
     """The commit of the source tree that homerl runs from; None outside of a git repository."""
     here = Path(__file__).parent
     try:
@@ -144,7 +144,7 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
         new = {
-            name: _renamed(getattr(value, name), shelf, field.metadata)
+            name: _name_copies(getattr(value, name), shelf, field.metadata)
             if READS in field.metadata
             else _with_copies(getattr(value, name), shelf)
             for name, field in fields.items()
@@ -158,7 +158,7 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
     return value
 
 
-def _renamed(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
+def _name_copies(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
     """The value of a field that names files: a path, several, or none."""
     shipped = {name for mark in marks if isinstance(mark, ShippedNames) for name in mark.names}
     if isinstance(value, tuple):

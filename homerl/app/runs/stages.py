@@ -17,12 +17,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
-from rich.progress import Progress, TaskID
 
 from homerl.app.runs.recipe import recipe_data
 from homerl.app.runs.run_folder import describe_environment
@@ -32,7 +30,7 @@ from homerl.bench.score_provenance import PlayerRecord, claim_results, model_fil
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.exit_codes import TOLD, RunStopped, read_exit_code
 from homerl.host.processes import PARENT
-from homerl.host.progress_bar import progress_bar
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import count_with_noun, say
 from homerl.play.episode import EpisodeLimits
 from homerl.play.trajectory import Outcome, read_rows
@@ -165,10 +163,8 @@ def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:
 def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield what became of the blueprints, and what to do if servers failed."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
-    made, of = (
-        count_with_noun(stats["trajectories"], "trajectory"),
-        count_with_noun(sum(stats["outcomes"].values()), "blueprint"),
-    )
+    made = count_with_noun(stats["trajectories"], "trajectory")
+    of = count_with_noun(sum(stats["outcomes"].values()), "blueprint")
     yield f"{made} of {of} ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"
@@ -176,37 +172,26 @@ def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players, scores, made = _of_model(recipe) if recipe.model else _baseline(recipe), {}, describe_environment(recipe)
+    players = _make_model_players(recipe) if recipe.model else _make_baseline_players(recipe)
+    name = _require_model(recipe)[1] if recipe.model else None
+    beside = recipe.out / "model"
+    own = name is not None and Path(name).is_dir() and beside.is_dir() and beside.samefile(name)
+    files = tuple(model_file_stamps(name)) if name else ()
+    note = Path(name).parent.name if name else str(recipe.agent)
+    scores, made = {}, describe_environment(recipe)
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
         episodes, folder = suite_episodes(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
-        model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
-        own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
-        files = tuple(model_file_stamps(_model(recipe)[1])) if recipe.model else ()
         claim_results(
             folder, PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=len(episodes), made=made)
         )
         with progress_bar() as bar:
-            task = bar.add_task(
-                f"bench {suite.name}",
-                total=suite.count,
-                note=Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent),
-            )
-            scores[suite.name] = run_suite(
-                episodes,
-                factories,
-                folder,
-                pace,
-                partial(_advance, bar, task),
-            )
+            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=note)
+            scores[suite.name] = run_suite(episodes, factories, folder, pace, progress_updater(bar, task))
     return scores
 
 
-def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
-    bar.update(task, completed=done, total=total)
-
-
-def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
+def _require_model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
     """The model that the recipe evaluates, and its name."""
     assert recipe.model and recipe.model.name
     return recipe.model, recipe.model.name
@@ -215,7 +200,7 @@ def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]
 
 
-def _of_model(recipe: BenchRecipe) -> Players:
+def _make_model_players(recipe: BenchRecipe) -> Players:
     """The recipe's model as agent, loaded once."""
     import torch
 
@@ -223,7 +208,7 @@ def _of_model(recipe: BenchRecipe) -> Players:
     from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
-    (played, name), settings = _model(recipe), recipe.bench
+    (played, name), settings = _require_model(recipe), recipe.bench
     tokenizer = load_chat_tokenizer(name, own=True)
     model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
@@ -234,7 +219,7 @@ def _of_model(recipe: BenchRecipe) -> Players:
     return lambda suite: (factories, pace)
 
 
-def _baseline(recipe: BenchRecipe) -> Players:
+def _make_baseline_players(recipe: BenchRecipe) -> Players:
     """The agent that the recipe names, of each suite's world."""
     agent = str(recipe.agent)
     if (config := recipe.expert) is None:
@@ -258,7 +243,7 @@ def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite 
 
 def bench_identity(recipe: BenchRecipe) -> str:
     """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
-    model, name = _model(recipe)
+    model, name = _require_model(recipe)
     stamps = model_file_stamps(name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved

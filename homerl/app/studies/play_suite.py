@@ -45,7 +45,7 @@ from homerl.bench.suites import (
 )
 from homerl.envs.core.documents import InputError, remove_unfinished_writes, write_atomic
 from homerl.host.processes import folder_lock
-from homerl.host.progress_bar import progress_bar
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import check_option_value, console, count_with_noun
 from homerl.models.endpoint.clip_images import Clips
 from homerl.models.endpoint.endpoint import Endpoint
@@ -68,9 +68,7 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
     remove_unfinished_writes(path)
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite.name}", total=None, note=str(path))
-        count, instances = suite.build(
-            seed, language, dropped, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        count, instances = suite.build(seed, language, dropped, progress_updater(bar, task))
         digest = write_suite(instances, path)
     console.print(f"{path}: {count_with_noun(count, 'instance')}, sha256 {digest}")
     for reason, number in dropped.most_common():
@@ -183,46 +181,40 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         said["clips"] = clips.found
     factories, pace = make_factories(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
-        _tell_if_asked_otherwise(settings.model, instances)
+        # The tasks may ask with another toolset or prompt than the model was trained with, as far as both are known.
+        trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(settings.model)}
+        blueprints = (instances[at].blueprint for at in range(len(instances.found)))
+        asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
+        if trained and (others := asked - trained):
+            words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
+            tasks, learnt = words
+            console.print(
+                f"toolset and prompt: the tasks have {tasks}; {settings.model} was trained with {learnt}", highlight=False
+            )
         console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     tally = FirstAgentTally()
     if settings.first is not None:
         agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
         factories = replace(factories, agent=agent, identity=f"{settings.first} first {factories.identity}")
     with claim_run_folder(settings, said):
-        scored = _play(settings, instances, setting, factories, pace)
+        scored = _play_and_judge(settings, instances, setting, factories, pace)
     if settings.first is not None:
         success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
         console.print(tally.describe_tally(settings.first, success), highlight=False)
     return scored
 
 
-def _tell_if_asked_otherwise(model: str, instances: SuiteInstances) -> None:
-    """Say so if tasks ask with another toolset or prompt than a model was trained with, as far as both are known."""
-    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(model)}
-    blueprints = (instances[at].blueprint for at in range(len(instances.found)))
-    asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
-    if trained and (others := asked - trained):
-        words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
-        tasks, learnt = words
-        console.print(f"toolset and prompt: the tasks have {tasks}; {model} was trained with {learnt}", highlight=False)
-
-
-def _play(
+def _play_and_judge(
     settings: BenchRun, instances: SuiteInstances, setting: str, factories: ParticipantFactories, pace: EpisodePace
 ) -> dict[str, Any]:
     """Play the instances, and let the judge decide what no rule does, with progress bars."""
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
-        scored = run_suite(
-            instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        scored = run_suite(instances, factories, settings.out, pace, progress_updater(bar, task))
         if settings.judge is None:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
-        return judge_bench_run(
-            settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        return judge_bench_run(settings.out, settings.judge, progress_updater(bar, task))
 
 
 @contextmanager

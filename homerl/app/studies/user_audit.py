@@ -94,27 +94,27 @@ class UserAudit:
     def to_table(self) -> Table:
         """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
-        for name, value in self._lines():
+        for name, value in self._list_metrics():
             table.add_row(name, value)
         for name, rate in self.behaviours.items():
-            beside = f"; in the dataset {_rate(self.people[name])}" if name in self.people else ""
-            table.add_row(f"utterances: {name.replace('_', ' ')}", _rate(rate) + beside)
+            beside = f"; in the dataset {_format_rate(self.people[name])}" if name in self.people else ""
+            table.add_row(f"utterances: {name.replace('_', ' ')}", _format_rate(rate) + beside)
         for breach in self.breaches:
             table.add_row(Text("too bad", "red"), breach)
         return table
 
-    def _lines(self) -> list[tuple[str, str]]:
+    def _list_metrics(self) -> list[tuple[str, str]]:
         shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
         rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
         words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
         lines = [(name, f"{share:.1%}") for name, share in (shares | rest | words).items() if share is not None]
         lines += [
             ("utterances", str(self.utterances)),
-            ("words", _pairs(self.length)),
-            ("utterances by words", _pairs(self.lengths)),
+            ("words", _format_pairs(self.length)),
+            ("utterances by words", _format_pairs(self.lengths)),
         ]
         counts = {key: value for key, value in self.usage.items() if not isinstance(value, dict)}
-        return lines + ([("endpoint", _pairs(counts))] if counts else [])
+        return lines + ([("endpoint", _format_pairs(counts))] if counts else [])
 
 
 class AuditSetup(NamedTuple):
@@ -273,9 +273,9 @@ def add_breaches(audit: UserAudit, allowed: AuditSettings) -> UserAudit:
     return replace(audit, breaches=tuple(breaches))
 
 
-def _rate(rate: BehaviourRate) -> str:
+def _format_rate(rate: BehaviourRate) -> str:
     return f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%})"
 
 
-def _pairs(data: dict[str, Any]) -> str:
+def _format_pairs(data: dict[str, Any]) -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in data.items())

@@ -79,7 +79,7 @@ def build_json_schemas() -> dict[str, dict[str, Any]]:
     made = {kind: TypeAdapter(found.model).json_schema() for kind, found in file_formats().items()}
     for kind, found in file_formats().items():
         for path, other in found.refs.items():
-            _put(made[kind], path, {"$ref": schema_file_name(other)})
+            _put_at_path(made[kind], path, {"$ref": schema_file_name(other)})
     facts = made["trajectory"]["$defs"]["StepFacts"]
     facts["properties"] = {STORED_AS.get(name, name): about for name, about in facts["properties"].items()}
     blueprints = [next(iter(world.formats())) for world in known_worlds().values()]
@@ -92,7 +92,7 @@ def build_json_schemas() -> dict[str, dict[str, Any]]:
     }
 
 
-def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
+def _put_at_path(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
     """Set the schema at `path`; where a text (a digest) is allowed too, it stays allowed."""
     *above, last = path
     for key in above:

@@ -144,10 +144,10 @@ def upload_to_hub(
     except InputError:
         raise
     except (HTTPError, OSError, RuntimeError, ValueError) as error:
-        raise _in_words(error, repo, folder, api.endpoint) from error
+        raise _explain_hub_error(error, repo, folder, api.endpoint) from error
 
 
-def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
+def _explain_hub_error(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
     """The error as one message for people."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     again = f"The export itself is whole, in {folder}; the same command pushes it again."

@@ -181,7 +181,7 @@ def _compare_models(first: ComparedRun, second: ComparedRun) -> Iterator[Compare
     """The models of both runs on the suites that both have. If each run has only one suite, these two are compared."""
     suites = [(suite, suite) for suite in first.results if suite in second.results]
     if not suites and len(first.results) == len(second.results) == 1:
-        suites = [(*first.results, *second.results)]
+        suites = [*zip(first.results, second.results)]
     for one, other in suites:
         mine, theirs = first.results[one], second.results[other]
         if not _have_same_tasks(mine, theirs):
@@ -190,8 +190,9 @@ def _compare_models(first: ComparedRun, second: ComparedRun) -> Iterator[Compare
         for before, after in models:
             rows = mine[before], theirs[after]
             model = after if before == after else f"{after or second.name}, {before or first.name}"
-            shares = (success_with_interval([row for row in part if is_counted_result(row)]) for part in rows)
-            yield ComparedModel(other, model, *map(Estimate.of_score, shares), Estimate.of_gain(paired_difference(*rows)))
+            counted = ([row for row in part if is_counted_result(row)] for part in rows)
+            share, other_share = (Estimate.of_score(success_with_interval(part)) for part in counted)
+            yield ComparedModel(other, model, share, other_share, Estimate.of_gain(paired_difference(*rows)))
 
 
 def _have_same_tasks(one: Mapping[str, Sequence[Row]], other: Mapping[str, Sequence[Row]]) -> bool:

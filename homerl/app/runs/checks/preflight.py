@@ -49,7 +49,15 @@ def check_machine(recipe: BaseRecipe, path: str) -> None:
     endpoints, the login of Weights & Biases.
     """
     refuse_untrainable(recipe)
-    looks = (_gpus, _packages, _weights, _data, _endpoints, _engine, _login)
+    looks = (
+        _find_missing_gpus,
+        _find_missing_packages,
+        _find_missing_weights,
+        _find_missing_data,
+        _find_missing_endpoints,
+        _find_missing_engine,
+        _find_missing_login,
+    )
     missing = [what for look in looks for what in look(recipe)]
     if missing:
         raise InputError(
@@ -81,7 +89,7 @@ def describe_chat_template(model: str) -> str | None:
     return describe_trained_template(tokenizer)
 
 
-def _gpus(recipe: BaseRecipe) -> list[str]:
+def _find_missing_gpus(recipe: BaseRecipe) -> list[str]:
     if recipe.cpu or getattr(recipe, "model", None) is None:
         return []
     import torch
@@ -89,7 +97,7 @@ def _gpus(recipe: BaseRecipe) -> list[str]:
     return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
 
 
-def _packages(recipe: BaseRecipe) -> list[str]:
+def _find_missing_packages(recipe: BaseRecipe) -> list[str]:
     serves = any(settings.serve for settings in chat_models_of_recipe(recipe).values())
     deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
     engine = chosen_engine(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
@@ -106,24 +114,23 @@ def _packages(recipe: BaseRecipe) -> list[str]:
     ]
 
 
-def _weights(recipe: BaseRecipe) -> list[str]:
+def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
     """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
-    teacher = _teacher(recipe)
+    teacher = _teacher_of_recipe(recipe)
     names = (model.name if model else None, teacher.model if teacher and not teacher.url else None)
-    return [what for name in names if name for what in _lacking(name)]
+    lacking = []
+    for name in (resolve_model_source(name) for name in names if name):
+        if Path(name).exists():
+            lacking += [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
+        elif is_local_model_name(name):
+            lacking.append(f"there is no model folder {name} (train it first, or name a hub model)")
+        elif not is_on_hub(name):
+            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub")
+    return lacking
 
 
-def _lacking(name: str) -> list[str]:
-    name = resolve_model_source(name)
-    if Path(name).exists():
-        return [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
-    if is_local_model_name(name):
-        return [f"there is no model folder {name} (train it first, or name a hub model)"]
-    return [] if is_on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
-
-
-def _data(recipe: BaseRecipe) -> list[str]:
+def _find_missing_data(recipe: BaseRecipe) -> list[str]:
     data = getattr(recipe, "data", None)
     named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
     sources = [part for source in named for part in source_parts(source)]
@@ -134,7 +141,7 @@ def _data(recipe: BaseRecipe) -> list[str]:
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
-def _login(recipe: BaseRecipe) -> list[str]:
+def _find_missing_login(recipe: BaseRecipe) -> list[str]:
     """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
     trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
     if not trains or not is_main_process() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
@@ -154,15 +161,15 @@ def find_wandb_troubles(instead: str) -> list[str]:
     return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {instead})"]
 
 
-def _engine(recipe: BaseRecipe) -> list[str]:
+def _find_missing_engine(recipe: BaseRecipe) -> list[str]:
     """What the engine lacks on this machine, or on its servers."""
     return list(chosen_engine(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
-def _endpoints(recipe: BaseRecipe) -> list[str]:
+def _find_missing_endpoints(recipe: BaseRecipe) -> list[str]:
     """The models that cannot be asked at any of their URLs."""
     asked = [(part, settings.urls, settings.key) for part, settings in chat_models_of_recipe(recipe).items()]
-    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher(recipe)) and teacher.url else []
+    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher_of_recipe(recipe)) and teacher.url else []
     found = []
     for part, urls, key in asked:
         troubles = [describe_server_trouble(url, key) for url in urls]
@@ -170,7 +177,7 @@ def _endpoints(recipe: BaseRecipe) -> list[str]:
     return found
 
 
-def _teacher(recipe: BaseRecipe) -> DistillSettings | None:
+def _teacher_of_recipe(recipe: BaseRecipe) -> DistillSettings | None:
     return recipe.rlve.distill if hasattr(recipe, "rlve") else None
 
 
