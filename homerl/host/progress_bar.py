@@ -91,17 +91,6 @@ def write_plain_lines(bar: Progress) -> Iterator[None]:
         yield
         return
     ended = Event()
-    writer = Thread(target=_write_lines, args=(bar, _read_interval(), ended), daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
-
-
-def _read_interval() -> float:
-    """The seconds between two lines. Raises `InputError` if the variable holds none."""
     text = os.environ.get(INTERVAL, str(MINUTE))
     try:
         seconds = float(text)
@@ -109,7 +98,13 @@ def _read_interval() -> float:
         seconds = 0.0
     if not seconds > 0:
         raise InputError(f"'{text}' is no number of seconds above 0", INTERVAL, "set it to 60, or leave it out")
-    return seconds
+    writer = Thread(target=_write_lines, args=(bar, seconds, ended), daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
 
 
 def _write_lines(bar: Progress, interval: float, ended: Event) -> None:

@@ -36,7 +36,16 @@ def load_recipe_document(path: str | Path, overrides: Sequence[str] = ()) -> tup
         if key[0] == EVERY:
             document = _override_everywhere(document, key[1:], value)
         else:
-            document = merge_documents(document, _override_to_document(document, key, value))
+            # The override becomes a document. Mappings that it does not replace keep their place.
+            data = value
+            for part in reversed(key):
+                data = {part: data}
+            inner = (key[:size] for size in range(1, len(key)))
+            above = [part for part in inner if part not in document.lines or _is_replaced(part, document.data, data)]
+            places = (*above, key)
+            document = merge_documents(
+                document, Document(document.path, data, dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE))
+            )
     return document.data, document
 
 
@@ -193,14 +202,3 @@ def _merge_at(data: Any, path: KeyPath, value: Any) -> Any:
     if isinstance(data, list):
         return [new if at == first else one for at, one in enumerate(data)]
     return {**data, first: new}
-
-
-def _override_to_document(base: Document, key: tuple[str, ...], value: Any) -> Document:
-    """One override as a document. Mappings of `base` that it does not replace keep their place."""
-    data = value
-    for part in reversed(key):
-        data = {part: data}
-    inner = (key[:size] for size in range(1, len(key)))
-    above = [part for part in inner if part not in base.lines or _is_replaced(part, base.data, data)]
-    places = (*above, key)
-    return Document(base.path, data, dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE))

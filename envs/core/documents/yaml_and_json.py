@@ -115,7 +115,15 @@ class _Loader(yaml.SafeLoader):
         """
         if node not in self.flattened:
             self.flattened.add(node)
-            _refuse_duplicates(self, node)
+            seen: dict[Hashable, int] = {}
+            for key_node, _ in node.value:
+                if key_node.tag.endswith(":merge"):
+                    continue  # keys that `<<` merges in may be overridden
+                key, line = _read_key(self, key_node), key_node.start_mark.line + 1
+                if key in seen:
+                    remedy = f"keep one: the other is on line {seen[key]}"
+                    raise InputError(f"the key {key!r} is given twice", f"{self.source}:{line}", remedy)
+                seen[key] = line
             super().flatten_mapping(node)
             node.value = list({(key.tag, key.value): (key, value) for key, value in node.value}.values())
 
@@ -227,18 +235,6 @@ def _read_key(loader: _Loader, node: yaml.Node) -> Hashable:
         raise InputError("a key must be a word or a number", where, "put quotes around the key")
     key: Hashable = loader.construct_object(node)
     return key
-
-
-def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode) -> None:
-    seen: dict[Hashable, int] = {}
-    for key_node, _ in node.value:
-        if key_node.tag.endswith(":merge"):
-            continue  # keys that `<<` merges in may be overridden
-        key, line = _read_key(loader, key_node), key_node.start_mark.line + 1
-        if key in seen:
-            remedy = f"keep one: the other is on line {seen[key]}"
-            raise InputError(f"the key {key!r} is given twice", f"{loader.source}:{line}", remedy)
-        seen[key] = line
 
 
 def read_json(path: str | Path) -> Document:

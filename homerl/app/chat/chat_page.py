@@ -99,7 +99,6 @@ class ChatPage:
 
     async def _say_sentence(self, request: Request) -> Response:
         await self._admit_action(request)
-        self._refuse_busy()
         sentence = request.state.body.get("sentence")
         if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > LONGEST:
             raise BadRequest(400, f"`sentence` is a text of 1 to {LONGEST} signs")
@@ -108,14 +107,14 @@ class ChatPage:
         return StreamingResponse(self._stream_answer(self._answering, lines), media_type="application/x-ndjson")
 
     async def _stop_answer(self, request: Request) -> Response:
-        await self._admit_action(request)
+        admit_request(request, self.address)
+        await read_json_body(request)
         if self._answering is not None:
             await _end_answer(self._answering)
         return JSONResponse(self._talk_as_json())
 
     async def _undo_turn(self, request: Request) -> Response:
         await self._admit_action(request)
-        self._refuse_busy()
         before = self.session.current_situation
         sentence = self.session.undo_turn()
         changed = [change.owner for change in self.session.visits.changes(before, self.session.current_situation)]
@@ -123,14 +122,14 @@ class ChatPage:
 
     async def _reset_talk(self, request: Request) -> Response:
         await self._admit_action(request)
-        self._refuse_busy()
         self.session.undo_all_turns()
         return JSONResponse(self._talk_as_json())
 
     async def _admit_action(self, request: Request) -> None:
-        """Admit a request that does something, and read its body."""
+        """Admit a request that does something while no answer runs, and read its body."""
         admit_request(request, self.address)
         request.state.body = await read_json_body(request)
+        self._refuse_busy()
 
     @property
     def _is_answering(self) -> bool:

@@ -45,13 +45,9 @@ def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
     Raises `InputError` if there is no model in it.
     """
     model = folder if is_model_folder(folder) else find_trained_stage(folder) / "model"
-    return model, parse_chat_terms(read_talk_terms(model))
-
-
-def parse_chat_terms(told: Data) -> ChatTerms:
-    """The terms of a talk, as far as a run or an export tells them (`terms_of`)."""
+    told = read_talk_terms(model)
     usual, plain = EpisodeLimits(), ChatTerms()
-    return ChatTerms(
+    return model, ChatTerms(
         recipes=mixture_parts(told.get("recipe") or GUEST),
         temperature=told.get("temperature", plain.temperature),
         max_tokens=told.get("max_tokens", plain.max_tokens),
@@ -81,24 +77,19 @@ class ChatRequest:
 
 def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
-    made = _list_hearing_agents(wanted)
-    model, terms = _choose_partner(wanted, made)
-    given: dict[str, Any] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
-    terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
-    visits, recipe = _choose_world(terms, wanted.world)
-    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
-    return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
-
-
-def _list_hearing_agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
-    """The agents without a model of all worlds, by name. Refuses one that understands no words."""
+    # Agents without a model. Those that play tasks whose solution they hold understand no words.
     hearing = {
         name: agent for world in known_worlds().values() if world.visits for name, agent in world.visits.agents.items()
     }
     if any(wanted.what in world.baselines for world in known_worlds().values()) and wanted.what not in hearing:
         what = f"'{wanted.what}' plays tasks whose solution it holds, and understands no words"
         raise InputError(what, remedy=f"talk with {', '.join(hearing)}, or with a model")
-    return hearing
+    model, terms = _choose_partner(wanted, hearing)
+    given: dict[str, Any] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
+    terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
+    visits, recipe = _choose_world(terms, wanted.world)
+    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
+    return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
 
 
 def _choose_partner(

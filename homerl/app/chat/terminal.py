@@ -59,17 +59,13 @@ class ChatTerminal:
                     continue
                 if sentences_shown and line:
                     self._show_part(f"{PROMPT}{line}")
-                self._follow_line(line, runner)
-
-    def _follow_line(self, line: str, runner: asyncio.Runner) -> None:
-        """Do what a line says."""
-        if line.startswith("/"):
-            name, _, rest = line[1:].partition(" ")
-            self.commands.get(name, (self._refuse_command, ""))[0](rest.strip())
-        elif line:
-            with suppress(KeyboardInterrupt):
-                runner.run(self._say_sentence(line))
-            self._show_part("")
+                if line.startswith("/"):
+                    name, _, rest = line[1:].partition(" ")
+                    self.commands.get(name, (self._refuse_command, ""))[0](rest.strip())
+                elif line:
+                    with suppress(KeyboardInterrupt):
+                        runner.run(self._say_sentence(line))
+                    self._show_part("")
 
     async def _say_sentence(self, sentence: str) -> None:
         """Say a sentence, and show what the agent does, as it does it."""

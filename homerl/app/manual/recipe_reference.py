@@ -88,7 +88,16 @@ def render_reference() -> str:
         )
     rows = "".join(f"- {_join_words(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
     sources = f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
-    parts = [HEAD, "## Every recipe\n", _list_keys_of_every_recipe(), "## Kinds of run\n", _describe_kinds(), *alternatives]
+    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
+    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
+    parts = [
+        HEAD,
+        "## Every recipe\n",
+        _list_keys("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run")),
+        "## Kinds of run\n",
+        _describe_kinds(),
+        *alternatives,
+    ]
     parts += [sources, "## Sections\n", *map(_describe_section, sections), "## Keys of several sections\n", *alike]
     return "\n".join(parts)
 
@@ -147,12 +156,6 @@ def models_at_key(schema: Schema) -> list[str]:
 
 
 # Parts of the page
-
-
-def _list_keys_of_every_recipe() -> str:
-    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
-    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
-    return _list_keys("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
 
 
 def _describe_kinds() -> str:

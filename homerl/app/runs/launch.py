@@ -9,6 +9,7 @@ that a launcher started, all train, and the first does everything else alone.
 from __future__ import annotations
 
 import os
+import pkgutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -97,24 +98,16 @@ def set_up_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
+RUNNERS = {
+    "synth": "homerl.app.runs.stages:run_synth",
+    "sft": "homerl.train.update.sft:train_sft",
+    "rlve": "homerl.train.update.rlve:train_rlve",
+    "bench": "homerl.app.runs.stages:run_bench",
+    "flywheel": "homerl.app.runs.flywheel:run_flywheel",
+}
+
+
 def runner_of_kind(kind: str) -> Callable[[Any], Any]:
     """The function for a value of `run:`. Each kind imports only what it needs."""
-    if kind == "synth":
-        from homerl.app.runs.stages import run_synth
-
-        return run_synth
-    if kind == "sft":
-        from homerl.train.update.sft import train_sft
-
-        return train_sft
-    if kind == "rlve":
-        from homerl.train.update.rlve import train_rlve
-
-        return train_rlve
-    if kind == "bench":
-        from homerl.app.runs.stages import run_bench
-
-        return run_bench
-    from homerl.app.runs.flywheel import run_flywheel
-
-    return run_flywheel
+    runner: Callable[[Any], Any] = pkgutil.resolve_name(RUNNERS[kind])
+    return runner

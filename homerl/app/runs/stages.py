@@ -69,16 +69,6 @@ class StageProcess:
         """Whether the process has not ended."""
         return self.process.poll() is None
 
-    def end_process(self) -> None:
-        """End the process, if it still runs. A benchmark gets the time to write what it played."""
-        if self.is_process_running and self.log:
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(GRACE)
-        if self.is_process_running:
-            self.process.kill()
-            self.process.wait()
-
     def raise_if_failed(self) -> None:
         """Raise `StageFailed` if the process failed."""
         if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
@@ -119,7 +109,14 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
     try:
         yield child
     finally:
-        child.end_process()
+        # A benchmark, which has a log, gets the time to write what it played.
+        if child.is_process_running and child.log:
+            child.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(GRACE)
+        if child.is_process_running:
+            child.process.kill()
+            child.process.wait()
 
 
 def run_synth(recipe: SynthRecipe) -> Path:

@@ -21,13 +21,13 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from homerl.app.served.model_agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
 from homerl.bench.judge import JudgeSettings, judge_bench_run
@@ -98,7 +98,14 @@ def estimate_playing_time(tasks: EpisodeSpecs, agent: Any, model: str, at_once: 
         what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {len(prompts[0]):,} or more"
         remedy = "take a model with a longer context, or a setting or suite with shorter prompts"
         raise InputError(what, model, remedy)
-    reading, token = time_sampling(agent.engine, prompts[len(prompts) // 2])
+    # One prompt is timed alone: how long it is read, and how long each token after it takes.
+    spent = []
+    for tokens in (1, 1, 1 + TRIED):  # the first one loads what sampling needs
+        trial = type(agent.engine)(agent.engine.model, agent.engine.tokenizer, tokens, 0.0, 1)
+        before = time.monotonic()
+        asyncio.run(trial.sample(prompts[len(prompts) // 2]))
+        spent.append(time.monotonic() - before)
+    reading, token = spent[1], max(0.0, spent[2] - spent[1]) / TRIED
     messages = MESSAGES * len(tasks)
     seconds = messages * (reading + token * agent.engine.max_tokens / min(at_once, len(tasks)))
     most = timedelta(seconds=60 * round(seconds / 60 + 0.5))
@@ -110,17 +117,6 @@ def opening_observation(task: EpisodeSpec) -> Observation:
     """What an agent sees of a task when the user says a word."""
     seen = begin_episode(task.blueprint, task.limits).observation
     return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
-
-
-def time_sampling(engine: Any, prompt: Sequence[int]) -> tuple[float, float]:
-    """(seconds to read the prompt, seconds for each token after it), of one prompt alone."""
-    spent = []
-    for tokens in (1, 1, 1 + TRIED):  # the first one loads what sampling needs
-        trial = type(engine)(engine.model, engine.tokenizer, tokens, 0.0, 1)
-        before = time.monotonic()
-        asyncio.run(trial.sample(prompt))
-        spent.append(time.monotonic() - before)
-    return spent[1], max(0.0, spent[2] - spent[1]) / TRIED
 
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
@@ -248,18 +244,12 @@ def refuse_other_run(settings: BenchRun) -> None:
         raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
 
 
-class PreparedRun(NamedTuple):
-    """A run whose options fit and are resolved, and what they name."""
+def prepare_run(settings: BenchRun) -> tuple[BenchRun, WorldAdapter, Suite, str]:
+    """(the run with all names resolved, its world, its suite, its setting).
 
-    settings: BenchRun
-    world: WorldAdapter
-    suite: Suite
-    setting: str
-
-
-def prepare_run(settings: BenchRun) -> PreparedRun:
-    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
-    unless these are of the same options and the run goes on from them."""
+    Raises `InputError` for options that do not fit, and for a folder with results, unless these are of the same options and
+    the run goes on from them.
+    """
     refuse_existing_results(settings)
     refuse_secret("--model", settings.model if settings.is_served else None)
     refuse_secret("--user", settings.user)
@@ -273,7 +263,7 @@ def prepare_run(settings: BenchRun) -> PreparedRun:
     tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
     settings = replace(settings, max_tokens=tokens, setting=setting)
     refuse_other_run(settings)
-    return PreparedRun(settings, world, suite, setting)
+    return settings, world, suite, setting
 
 
 def refuse_unfit_options(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:

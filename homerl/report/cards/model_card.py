@@ -21,6 +21,7 @@ from homerl.play.metrics.registry import METRICS
 from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
 from homerl.report.cards.push_to_hub import strip_private_data
 from homerl.report.figures import FigureColumn, FigureTable
+from homerl.report.pages.flywheel_results import newest_metric, read_training_metrics
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
 from homerl.train.credit.registry import list_credit_modes
@@ -69,14 +70,16 @@ def gather_card_facts(stage: Path, name: str, base: str | None, license: str) ->
     recipes = [read_stage_recipe(folder) for folder in stages]
     sources = [base, *(starting_model(recipe) for recipe in recipes)]
     scores = {path.parent: require_mapping(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
+    logged = read_training_metrics(stage)
+    said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return ModelCardFacts(
         name=name,
         license=license,
         base=next((source for source in sources if source and is_hub_id(source)), None),
         recipes=tuple(strip_private_data(recipe) for recipe in recipes if recipe),
         synthesis=_find_synthesis_stats(stages, recipes),
-        metrics=_read_newest_metrics(stage / "metrics.jsonl"),
-        provenance=_read_provenance(stage),
+        metrics={key: value for key in LOGGED if (value := newest_metric(logged, key)) is not None},
+        provenance={key: said[key] for key in PROVENANCE if said.get(key) is not None},
         scores={folder.name: score for folder, score in scores.items() if is_score_of_stage(folder, score, stage)},
         played=last_blueprint_recipe(stage),
         talk=talk_terms_of_stage(stage),
@@ -95,22 +98,6 @@ def _find_synthesis_stats(stages: list[Path], recipes: list[dict[str, Any]]) -> 
         if data and (data / "stats.json").is_file():
             return require_mapping(read_json(data / "stats.json"))
     return {}
-
-
-def _read_newest_metrics(path: Path) -> dict[str, Any]:
-    """The newest value of each metric in `LOGGED`."""
-    newest: dict[str, Any] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            newest |= json.loads(line)
-        except ValueError:
-            continue  # the last line of a run that was killed
-    return {key: newest[key] for key in LOGGED if key in newest}
-
-
-def _read_provenance(stage: Path) -> dict[str, Any]:
-    said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
-    return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 
 # Writing the card

@@ -14,7 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -33,7 +33,7 @@ from homerl.host.run_folders import RECIPE, flatten_recipe, relocate_recipe_path
 from homerl.host.terminal import count_with_noun
 from homerl.play.bench_results import SCORED, read_results_file
 from homerl.report.figures import Estimate, FigureColumn, FigureTable, line_chart
-from homerl.report.pages.flywheel_report import CURVES, ChartFigure, nonempty_figures
+from homerl.report.pages.flywheel_report import CURVES, SFT_CURVES, ChartFigure, nonempty_figures
 from homerl.report.pages.flywheel_results import MODELS, Row, metric_curve, read_training_metrics
 from homerl.report.pages.world_pages import load_report_template
 from homerl.worlds.registry import default_world
@@ -80,7 +80,6 @@ def read_model_results(run: Path, model: str, suite: str, needed: Sequence[str] 
 
 
 Results = Mapping[str, Mapping[str, Sequence[Row]]]  # by suite and model; a folder of one model has it as ""
-SFT_CURVES = (("Loss", "loss", False), ("Token accuracy", "mean_token_accuracy", True))
 UNCOMPARED = ("out", "wandb", "processes")  # keys that make no other model
 OF_TASK = ("families", "subcategories", "category", "subcategory", "devices", "size")  # what a result says of its task
 
@@ -208,9 +207,13 @@ def _have_same_tasks(one: Mapping[str, Sequence[Row]], other: Mapping[str, Seque
 def comparison_tables(found: RunComparison) -> Group:
     """The sentence and the tables for the terminal."""
     compact: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False}
+    on_two_lines: Callable[[Estimate], str] = lambda share: f"{share}\n{share.bounds_text('–')}"  # noqa: E731
     columns = (
         FigureColumn("suite\nmodel", right=False),
-        *(FigureColumn(f"{side.name}\n95 %", write=_format_share_on_two_lines) for side in (found.first, found.second)),
+        *(
+            FigureColumn(f"{side.name}\n95 %", write=lambda share: f"{share}\n{share.bounds_text('–')}")
+            for side in (found.first, found.second)
+        ),
         FigureColumn("gain in points\n95 %", write=lambda gain: f"{gain}\n{gain.bounds_text()}"),
     )
     suites: dict[str, list[tuple[Any, ...]]] = {}
@@ -226,11 +229,6 @@ def comparison_tables(found: RunComparison) -> Group:
     return Group(*parts)
 
 
-def _format_share_on_two_lines(share: Estimate) -> str:
-    """The share above its interval, so that the table fits in a narrow terminal."""
-    return f"{share}\n{share.bounds_text('–')}"
-
-
 def differences_table(found: RunComparison) -> FigureTable:
     """The keys of the recipes that differ, with both values."""
     sides = (FigureColumn(side.name, right=False) for side in (found.first, found.second))
@@ -239,19 +237,20 @@ def differences_table(found: RunComparison) -> FigureTable:
 
 
 def write_comparison(found: RunComparison, page: Path) -> Path:
-    """Write the page, and return its path."""
+    """Write the page, and return its path. Each chart has the curves of both runs."""
+    stages = {}
+    for stage, curves in (("sft", SFT_CURVES), ("rlve", CURVES)):
+        sides = [side.metrics.get(stage, ()) for side in (found.first, found.second)]
+        figures = []
+        for title, key, share in curves:
+            one, other = (metric_curve(rows, key) for rows in sides)
+            chart = line_chart(f"{stage}: {title.lower()}", one, share, other)
+            figures.append(ChartFigure(title, "by update", chart))
+        stages[stage] = nonempty_figures(figures)
     text = load_report_template("compare.html.jinja", default_world()).render(
         found=found,
         differences=differences_table(found),
-        stages={stage: nonempty_figures(comparison_figures(found, stage)) for stage in ("sft", "rlve")},
+        stages=stages,
     )
     write_atomic(page, text.encode("utf-8", "replace"))
     return page
-
-
-def comparison_figures(found: RunComparison, stage: str) -> Iterator[ChartFigure]:
-    """The curves of a stage of both runs, each pair in one chart."""
-    sides = [side.metrics.get(stage, ()) for side in (found.first, found.second)]
-    for title, key, share in SFT_CURVES if stage == "sft" else CURVES:
-        one, other = (metric_curve(rows, key) for rows in sides)
-        yield ChartFigure(title, "by update", line_chart(f"{stage}: {title.lower()}", one, share, other))

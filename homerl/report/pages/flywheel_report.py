@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -59,16 +59,21 @@ class ChartFigure:
 
 def render_flywheel_page(run: FlywheelRun) -> str:
     """The page as HTML."""
+    drops = list_synthesis_drops(run.synthesis)
+    columns = FigureColumn("dropped by", right=False), FigureColumn("because", right=False)
+    sft = [_draw_metric("SFT", run.sft, *curve) for curve in SFT_CURVES]
+    hardness = charts.histogram_chart("Blueprints by difficulty", run.difficulties)
+    note = f"{len(run.difficulties):,} blueprints by the share of their rollouts that failed"
     return load_report_template("report.html.jinja", shown_world(run), kinds=success_by_category).render(
         run=run,
         players=PLAYERS,
         columns=metric_columns(),
         facts=list(list_run_facts(run)),
-        sft=nonempty_figures(sft_figures(run.sft)),
+        sft=nonempty_figures(sft),
         rlve=nonempty_figures(rlve_figures(run.rlve)),
-        difficulty=nonempty_figures(difficulty_figures(run.difficulties)),
+        difficulty=nonempty_figures([ChartFigure("Difficulty", note, hardness)]),
         synthesis=[(name, say(run.synthesis[key])) for name, key, say in TOTALS if key in run.synthesis],
-        drops=drops_table(run.synthesis),
+        drops=FigureTable((*columns, FigureColumn("tasks", write="{:,}".format)), [drops]) if drops else None,
         examples=[readable_dialogue(trajectory) for trajectory in run.examples],
         rollouts=[readable_dialogue(trajectory) for trajectory in run.rollouts],
         commands=list(suggest_commands(run)),
@@ -88,35 +93,27 @@ def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
 def list_run_facts(run: FlywheelRun) -> Iterator[tuple[str, str]]:
     """(name, value) of the run's settings and environment."""
     record, model = run.record, run.recipe.get("model") or {}
-    made = model.get("from_scratch") or {}
-    yield "Model", model.get("name") or (f"from scratch ({_join_values(made)})" if made else "")
+    made, packages = (
+        ", ".join(f"{key} {value}" for key, value in (values or {}).items() if value not in (None, []))
+        for values in (model.get("from_scratch"), record.get("packages"))
+    )
+    yield "Model", model.get("name") or (f"from scratch ({made})" if made else "")
     yield "Newest result", run.finished or ""
     yield "Seed", str(record.get("seed", ""))
     yield "Command", shlex.join(record.get("command") or ())
-    yield "Commit", record.get("commit") or ""
-    yield "homerl", record.get("homerl") or ""
-    yield "Python", record.get("python") or ""
-    yield "Packages", _join_values(record.get("packages") or {})
+    for name in ("Commit", "homerl", "Python"):
+        yield name, record.get(name.lower()) or ""
+    yield "Packages", packages
     for name, rows in (("SFT", run.sft), ("RLVE", run.rlve)):
-        yield name, summarise_training(rows)
+        step, tokens, seconds = (newest_metric(rows, key) for key in ("step", "num_tokens", "train_runtime"))
+        parts = [f"{step:,} updates"] if step else []
+        parts += [f"{tokens:,.0f} tokens"] if tokens else []
+        if seconds:
+            minutes = seconds / 60
+            hours = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+            parts.append(f"{seconds:.0f} s" if seconds < 120 else hours)
+        yield name, ", ".join(parts)
     yield "Credit", (run.recipe.get("rlve") or {}).get("credit") or ""
-
-
-def _join_values(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value not in (None, []))
-
-
-def summarise_training(rows: Sequence[Row]) -> str:
-    """How much a stage trained: updates, tokens, time."""
-    step, tokens, seconds = (newest_metric(rows, key) for key in ("step", "num_tokens", "train_runtime"))
-    parts = [f"{step:,} updates" if step else "", f"{tokens:,.0f} tokens" if tokens else ""]
-    return ", ".join(part for part in [*parts, format_duration(seconds) if seconds else ""] if part)
-
-
-def sft_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
-    """Charts of loss and token accuracy."""
-    yield _draw_metric("SFT", rows, "Loss", "loss")
-    yield _draw_metric("SFT", rows, "Token accuracy", "mean_token_accuracy", share=True)
 
 
 def rlve_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
@@ -136,6 +133,7 @@ def rlve_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
 
 
 PREFIXED = "curriculum/prefixed"  # while it falls, the success of rollouts may fall too
+SFT_CURVES = (("Loss", "loss", False), ("Token accuracy", "mean_token_accuracy", True))
 CURVES = (
     ("Success of rollouts", "success", True),
     ("Reward of rollouts", "reward", False),
@@ -145,13 +143,7 @@ CURVES = (
 )
 
 
-def difficulty_figures(difficulties: Sequence[float]) -> Iterator[ChartFigure]:
-    """A chart of how hard the synthesised blueprints were."""
-    note = f"{len(difficulties):,} blueprints by the share of their rollouts that failed"
-    yield ChartFigure("Difficulty", note, charts.histogram_chart("Blueprints by difficulty", difficulties))
-
-
-def nonempty_figures(figures: Iterator[ChartFigure]) -> list[ChartFigure]:
+def nonempty_figures(figures: Iterable[ChartFigure]) -> list[ChartFigure]:
     """The figures whose charts are not empty."""
     return [shown for shown in figures if shown.chart]
 
@@ -170,13 +162,6 @@ def list_synthesis_drops(stats: Row) -> list[tuple[str, str, int]]:
     """(filter, reason, number of dropped candidates), most frequent first."""
     found = [(*key.partition(": ")[::2], count) for key, count in count_filter_drops(stats.get("dropped") or {}).items()]
     return sorted(found, key=lambda drop: (-drop[2], drop))
-
-
-def drops_table(stats: Row) -> FigureTable | None:
-    """What the filters of the synthesis dropped; None if they dropped nothing."""
-    columns = FigureColumn("dropped by", right=False), FigureColumn("because", right=False)
-    drops = list_synthesis_drops(stats)
-    return FigureTable((*columns, FigureColumn("tasks", write="{:,}".format)), [drops]) if drops else None
 
 
 EXPORT = "my-home-agent"
@@ -213,16 +198,8 @@ def can_visit_homes(recipe: Row) -> bool:
     return any(world_of(part).visits for part in known)
 
 
-def format_figure(value: float) -> str:
-    """A number with three significant digits."""
+def _format_three_digits(value: float) -> str:
     return charts.with_minus_sign(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
-
-
-def format_duration(seconds: float) -> str:
-    """Seconds in a readable unit: s, min or h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _draw_metric(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> ChartFigure:
@@ -230,7 +207,8 @@ def _draw_metric(stage: str, rows: Sequence[Row], title: str, key: str, share: b
     points = metric_curve(rows, key)
     values, note = [value for _, value in points], ""
     if values:  # single updates are noisy, so these are means over a tenth of the updates
-        tenth, say = max(1, len(values) // 10), format_percent if share else format_figure
+        tenth = max(1, len(values) // 10)
+        say: Callable[[float], str] = format_percent if share else _format_three_digits
         note = f"{say(fmean(values[:tenth]))} → {say(fmean(values[-tenth:]))}".replace(" % →", " →")
     return ChartFigure(title, note, charts.line_chart(f"{stage}: {title.lower()} by update", points, share))
 
