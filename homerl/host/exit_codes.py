@@ -1,16 +1,12 @@
-"""How every command ends: the one place that turns errors into a message and an exit code.
+"""How a command ends: errors become a message and an exit code here.
 
 Invariants:
 - What a person, a disk, a network or a server caused ends with one message, and never with a traceback: `InputError`,
-  `OSError`, the errors of libraries that read files and ask servers, a package of an extra that was not installed, Ctrl-C,
-  and `Stopped`.
+  `OSError`, the errors of libraries that read files and ask servers, a missing package of an extra, Ctrl-C, and `RunStopped`.
 - Any other error is a mistake in the code: it keeps its traceback, and Python ends with code 1.
 - HOMERL_TRACEBACK=1 shows every traceback.
-
-The exit code of a run that a launcher started, for whom torchrun's own code 1 says too little.
-
-Invariant: of the processes of a run, the first that ends with a reason of its own says it; what ends after it may only have
-lost the others.
+- torchrun reports code 1 for any failure, so a run that a launcher started writes its exit code to a file. The first process
+  that ends for a reason of its own writes it. A process that ends later may only have lost the others.
 """
 
 from __future__ import annotations

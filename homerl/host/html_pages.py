@@ -1,11 +1,9 @@
-"""How the templates of pages are read.
+"""How the templates of pages are read, and what the words and abbreviations on pages mean.
 
-Invariants: a page is one file without network; all data is escaped; a name that a template lacks is an error.
-
-What words and abbreviations mean: read from `glossary.yaml` here and in the folders of worlds.
-
-Invariants: a meaning stands in one file; of two meanings of a term the world's own counts; text is escaped before its terms
-get titles.
+Invariants:
+- A page is one file without network. All data are escaped. A name that a template lacks is an error.
+- Meanings are read from `glossary.yaml` here and in the folders of worlds. If a term has two, that of the world counts.
+- A text is escaped before its terms get titles.
 """
 
 from __future__ import annotations

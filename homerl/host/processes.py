@@ -1,19 +1,11 @@
-"""Stops work at once, and lets it keep what is done.
+"""Processes of this machine: signals, the end of a parent, the lock of a folder, ports, and the processes of a launcher.
 
-Invariant: within the block Ctrl-C and SIGTERM both raise `KeyboardInterrupt` where the work stands. (By itself asyncio only
-asks its task to end, which happens once a model has sampled, minutes later.)
-
-Ends a process when the process that started it ends.
-
-Invariants: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
-would find it still writing. A parent that nobody has reaped counts as dead, and so does one whose number another
-process has taken.
-
-One process at a time works in a folder.
-
-Ports of this machine.
-
-Which of a launcher's processes this one is.
+Invariants:
+- Within `stop_on_signals`, Ctrl-C and SIGTERM both raise `KeyboardInterrupt` where the work stands. (By itself asyncio only
+  asks its task to end, which happens once a model has sampled, minutes later.)
+- A stage or worker ends within a second after its parent was killed. Else the next start of the same run would find it still
+  writing. A parent that nobody has reaped counts as dead, and so does one whose number another process has taken.
+- One process at a time works in a folder.
 """
 
 from __future__ import annotations

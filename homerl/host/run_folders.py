@@ -1,11 +1,9 @@
-"""Where a run lies: its own recipes name paths within the run as they were when it was started.
+"""What the folders of a run say: its recipes with paths as they are now, and how its stages were trained.
 
-Invariant: a recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run,
-wherever the folder was moved to or is looked at from. Any other recipe there is as it was.
-
-What the folders of a run say: by what recipe a stage was trained, and from which model it started.
-
-Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
+Invariants:
+- A recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run, wherever the
+  folder was moved to or is looked at from. Any other recipe there is as it was.
+- Files that a folder lacks are left out. A folder that was moved together with the others is found.
 """
 
 from __future__ import annotations

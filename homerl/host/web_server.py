@@ -1,19 +1,13 @@
-"""Where a server listens.
-
-Invariant: an address that other machines reach has a key.
-
-Which requests a server takes.
+"""Web servers of homerl: where one listens, which requests it takes, and how an application is served until it is stopped.
 
 Invariants:
+- An address that other machines reach has a key.
 - A request with a body needs JSON as its content type, and a server without a key takes only requests for this machine, so
   that no web page in a browser can send one.
-- A server with a key takes nothing without it. A browser sends it as a password, for pages alone; the proxy of
-  `Address.ingress` needs none for them.
-
-How an application is served until it is stopped.
-
-Invariants: a connection whose request is not whole within `WHOLE` seconds is closed, and so is one whose client reads
-nothing of its answer for `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
+- A server with a key takes nothing without it. A browser sends it as a password, for pages alone. The proxy of
+  `ServerAddress.ingress` needs none for them.
+- A connection is closed if its request is not whole within `WHOLE` seconds, or if its client reads nothing of the answer for
+  `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
 """
 
 from __future__ import annotations

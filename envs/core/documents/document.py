@@ -1,11 +1,9 @@
-"""The data of a file together with its line numbers, and the error that points into a file.
+"""The data of a file together with its line numbers, the error that points into a file, and an `OSError` in words.
 
 Invariants:
 - An `InputError` says what is wrong, where, and what to do, in at most two lines. It can be pickled, so that a worker
   process can raise it.
 - `Document.lines` holds the line of every key and list item. The key path leads there: `("rooms", 0, "name")`.
-
-An `OSError` in words: which file could not be read or written, why, and what to do.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Pydantic's validation errors, turned into problems in plain words: which key is wrong, why, and what to do.
+"""Checking a document against a pydantic model. Pydantic's errors become problems in words: which key is wrong, why, what to do.
 
 Invariants:
-- Every function is pure. It sees a model and data, never a file.
+- Data that the model refuses raises `InputError` with file, line and remedy.
 - A reported key leads to its place in the data. Pydantic also puts the names of union members into an error's place;
   these are removed.
-
-Checking a document against a pydantic model.
-
-Invariant: data that the model refuses raises `InputError` with file, line and remedy.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""The content of a source before its format is read. A source is a file, an open stream, or the text itself.
+"""Reading YAML and JSON, with the line of every key. A source is a file, an open stream, or the text itself.
 
 Invariants:
 - A file that is missing or unreadable raises `InputError`.
 - Data that could not be written back as UTF-8 JSON is refused: half of a surrogate pair, numbers of too many digits, or
-  nesting that is too deep.
-
-Reading YAML, with the line of every key.
-
-Invariants:
-- Scalars follow the core schema of YAML 1.2. So `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` are strings, and
+  nesting that is too deep. A key that stands twice in one mapping is refused.
+- Scalars of YAML follow the core schema of YAML 1.2. So `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` are strings, and
   `1e-6` is a number.
-- A key that stands twice in one mapping is refused.
-- The cost of reading is proportional to the length of the text. Aliases that would multiply it are refused.
-
-Reading JSON files, with the line of every key.
-
-Invariants: a key that stands twice in one object is refused; line numbers are computed only when an error needs them.
+- The cost of reading YAML is proportional to the length of the text. Aliases that would multiply it are refused.
+- Line numbers of JSON are computed only when an error needs them.
 """
 
 from __future__ import annotations

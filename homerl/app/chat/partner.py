@@ -1,6 +1,4 @@
-"""Finds the model of a folder, and the terms of a talk with it.
-
-Finds whom a person wants to talk with: a run, a model, an endpoint or an agent without a model.
+"""Finds whom a person wants to talk with (a run, a model, an endpoint or an agent without a model), and the terms of the talk.
 
 Invariant: what is not there is refused before anything is loaded.
 """

@@ -1,11 +1,10 @@
-"""`--from RUN`: a run that starts at what another run made.
+"""Recipes of every kind: one YAML file for each run, checked completely before any work.
 
-SFT takes the other run's synthesis as its data, and RLVE its SFT model. A flywheel copies (`homerl.app.runs.resume`).
+With `--from RUN`, a run starts at what another run made: SFT takes its synthesis as data, and RLVE its SFT model. A flywheel
+copies them (`homerl.app.runs.resume`).
 
-Recipes of every kind: one YAML file for each run, checked completely before any work.
-
-Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
-imports torch. `run:` names the kind.
+Invariants: `run:` names the kind; unknown keys are refused; a recipe that loads has everything that a run needs, seeds
+included; nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
-"""What the stages of a flywheel have made, and what is still to be made.
+"""How runs go on: what a flywheel's stages have made, which training goes on, and what is taken from another run (`--from`).
 
-Invariants: a product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there; one
-that another recipe made, or that was made from what is gone, is refused with the folders to delete.
-
-A training that goes on is the one that began in its folder.
-
-Invariants: a checkpoint, or a model from scratch, is gone on from only by the recipe that made it. That recipe may differ in
-how and how long it runs, and until the model is finished in how fast it learns.
-
-A flywheel that starts at what another one made (`--from RUN`): it takes its synthesis, and its SFT if that is trained
-alike, each with what was measured of it.
-
-Invariants: a flywheel takes only what its own recipe would make, so the table says the same as without; what is taken is
-copied whole or not at all, and the other run never changes; RLVE is never taken.
+Invariants:
+- A product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there. One that another
+  recipe made, or that was made from what is gone, is refused with the folders to delete.
+- A training goes on from a checkpoint, or from a model from scratch, only by the recipe that made it. That recipe may differ
+  in how and how long it runs, and until the model is finished in how fast it learns.
+- A flywheel takes from another one only what its own recipe would make, so its table says the same as without: the synthesis,
+  and SFT if that is trained alike, each with what was measured of it. RLVE is never taken. What is taken is copied whole or
+  not at all, and the other run never changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The record of a run: resolved recipe, seeds, package versions and git commit, beside its results.
-
-A run's folder holds all that the run reads: the files that its recipe names, and its plug-ins.
+"""A run's folder holds a record of the run (its recipe, versions and commit), and all that it reads: files and plug-ins.
 
 Invariants: the run reads the copies, so a file that changes meanwhile changes nothing in it; a run that goes on with another
 file than it began with is refused; a file of a run is copied whole, and never again. What other runs made (data, models, a

@@ -1,11 +1,9 @@
-"""The processes of a flywheel's stages.
+"""The stages of runs: the processes of a flywheel's stages, synthesis, and benchmarks of recipes.
 
-Invariants: a stage runs from its own recipe, which lies in its folder; Ctrl-C reaches the flywheel alone, which says so;
-no stage outlives the flywheel; a stage that fails ends the flywheel with the stage's exit code.
-
-The stage of a run that needs no model of its own: synthesis.
-
-Benchmarks of a model that this process loads, or of an agent that needs none.
+Invariants:
+- A stage runs from its own recipe, which lies in its folder.
+- Ctrl-C reaches the flywheel alone, which says so. No stage outlives the flywheel.
+- A stage that fails ends the flywheel with the stage's exit code.
 """
 
 from __future__ import annotations

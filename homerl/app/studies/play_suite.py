@@ -1,18 +1,12 @@
-"""Builds suites: on request, and for a run of a suite that is not shipped.
-
-Invariant: a file of a suite is complete, or it is not there. What a killed build left is removed by the next.
-
-What is known before a model that is loaded here plays a suite: whether its prompts fit, and how long it may take.
-
-Invariant: nothing here changes what is played; the estimate samples a few tokens without random numbers.
-
-`homerl bench run`: plays a suite with a model in a setting.
+"""`homerl bench run` and `homerl bench build`: plays a suite with a model in a setting, and builds suites.
 
 Invariants:
 - A folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it.
 - A run in a folder with results continues only if asked to.
 - Everything that a run depends on is written beside its results.
 - Options that do not fit are refused before a suite is built.
+- A file of a suite is complete, or it is not there. The next build removes what a killed one left.
+- The estimate of the playing time changes nothing that is played: it samples a few tokens without random numbers.
 """
 
 from __future__ import annotations

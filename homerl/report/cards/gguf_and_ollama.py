@@ -1,16 +1,13 @@
-"""A model's folder as one GGUF file, for llama.cpp and Ollama.
+"""A model's folder as one GGUF file for llama.cpp and Ollama, and the Modelfile with which Ollama runs it.
 
 Invariants:
 - Llama.cpp reads the weights, the vocabulary and the splitting of text exactly as transformers does, or the model is
   refused.
-- The weights are converted one tensor at a time. The `gguf` package writes the file.
-- Llama.cpp's own converter is in no package, and it refuses tokenizers that it does not know by name.
-
-The Modelfile with which Ollama runs an exported GGUF file.
-
-Invariants: its template, in Go's syntax, writes the dialogue that our Jinja template writes, but for two things that Go's
-JSON writes otherwise: no spaces, and `<`, `>` and `&` escaped. Ollama's parser of tool calls begins at the first text behind
-`if .ToolCalls`, so that text is the opening tag.
+- The weights are converted one tensor at a time. The `gguf` package writes the file. (Llama.cpp's own converter is in no
+  package, and refuses tokenizers that it does not know by name.)
+- The template of the Modelfile, in Go's syntax, writes the dialogue that our Jinja template writes, except that Go's JSON has
+  no spaces, and escapes `<`, `>` and `&`. Ollama's parser of tool calls begins at the first text behind `if .ToolCalls`, so
+  that text is the opening tag.
 """
 
 from __future__ import annotations

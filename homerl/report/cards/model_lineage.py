@@ -1,11 +1,9 @@
-"""What led to a stage's model: the stages before it, and what they were trained on.
+"""What a run's folder says of a model: the stages before it, their data, and the terms of a talk with it.
 
-Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
-
-What a run's folder says about talking with its model, as plain data, which an export can hold.
-
-Invariant: a person meets the homes in which the model was measured, if the run says which, else those in which it was
-trained; the same goes for sampling and limits.
+Invariants:
+- Files that a folder lacks are left out. A folder that was moved together with the others is found.
+- A person meets the homes in which the model was measured, if the run names them, else those in which it was trained. The
+  same holds for sampling and limits. The terms are plain data, which an export can hold.
 """
 
 from __future__ import annotations

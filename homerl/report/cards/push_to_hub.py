@@ -1,15 +1,11 @@
-"""What is published of a recipe.
+"""Publishing on the Hugging Face hub (or at HF_ENDPOINT): private data are stripped, a license is chosen, files are uploaded.
 
-Invariants: no account, address or absolute path of the machine is left; `without_files` names no file, and holds no home.
-
-The license of an exported model: its base's, if the base's card names one.
-
-Invariant: a card that cannot be read delays no export, and what was assumed in its place is said.
-
-Uploads models and datasets to the Hugging Face hub (or to HF_ENDPOINT).
-
-Invariants: a missing repository is created, private by default; an existing one keeps its visibility, and is refused if the
-other was asked for; a tagged version is never moved; local files stay, whatever the hub does.
+Invariants:
+- No account, address or absolute path of the machine is published. `strip_file_names` leaves neither a file name nor a home.
+- The license is that of the base, if its card names one. A card that cannot be read stops no export: what is assumed in its
+  place is printed.
+- A missing repository is created, private by default. An existing one keeps its visibility, and is refused if the other was
+  asked for. A tagged version is never moved. Local files stay, whatever the hub does.
 """
 
 from __future__ import annotations

@@ -210,10 +210,7 @@ def comparison_tables(found: RunComparison) -> Group:
     on_two_lines: Callable[[Estimate], str] = lambda share: f"{share}\n{share.bounds_text('–')}"  # noqa: E731
     columns = (
         FigureColumn("suite\nmodel", right=False),
-        *(
-            FigureColumn(f"{side.name}\n95 %", write=lambda share: f"{share}\n{share.bounds_text('–')}")
-            for side in (found.first, found.second)
-        ),
+        *(FigureColumn(f"{side.name}\n95 %", write=on_two_lines) for side in (found.first, found.second)),
         FigureColumn("gain in points\n95 %", write=lambda gain: f"{gain}\n{gain.bounds_text()}"),
     )
     suites: dict[str, list[tuple[Any, ...]]] = {}

@@ -1,10 +1,7 @@
-"""Checks before any work whether this machine can run a recipe.
+"""Checks before any work whether this machine can run a recipe, and what `homerl check` says of it.
 
-Invariant: a run that would only fail later is refused now, with everything that is missing in one message.
-
-What `homerl check` says of a recipe before it runs.
-
-Invariant: what a person decides by comes first; every key with its value comes last, and only if it is asked for.
+Invariants: a run that would only fail later is refused now, with everything that is missing in one message. In the summary,
+what a person decides by comes first; every key with its value comes last, and only if it is asked for.
 """
 
 from __future__ import annotations
