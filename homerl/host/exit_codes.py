@@ -2,7 +2,7 @@
 
 Invariants:
 - What a person, a disk, a network or a server caused ends with one message, and never with a traceback: `InputError`,
-  `OSError`, the errors of libraries that read files and ask servers, a missing package of an extra, Ctrl-C, and `RunStopped`.
+  `OSError`, errors of libraries that read files and ask servers, a missing package of an extra, Ctrl-C, and `RunStopped`.
 - Any other error is a mistake in the code: it keeps its traceback, and Python ends with code 1.
 - HOMERL_TRACEBACK=1 shows every traceback.
 - torchrun reports code 1 for any failure, so a run that a launcher started writes its exit code to a file. The first process

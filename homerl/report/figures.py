@@ -240,7 +240,9 @@ def stacked_area(label: str, steps: Sequence[float], shares: Mapping[str, Sequen
     steps = [step for step, _ in next(iter(curves.values()))]
     floor, areas = [0.0] * len(steps), []
     for name, points in curves.items():
-        smooth = running_mean([value for _, value in points], len(steps) // 24)
+        values, reach = [value for _, value in points], len(steps) // 24
+        # Running means: shares that sum to 1 still do.
+        smooth = [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
         top = [low + value for low, value in zip(floor, smooth, strict=True)]
         there, back = zip(steps, top, strict=True), zip(reversed(steps), reversed(floor), strict=True)
         edge = _svg_path((x(a), y(b)) for a, b in (*there, *back))
@@ -346,11 +348,6 @@ def local_trend(values: Sequence[float], reach: int) -> list[float]:
         slope = 0.0 if len(near) < 3 else linear_regression(near, [values[j] for j in near]).slope
         fitted.append(fmean(values[j] for j in near) + slope * (i - fmean(near)))
     return fitted
-
-
-def running_mean(values: Sequence[float], reach: int) -> list[float]:
-    """The mean of the values within `reach` of each; shares that sum to 1 still do."""
-    return [fmean(values[max(0, i - reach) : i + reach + 1]) for i in range(len(values))]
 
 
 def _linear_scale(low: float, high: float, start: float, end: float) -> Axis:

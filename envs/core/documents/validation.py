@@ -1,4 +1,4 @@
-"""Checking a document against a pydantic model. Pydantic's errors become problems in words: which key is wrong, why, what to do.
+"""Checking a document against a pydantic model. Pydantic's errors become problems in words: which key, why, what to do.
 
 Invariants:
 - Data that the model refuses raises `InputError` with file, line and remedy.
@@ -50,21 +50,6 @@ class ValidationProblem:
     remedy: str
     cause: Exception | None = None
     others: int = 0
-
-
-def explain_first_problem(model_type: Any, data: Any, error: ValidationError) -> ValidationProblem:
-    """The problem of `error` that a person should correct first.
-
-    If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
-    the member in which the data fits most deeply, or, among equals, the one with the fewest problems. So its problem is
-    chosen.
-    """
-    errors = _flat_errors(data, error)
-    misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
-    key, raw = _choose_likeliest(errors, misfits)
-    certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
-    what, remedy = _explain_error(model_type, raw, key)
-    return ValidationProblem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
 
 
 def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
@@ -224,7 +209,15 @@ def validate_document(model_type: Any, document: Document, data: Any = None) -> 
             return model_type.model_validate(data)
         return TypeAdapter(model_type).validate_python(data)
     except ValidationError as error:
-        raise _input_error(document, explain_first_problem(model_type, data, error)) from None
+        # If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
+        # the member in which the data fits most deeply, or, among equals, the one with the fewest problems.
+        errors = _flat_errors(data, error)
+        misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
+        key, raw = _choose_likeliest(errors, misfits)
+        certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
+        what, remedy = _explain_error(model_type, raw, key)
+        cause = raw.get("ctx", {}).get("error")
+        raise _input_error(document, ValidationProblem(key, what, remedy, cause, len(certain - {key}))) from None
 
 
 def list_problems(model_type: Any, document: Document) -> list[InputError]:

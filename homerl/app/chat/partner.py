@@ -1,4 +1,4 @@
-"""Finds whom a person wants to talk with (a run, a model, an endpoint or an agent without a model), and the terms of the talk.
+"""Finds whom a person wants to talk with (a run, a model, an endpoint, an agent without a model), and the terms of the talk.
 
 Invariant: what is not there is refused before anything is loaded.
 """

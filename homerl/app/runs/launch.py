@@ -64,7 +64,7 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
     A flywheel first takes what it would make alike from the run `origin`.
     """
     from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.resume import refuse_another_training, take_finished_stages
+    from homerl.app.runs.resume import refuse_another_training, take_finished_stages, unfinished_stages
     from homerl.app.runs.run_folder import copy_recipe_files, write_run_record
     from homerl.host.processes import folder_lock
 
@@ -72,24 +72,15 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
         # a benchmark writes into the folder of the run that made its model
         if is_main_process() and recipe.run != "bench":
             recipe = copy_recipe_files(recipe)
-            if origin and recipe.run == "flywheel":
-                take_finished_stages(recipe, [*flywheel_stages(recipe)], origin)
+            stages = [*flywheel_stages(recipe)] if recipe.run == "flywheel" else []
+            if origin and stages:
+                take_finished_stages(recipe, stages, origin)
             refuse_another_training(recipe)
-            if not _is_done(recipe):
+            # The record of a flywheel that has made everything stays that of the commit that made it.
+            if not stages or unfinished_stages(stages):
                 write_run_record(recipe)
         with name_path_in_errors(recipe.out):  # libraries that write a model or a checkpoint do not say where
             runner_of_kind(recipe.run)(recipe)
-
-
-def _is_done(recipe: Any) -> bool:
-    """Whether a flywheel has made everything: its record stays that of the commit that did. Raises `InputError` if what it
-    has made does not belong together."""
-    if recipe.run != "flywheel":
-        return False
-    from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.resume import unfinished_stages
-
-    return not unfinished_stages([*flywheel_stages(recipe)])
 
 
 def set_up_libraries() -> None:

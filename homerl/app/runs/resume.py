@@ -1,13 +1,13 @@
 """How runs go on: what a flywheel's stages have made, which training goes on, and what is taken from another run (`--from`).
 
 Invariants:
-- A product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there. One that another
-  recipe made, or that was made from what is gone, is refused with the folders to delete.
+- A product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there. One that
+  another recipe made, or that was made from what is gone, is refused with the folders to delete.
 - A training goes on from a checkpoint, or from a model from scratch, only by the recipe that made it. That recipe may differ
   in how and how long it runs, and until the model is finished in how fast it learns.
-- A flywheel takes from another one only what its own recipe would make, so its table says the same as without: the synthesis,
-  and SFT if that is trained alike, each with what was measured of it. RLVE is never taken. What is taken is copied whole or
-  not at all, and the other run never changes.
+- A flywheel takes from another one only what its own recipe would make, so its table says the same as without: the
+  synthesis, and SFT if that is trained alike, each with what was measured of it. RLVE is never taken. What is taken is
+  copied whole or not at all, and the other run never changes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -181,22 +181,21 @@ def refuse_another_training(recipe: BaseRecipe) -> None:
     if recipe.run not in TRAININGS or not stored.is_file() or not left:
         return
     was = read_yaml(stored).data
-    if was.get("run") != recipe.run or not (keys := [*_list_changed_keys(recipe, was)]):
+    if was.get("run") != recipe.run:
+        return
+    # How fast the model learns may change until it is finished.
+    fast = () if (recipe.out / "model").exists() else HOW_FAST
+    free = (*HOW, *(f"{recipe.run}.{key}" for key in (*HOW_OF_STAGE, *fast)))
+    keys = [
+        key
+        for key in differing_keys(was, recipe_data(recipe))
+        if not any(key == section or key.startswith(f"{section}.") for section in free)
+    ]
+    if not keys:
         return
     what = f"another recipe began this training: {', '.join(keys[:4])}" + (", .." if len(keys) > 4 else "")
     remedy = f"choose another --out, or delete {join_paths(left)} to train anew"
     raise InputError(what, str(stored), remedy)
-
-
-def _list_changed_keys(recipe: BaseRecipe, was: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that decide what is learnt, and that have other values in the recipe `was`."""
-    fast = () if (recipe.out / "model").exists() else HOW_FAST
-    free = (*HOW, *(f"{recipe.run}.{key}" for key in (*HOW_OF_STAGE, *fast)))
-    yield from (
-        key
-        for key in differing_keys(was, recipe_data(recipe))
-        if not any(key == section or key.startswith(f"{section}.") for section in free)
-    )
 
 
 def differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -213,12 +212,15 @@ def take_finished_stages(recipe: BaseRecipe, found: Sequence[Stage], run: Path) 
     if run.resolve() == recipe.out.resolve():
         raise InputError("a run cannot start at itself", FLAG, "choose another --out")
     for file in (recipe.out / FILES).glob("*"):
-        if (theirs := run / FILES / file.name).exists() and not are_equal_files(file, theirs):
+        if (other := run / FILES / file.name).exists() and not are_equal_files(file, other):
             raise InputError(f"this is not the file of the run in {run}", str(file), f"leave out {FLAG}, or name that one")
     of = {name: [one for one in found if Path(one[0]["out"]).name == name] for name in ("synth", "sft", "untrained", EXPERT)}
     chain = [*takewhile(lambda name: _is_stage_made(*of[name][0], run / name), ("synth", "sft", "untrained"))]
     if not chain:
-        why = ", ".join(_list_stage_differences(of["synth"][0][0], run / "synth")) or "it has none, or an unfinished one"
+        synth = of["synth"][0][0]
+        theirs = run / "synth" / stage_recipe_path(synth).name
+        differences = differing_keys(read_yaml(theirs).data, synth) if theirs.is_file() else []
+        why = ", ".join(differences) or "it has none, or an unfinished one"
         raise InputError(f"its synthesis is not that of the recipe: {why}", str(run), f"leave out {FLAG}, or change that")
     names = [*chain, *([EXPERT] if _is_stage_made(*of[EXPERT][0], run / EXPERT) else [])]
     for name in (taken := [name for name in names if not (recipe.out / name).exists()]):
@@ -241,13 +243,6 @@ def _is_stage_made(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     if stage["run"] == "synth":
         return bool(count_trajectories(made)) and not count_lost_blueprints(made)
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage | {"out": str(theirs)}))
-
-
-def _list_stage_differences(stage: dict[str, Any], theirs: Path) -> list[str]:
-    """The keys in which the recipe of another run's stage differs."""
-    if not (path := theirs / stage_recipe_path(stage).name).is_file():
-        return []
-    return differing_keys(read_yaml(path).data, stage)
 
 
 def _link_or_copy(source: str, target: str) -> None:

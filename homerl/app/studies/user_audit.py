@@ -94,27 +94,24 @@ class UserAudit:
     def to_table(self) -> Table:
         """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
-        for name, value in self._list_metrics():
-            table.add_row(name, value)
+        shares = {"end well": self.success, "user errors": self.user_errors}
+        shares |= {f"  {reason}": share for reason, share in self.reasons.items()}
+        shares |= {f"outcome {name}": share for name, share in self.outcomes.items()}
+        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
+        for name, share in (shares | words).items():
+            if share is not None:
+                table.add_row(name, f"{share:.1%}")
+        table.add_row("utterances", str(self.utterances))
+        table.add_row("words", _format_pairs(self.length))
+        table.add_row("utterances by words", _format_pairs(self.lengths))
+        if counts := {key: value for key, value in self.usage.items() if not isinstance(value, dict)}:
+            table.add_row("endpoint", _format_pairs(counts))
         for name, rate in self.behaviours.items():
             beside = f"; in the dataset {_format_rate(self.people[name])}" if name in self.people else ""
             table.add_row(f"utterances: {name.replace('_', ' ')}", _format_rate(rate) + beside)
         for breach in self.breaches:
             table.add_row(Text("too bad", "red"), breach)
         return table
-
-    def _list_metrics(self) -> list[tuple[str, str]]:
-        shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
-        rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
-        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
-        lines = [(name, f"{share:.1%}") for name, share in (shares | rest | words).items() if share is not None]
-        lines += [
-            ("utterances", str(self.utterances)),
-            ("words", _format_pairs(self.length)),
-            ("utterances by words", _format_pairs(self.lengths)),
-        ]
-        counts = {key: value for key, value in self.usage.items() if not isinstance(value, dict)}
-        return lines + ([("endpoint", _format_pairs(counts))] if counts else [])
 
 
 class AuditSetup(NamedTuple):

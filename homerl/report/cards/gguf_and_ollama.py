@@ -5,9 +5,9 @@ Invariants:
   refused.
 - The weights are converted one tensor at a time. The `gguf` package writes the file. (Llama.cpp's own converter is in no
   package, and refuses tokenizers that it does not know by name.)
-- The template of the Modelfile, in Go's syntax, writes the dialogue that our Jinja template writes, except that Go's JSON has
-  no spaces, and escapes `<`, `>` and `&`. Ollama's parser of tool calls begins at the first text behind `if .ToolCalls`, so
-  that text is the opening tag.
+- The template of the Modelfile, in Go's syntax, writes the dialogue that our Jinja template writes, except that Go's JSON
+  has no spaces, and escapes `<`, `>` and `&`. Ollama's parser of tool calls begins at the first text behind
+  `if .ToolCalls`, so that text is the opening tag.
 """
 
 from __future__ import annotations

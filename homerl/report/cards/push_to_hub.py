@@ -1,4 +1,4 @@
-"""Publishing on the Hugging Face hub (or at HF_ENDPOINT): private data are stripped, a license is chosen, files are uploaded.
+"""Publishing on the Hugging Face hub (or at HF_ENDPOINT): strips private data, chooses a license, and uploads files.
 
 Invariants:
 - No account, address or absolute path of the machine is published. `strip_file_names` leaves neither a file name nor a home.
