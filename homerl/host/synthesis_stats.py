@@ -45,16 +45,10 @@ class TextDiversity:
     def diversity_figures(self) -> dict[str, Any]:
         """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
         shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
-        return {
-            "utterances": self.texts,
-            "distinct": len(self.seen),
-            "words": len(self.grams[0]),
-            "distinct_1": shares[0],
-            "distinct_2": shares[1],
-            "distinct_3": shares[2],
-            "mean_length": self.lengths / max(1, self.texts),
-            "self_bleu": self_bleu(self.kept),
-        }
+        counts = {"utterances": self.texts, "distinct": len(self.seen), "words": len(self.grams[0])}
+        distinct = {f"distinct_{n}": share for n, share in enumerate(shares, 1)}
+        means = {"mean_length": self.lengths / max(1, self.texts), "self_bleu": self_bleu(self.kept)}
+        return {**counts, **distinct, **means}
 
 
 def self_bleu(texts: Sequence[str]) -> float:

@@ -149,20 +149,20 @@ class FigureTable:
 
     def to_html(self) -> Markup:
         """Head and body of the table for a page."""
-        heads = [
-            svg_element("th", column.html_heading or column.heading, **({"class_": "n"} if column.right else {}))
-            for column in self.columns
-            if column.heading is not None
-        ]
-        body = ""
+
+        def cell(name: str, text: object, column: FigureColumn) -> Markup:
+            return svg_element(name, text, class_="n") if column.right else svg_element(name, text)
+
+        shown = [column for column in self.columns if column.heading is not None]
+        heads = [cell("th", column.html_heading or column.heading, column) for column in shown]
+        body = Markup("")
         for strong, cells in self._shown_cells():
-            shown = []
+            row = []
             for column, value in cells:
                 text = "" if value is None else (column.html or column.write)(value)
-                name = "th" if column.is_name else "td"
-                shown.append(svg_element(name, text, **({"class_": "n"} if column.right else {})))
-            body += svg_element("tr", *shown, **({"class_": "ours"} if strong else {})) + "\n"
-        return Markup("<thead>{}</thead>\n<tbody>{}</tbody>").format(svg_element("tr", *heads), Markup(body))
+                row.append(cell("th" if column.is_name else "td", text, column))
+            body += (svg_element("tr", *row, class_="ours") if strong else svg_element("tr", *row)) + Markup("\n")
+        return Markup("<thead>{}</thead>\n<tbody>{}</tbody>").format(svg_element("tr", *heads), body)
 
     def to_markdown(self) -> str:
         """The table for a card."""
@@ -174,12 +174,8 @@ class FigureTable:
     @property
     def file_keys(self) -> list[str]:
         """The headings in files."""
-        return [
-            key
-            for column in self.columns
-            if column.key
-            for key in ((column.key, "low", "high") if column.interval_heading else (column.key,))
-        ]
+        keys = ([column.key, "low", "high"] if column.interval_heading else [column.key] for column in self.columns)
+        return [key for names in keys if names[0] for key in names]
 
     def file_rows(self) -> Iterator[list[Any]]:
         """The rows in files, of plain values; an estimate is three numbers."""

@@ -60,29 +60,18 @@ class ChatPage:
 
     def build_chat_app(self) -> Starlette:
         """The application."""
-        return Starlette(
-            routes=[
-                Route("/", self._show_page),
-                Route("/favicon.ico", _no_icon),
-                Route("/talk", self._send_talk),
-                Route("/talk.jsonl", self._save_talk),
-                Route("/say", self._say_sentence, methods=["POST"]),
-                Route("/stop", self._stop_answer, methods=["POST"]),
-                Route("/undo", self._undo_turn, methods=["POST"]),
-                Route("/reset", self._reset_talk, methods=["POST"]),
-            ],
-            exception_handlers={BadRequest: refusal_response},
-        )
+        shown = {"/": self._show_page, "/favicon.ico": _no_icon, "/talk": self._send_talk, "/talk.jsonl": self._save_talk}
+        done = {"/say": self._say_sentence, "/stop": self._stop_answer, "/undo": self._undo_turn, "/reset": self._reset_talk}
+        routes = [Route(path, answer) for path, answer in shown.items()]
+        routes += [Route(path, answer, methods=["POST"]) for path, answer in done.items()]
+        return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
 
     async def _show_page(self, request: Request) -> Response:
         admit_request(request, self.address)
         nonce, look = secrets.token_urlsafe(16), self.session.visits.look
-        page = _load_page_template().render(
-            name=self.session.partner.name,
-            look={"css": Markup(look.css), "symbols": Markup(look.symbols)},
-            nonce=nonce,
-            longest=LONGEST,
-        )
+        drawn = {"css": Markup(look.css), "symbols": Markup(look.symbols)}
+        name = self.session.partner.name
+        page = _load_page_template().render(name=name, look=drawn, nonce=nonce, longest=LONGEST)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
     async def _send_talk(self, request: Request) -> Response:
@@ -188,14 +177,8 @@ def chat_event_to_json(event: Event) -> dict[str, Any]:
     if not isinstance(event, AgentAct):
         return {"note": event.text}
     changes = [{"owner": change.owner, "thing": change.thing, "words": change.describe_change} for change in event.changes]
-    seen = list(event.step.observations)
-    return {
-        "words": event.words,
-        "calls": list(event.step.calls),
-        "results": seen,
-        "refused": bool(event.step.blocked),
-        "changes": changes,
-    }
+    step = {"calls": list(event.step.calls), "results": list(event.step.observations), "refused": bool(event.step.blocked)}
+    return {"words": event.words, **step, "changes": changes}
 
 
 def _to_json_line(data: dict[str, Any]) -> str:

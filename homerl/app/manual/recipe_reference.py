@@ -83,21 +83,14 @@ def render_reference() -> str:
     # What a `recipe:` of blueprints may be, and where each stands.
     places: dict[str, list[str]] = {}
     for model, title in blueprint_source_titles().items():
-        places.setdefault(_join_words(f"`{path}`" for path in find_sections()[model].key_paths), []).append(
-            _link_title(title)
-        )
+        paths = _join_words(f"`{path}`" for path in find_sections()[model].key_paths)
+        places.setdefault(paths, []).append(_link_title(title))
     rows = "".join(f"- {_join_words(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
     sources = f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
     first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
     shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
-    parts = [
-        HEAD,
-        "## Every recipe\n",
-        _list_keys("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run")),
-        "## Kinds of run\n",
-        _describe_kinds(),
-        *alternatives,
-    ]
+    every = _list_keys("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
+    parts = [HEAD, "## Every recipe\n", every, "## Kinds of run\n", _describe_kinds(), *alternatives]
     parts += [sources, "## Sections\n", *map(_describe_section, sections), "## Keys of several sections\n", *alike]
     return "\n".join(parts)
 

@@ -140,14 +140,13 @@ def are_equal_files(one: Path, other: Path) -> bool:
 def _with_copies(value: Any, shelf: _Shelf) -> Any:
     """A part of a recipe that names the copies."""
     if isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        new = {
-            name: _name_copies(getattr(value, name), shelf, field.metadata)
-            if READS in field.metadata
-            else _with_copies(getattr(value, name), shelf)
-            for name, field in fields.items()
-        }
-        changed = {name: part for name, part in new.items() if part != getattr(value, name)}
+        changed = {}
+        for name, field in type(value).model_fields.items():
+            part = getattr(value, name)
+            reads = READS in field.metadata
+            new = _name_copies(part, shelf, field.metadata) if reads else _with_copies(part, shelf)
+            if new != part:
+                changed[name] = new
         return value.model_copy(update=changed) if changed else value
     if isinstance(value, tuple | list):
         return type(value)(_with_copies(part, shelf) for part in value)

@@ -70,11 +70,9 @@ class StageProcess:
     def raise_if_failed(self) -> None:
         """Raise `StageFailed` if the process failed."""
         if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
-            raise StageFailed(
-                f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
-                f"see {self.log or 'its message above'}; the same command goes on from here",
-                code,
-            )
+            ended = f"{self.path}: stage {self.path.parent.name} ended with code {code}"
+            remedy = f"see {self.log or 'its message above'}; the same command goes on from here"
+            raise StageFailed(f"{ended}\n{remedy}", code)
 
 
 class StageFailed(RunStopped):

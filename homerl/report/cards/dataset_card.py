@@ -49,10 +49,8 @@ def write_dataset_description(out: Path, config: SynthesisConfig, stats: dict[st
         "synthesis": strip_private_data(config.identity),
     }
     for kind in file_formats():
-        write_atomic(
-            out / "schemas" / schema_file_name(kind),
-            json.dumps(build_json_schemas()[schema_file_name(kind)], indent=1) + "\n",
-        )
+        schema = build_json_schemas()[schema_file_name(kind)]
+        write_atomic(out / "schemas" / schema_file_name(kind), json.dumps(schema, indent=1) + "\n")
     _write_card(out, facts, render_dataset_card(facts, stats))
 
 
@@ -71,23 +69,13 @@ def push_dataset(run: Path, repo: str, private: bool = True, license: str = "apa
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
     stats = read_json(out / STATS).data
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
-        raise InputError(
-            f"servers failed for {lost:,} blueprints, which are missing",
-            str(out / STATS),
-            "start the synthesis again, which makes them, before its version is out for good",
-        )
+        remedy = "start the synthesis again, which makes them, before its version is out for good"
+        raise InputError(f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS), remedy)
     _write_card(out, facts, render_dataset_card(facts, stats, repo, license))
     files = [*FILES, *(f"schemas/{schema_file_name(kind)}" for kind in file_formats())]
-    upload_to_hub(
-        out,
-        repo,
-        private,
-        f"Version {facts['version']}, by homerl {__version__}",
-        "dataset",
-        files,
-        tag=f"v{facts['version']}",
-    )
-    return f"datasets/{repo}, version {facts['version']}"
+    version = facts["version"]
+    upload_to_hub(out, repo, private, f"Version {version}, by homerl {__version__}", "dataset", files, tag=f"v{version}")
+    return f"datasets/{repo}, version {version}"
 
 
 def render_dataset_card(

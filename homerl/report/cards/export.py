@@ -63,16 +63,8 @@ from homerl.train.model_sources import (
 from homerl.worlds.contract import Card
 
 OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
-STALE = [
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "*.bin",
-    "*.bin.index.json",
-    "adapter_config.json",
-    "*.gguf",
-    "Modelfile",
-    "recipes/*",
-]
+STALE = """*.safetensors *.safetensors.index.json *.bin *.bin.index.json
+adapter_config.json *.gguf Modelfile recipes/*""".split()  # files of an earlier export on the hub
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
 SENTENCE = "Turn on the light."

@@ -240,10 +240,8 @@ def _list_sections(
 ) -> Iterator[tuple[str, str]]:
     yield "Scores", _describe_scores(facts.scores)
     yield "Base", _describe_base(facts)
-    yield (
-        "Use",
-        "\n\n".join(filter(None, (_describe_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer))),
-    )
+    parts = _describe_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer
+    yield "Use", "\n\n".join(filter(None, parts))
     yield "Serve", _describe_serving(facts, adapter, tools)
     if gguf:
         name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._")  # as Ollama wants names

@@ -124,17 +124,10 @@ def upload_to_hub(
             remedy = f"push {how} --public, or make it {wanted} on the hub first"
             raise InputError(f"the repository exists and is {there}", repo, remedy)
         if tag and tag in {known.name for known in api.list_repo_refs(repo, repo_type=kind).tags}:
-            raise InputError(
-                f"the version {tag} is there already", repo, "name another version; one that is out never changes"
-            )
-        api.upload_folder(
-            repo_id=repo,
-            folder_path=folder,
-            commit_message=message,
-            repo_type=kind,
-            allow_patterns=files,
-            delete_patterns=list(delete),
-        )
+            remedy = "name another version; one that is out never changes"
+            raise InputError(f"the version {tag} is there already", repo, remedy)
+        what: dict[str, Any] = {"repo_id": repo, "repo_type": kind, "folder_path": folder, "commit_message": message}
+        api.upload_folder(**what, allow_patterns=files, delete_patterns=list(delete))
         if tag:
             api.create_tag(repo, tag=tag, repo_type=kind)
     except InputError:

@@ -46,22 +46,12 @@ def check_machine(recipe: BaseRecipe, path: str) -> None:
     endpoints, the login of Weights & Biases.
     """
     refuse_untrainable(recipe)
-    looks = (
-        _find_missing_gpus,
-        _find_missing_packages,
-        _find_missing_weights,
-        _find_missing_data,
-        _find_missing_endpoints,
-        _find_missing_engine,
-        _find_missing_login,
-    )
+    looks = [_find_missing_gpus, _find_missing_packages, _find_missing_weights, _find_missing_data]
+    looks += [_find_missing_endpoints, _find_missing_engine, _find_missing_login]
     missing = [what for look in looks for what in look(recipe)]
     if missing:
-        raise InputError(
-            "this machine cannot run the recipe: " + "; ".join(missing),
-            where=path,
-            remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
-        )
+        remedy = "run it where these are, or begin with recipes/quickstart.yaml, which needs none of them"
+        raise InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
 
 
 def warn_of_process_count(recipe: BaseRecipe, path: str) -> str | None:

@@ -85,17 +85,12 @@ def measure_prompts(recipe: BaseRecipe, path: str) -> list[PromptFinding]:
     except (OSError, ValueError) as error:
         return [PromptFinding(f"not measured, since there is no tokenizer: {str(error).splitlines()[0]}")]
     about = "about " if model.from_scratch else ""
-    return [
-        _describe_source(
-            source,
-            [_measure_prompt(tokenizer, one) for one in opened[source.key]],
-            _limits_of_source(recipe, source, positions),
-            about,
-            path,
-        )
-        for source in found
-        if opened[source.key]
-    ]
+    described = []
+    for source in found:
+        if sizes := [_measure_prompt(tokenizer, one) for one in opened[source.key]]:
+            limits = _limits_of_source(recipe, source, positions)
+            described.append(_describe_source(source, sizes, limits, about, path))
+    return described
 
 
 def _open_episodes(source: RehearsalSource, count: int) -> Iterator[OpenedEpisode]:
@@ -146,16 +141,12 @@ def _measure_prompt(tokenizer: Any, one: OpenedEpisode) -> PromptSize:
     seen = one.seen
     prompt, bare = (len(_encode_prompt(tokenizer, shown)) for shown in (seen, replace(seen, tools=())))
     before = (message["content"] for message in seen.messages if message["role"] != "user")
+    told = sum(len(encode_shielded(tokenizer, text)) for text in before)
     whole = prompt
     if one.played and is_homerl_template(tokenizer.chat_template or ""):
-        whole = len(
-            encode_shielded(
-                tokenizer, chat_format_of(tokenizer).render_dialogue(tokenizer, one.played.messages, one.played.tools)
-            )
-        )
-    return PromptSize(
-        prompt, prompt - bare, sum(len(encode_shielded(tokenizer, text)) for text in before), whole, one.devices
-    )
+        dialogue = chat_format_of(tokenizer).render_dialogue(tokenizer, one.played.messages, one.played.tools)
+        whole = len(encode_shielded(tokenizer, dialogue))
+    return PromptSize(prompt, prompt - bare, told, whole, one.devices)
 
 
 def _encode_prompt(tokenizer: Any, seen: Observation) -> list[int]:
