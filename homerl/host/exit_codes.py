@@ -91,9 +91,8 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
         ends = [ending_for_error(one) for one in error.exceptions]
         return ends[0] if all(ends) else None
     if isinstance(error, RunStopped):
-        return CommandEnding(
-            f"the {error.by} stopped the run: {error}" if error.by else str(error), error.code, error.by_all
-        )
+        message = f"the {error.by} stopped the run: {error}" if error.by else str(error)
+        return CommandEnding(message, error.code, error.by_all)
     if isinstance(error, InputError):
         return CommandEnding(str(error))
     if isinstance(error, KeyboardInterrupt):
@@ -118,9 +117,8 @@ def extra_with_module(module: str) -> str | None:
         return None
     wanted = [found.groups() for line in lines if (found := re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)", line))]
     size = Counter(extra for _, extra in wanted)
-    return min(
-        (extra for name, extra in wanted if name.replace("-", "_").lower() == module), key=size.__getitem__, default=None
-    )
+    extras = [extra for name, extra in wanted if name.replace("-", "_").lower() == module]
+    return min(extras, key=size.__getitem__, default=None)
 
 
 TOLD = "HOMERL_EXIT_CODE"  # names the file, which does not exist yet

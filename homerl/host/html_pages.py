@@ -30,19 +30,12 @@ def load_template(path: Path, **filters: Callable[..., Any]) -> Template:
     `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, to `breakable`, which
     lets a line end after its underscores, and to `folded`.
     """
+    loader = FileSystemLoader([path.parent, HERE])
     environment = Environment(
-        loader=FileSystemLoader([path.parent, HERE]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {
-        "words": identifier_to_words,
-        "breakable": breakable_identifier,
-        "folded": fold_long_text,
-        **filters,
-    }
+    own = {"words": identifier_to_words, "breakable": breakable_identifier, "folded": fold_long_text}
+    environment.filters |= own | filters
     return environment.get_template(path.name)
 
 

@@ -42,10 +42,9 @@ def load_recipe_document(path: str | Path, overrides: Sequence[str] = ()) -> tup
                 data = {part: data}
             inner = (key[:size] for size in range(1, len(key)))
             above = [part for part in inner if part not in document.lines or _is_replaced(part, document.data, data)]
-            places = (*above, key)
-            document = merge_documents(
-                document, Document(document.path, data, dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE))
-            )
+            places: tuple[KeyPath, ...] = (*above, key)
+            lines, origins = dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE)
+            document = merge_documents(document, Document(document.path, data, lines, origins))
     return document.data, document
 
 
@@ -67,11 +66,8 @@ def _find_file_or_shipped(path: Path, where: str, name: Path) -> Path:
         if candidate.is_file():
             return candidate
     known = sorted(file.name for file in shipped.glob("*.y*ml"))
-    raise InputError(
-        f"there is no recipe {name}",
-        where,
-        did_you_mean(inner.as_posix(), known) if known else "check the path",
-    )
+    remedy = did_you_mean(inner.as_posix(), known) if known else "check the path"
+    raise InputError(f"there is no recipe {name}", where, remedy)
 
 
 def _read_with_bases(path: Path, above: tuple[Path, ...]) -> Document:
@@ -108,9 +104,8 @@ def _find_base(document: Document) -> Path:
 def merge_documents(base: Document, top: Document) -> Document:
     """`top` merged over `base`, with the places of all remaining keys."""
     kept = {key: line for key, line in base.lines.items() if not _is_replaced(key, base.data, top.data)}
-    origins = {key: base.origins.get(key, base.path) for key in kept} | {
-        key: top.origins.get(key, top.path) for key in top.lines
-    }
+    origins = {key: base.origins.get(key, base.path) for key in kept}
+    origins |= {key: top.origins.get(key, top.path) for key in top.lines}
     return Document(top.path, _merge_data(base.data, top.data), {**kept, **top.lines}, origins)
 
 

@@ -221,9 +221,8 @@ def line_chart(label: str, points: Sequence[Point], percent: bool = False, other
         trend = local_trend([value for _, value in curve], len(curve) // 10)
         smooth = [y(min(max(value, ticks[0]), ticks[-1])) for value in trend]  # a trend may leave the axis
         lines.append(svg_element("path", d=_svg_path((x(a), y(b)) for a, b in curve), class_=f"raw{kind}"))
-        lines.append(
-            svg_element("path", d=_svg_path(zip((x(a) for a, _ in curve), smooth, strict=True)), class_=f"curve{kind}")
-        )
+        path = _svg_path(zip((x(a) for a, _ in curve), smooth, strict=True))
+        lines.append(svg_element("path", d=path, class_=f"curve{kind}"))
     return _svg_picture(label, *_axis_lines(ticks, y, percent), *_step_labels(first, last, x), *lines)
 
 

@@ -154,9 +154,7 @@ class ChatPage:
 
     def _talk_as_json(self) -> dict[str, Any]:
         """The home and the talk so far."""
-        turns = [
-            {"sentence": turn.sentence, "events": [*map(chat_event_to_json, turn.events)]} for turn in self.session.turns
-        ]
+        turns = [{"sentence": one.sentence, "events": [*map(chat_event_to_json, one.events)]} for one in self.session.turns]
         return {"home": self._draw_home(), "turns": turns, "busy": self._is_answering}
 
 

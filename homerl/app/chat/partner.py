@@ -76,18 +76,17 @@ class ChatRequest:
 def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
     # Agents without a model. Those that play tasks whose solution they hold understand no words.
-    hearing = {
-        name: agent for world in known_worlds().values() if world.visits for name, agent in world.visits.agents.items()
-    }
+    visits = [world.visits for world in known_worlds().values() if world.visits]
+    hearing = {name: agent for visit in visits for name, agent in visit.agents.items()}
     if any(wanted.what in world.baselines for world in known_worlds().values()) and wanted.what not in hearing:
         what = f"'{wanted.what}' plays tasks whose solution it holds, and understands no words"
         raise InputError(what, remedy=f"talk with {', '.join(hearing)}, or with a model")
     model, terms = _choose_partner(wanted, hearing)
     given: dict[str, Any] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
     terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
-    visits, recipe = _choose_world(terms, wanted.world)
-    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
-    return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
+    visited, recipe = _choose_world(terms, wanted.world)
+    blueprint = visited.blueprint(recipe, wanted.home, wanted.seed)
+    return ChatSession(visited, blueprint, model(terms), terms, wanted.seed)
 
 
 def _choose_partner(
@@ -123,9 +122,8 @@ def _find_model_folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatT
         return str(folder), terms
     if is_local_model_name(what) and what not in known:
         near = get_close_matches(what, known, n=1)
-        raise InputError(
-            "there is no such run or model", what, f"did you mean {near[0]}?" if near else suggest_near_path(path)
-        )
+        remedy = f"did you mean {near[0]}?" if near else suggest_near_path(path)
+        raise InputError("there is no such run or model", what, remedy)
     refuse_missing_model(what, known, where="")
     return what, ChatTerms()
 
@@ -142,10 +140,8 @@ def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:
     from homerl.models.endpoint.llm_agent import LLMAgent
 
     endpoint = Endpoint(url.split(","), name, PATIENCE)
-    return ChatPartner(
-        name,
-        lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if terms.temperature > 0 else None),
-    )
+    drawn = terms.temperature > 0  # at 0 nothing is drawn, and some servers take no seed
+    return ChatPartner(name, lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if drawn else None))
 
 
 def make_local_partner(model: LoadedModel, terms: ChatTerms) -> ChatPartner:

@@ -175,9 +175,8 @@ def _describe_section(section: RecipeSection) -> str:
     places = f"At {_join_words(f'`{path}`' for path in section.key_paths)}." if several else ""
     more = [_link_shared_keys(section.model, models, keys) for models, keys in groups.items()]
     text = "\n".join(filter(None, (describe_schema(schema), places, *more)))
-    return (
-        f"### {section.heading_text}\n\n{text}\n\n{_list_keys(key_prefix(section.model), own, schema.get('required', ()))}"
-    )
+    keys_text = _list_keys(key_prefix(section.model), own, schema.get("required", ()))
+    return f"### {section.heading_text}\n\n{text}\n\n{keys_text}"
 
 
 def _link_shared_keys(model: str, models: tuple[str, ...], keys: tuple[str, ...]) -> str:

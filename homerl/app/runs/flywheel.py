@@ -85,9 +85,8 @@ def benchmark_models(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], con
         while waiting or any(child.is_process_running for child in running):
             if waiting and sum(child.is_process_running for child in running) < workers:
                 stage = waiting.popleft()
-                running.append(
-                    children.enter_context(start_stage_process(stage, [sys.executable], Path(stage["out"]) / "bench.log"))
-                )
+                started = start_stage_process(stage, [sys.executable], Path(stage["out"]) / "bench.log")
+                running.append(children.enter_context(started))
                 continue
             time.sleep(POLL)
             # An episode that was played is a line of a benchmark's journal.
@@ -108,10 +107,8 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
         return shared | {"run": run, "out": str(out / folder)} | sections
 
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
-    yield (
-        stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"]),
-        out / "sft/model",
-    )
+    sft = stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"])
+    yield sft, out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
     sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"

@@ -98,9 +98,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     data, document = load.load_recipe_document(path, words)
     kind = data.get("run")
     if kind not in KINDS:
-        raise InputError(
-            f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
-        )
+        remedy = f"write `run:` with one of {', '.join(KINDS)}"
+        raise InputError(f"run: {kind!r} is not a kind of run", str(path), remedy)
     if origin and (starting := overrides_from_run(kind, origin)):
         _, document = load.load_recipe_document(path, [*starting, *words])
     return validate_document(KINDS[kind], document)
@@ -117,7 +116,6 @@ def role_settings(recipe: BaseRecipe, role: str, path: str) -> tuple[str, Endpoi
         return "user", recipe.user
     settings = getattr(getattr(recipe, "synth", None), role, None)
     if settings is None:
-        raise InputError(
-            f"a recipe of `run: {recipe.run}` without a model as its {role}", path, "name another recipe or part"
-        )
+        what = f"a recipe of `run: {recipe.run}` without a model as its {role}"
+        raise InputError(what, path, "name another recipe or part")
     return f"synth.{role}", settings

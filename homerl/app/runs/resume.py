@@ -72,9 +72,8 @@ def is_stage_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] =
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     if stage["run"] == "synth":
         used = any(stage_recipe_path(later).exists() for later in downstream_stages(stage, found))
-        return bool(count_trajectories(product)) and (
-            used or not count_lost_blueprints(product)
-        )  # earlier ones trained on what was there
+        # Earlier versions trained on what was there.
+        return bool(count_trajectories(product)) and (used or not count_lost_blueprints(product))
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage))
 
 
@@ -83,10 +82,8 @@ def require_stage_product(stage: dict[str, Any], product: Path) -> None:
     if not product.exists():
         raise RuntimeError(f"a stage ended without making {product}")
     if stage["run"] == "synth" and (count := count_lost_blueprints(product)):
-        raise IncompleteStage(
-            f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on\n"
-            "see to the servers; the same command makes these again"
-        )
+        what = f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on"
+        raise IncompleteStage(f"{what}\nsee to the servers; the same command makes these again")
 
 
 class IncompleteStage(RunStopped):

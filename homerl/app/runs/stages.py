@@ -98,9 +98,8 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
     environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
     exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
     with log.open("w") if log else nullcontext() as words:
-        process = subprocess.Popen(
-            [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True
-        )
+        output: Any = {"stdout": words, "stderr": words}
+        process = subprocess.Popen([*command, str(path)], env=environment, start_new_session=True, **output)
     child = StageProcess(path, process, log)
     try:
         yield child
@@ -175,9 +174,8 @@ def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
         episodes, folder = suite_episodes(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
-        claim_results(
-            folder, PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=len(episodes), made=made)
-        )
+        player = PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=len(episodes), made=made)
+        claim_results(folder, player)
         with progress_bar() as bar:
             task = bar.add_task(f"bench {suite.name}", total=suite.count, note=note)
             scores[suite.name] = run_suite(episodes, factories, folder, pace, progress_updater(bar, task))
@@ -205,9 +203,8 @@ def _make_model_players(recipe: BenchRecipe) -> Players:
     tokenizer = load_chat_tokenizer(name, own=True)
     model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
-    factories = ParticipantFactories(
-        agent_factory_for(engine, tokenizer, engine.context_length), identity=bench_identity(recipe)
-    )
+    agents = agent_factory_for(engine, tokenizer, engine.context_length)
+    factories = ParticipantFactories(agents, identity=bench_identity(recipe))
     pace = EpisodePace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
     return lambda suite: (factories, pace)
 
@@ -229,9 +226,8 @@ def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite 
 
     instances, benchmark = read_suite(suite.benchmark), resolve_suite(suite.benchmark)[1]
     played = benchmark.easier_half(instances) if suite.easier_half else instances
-    return SuiteInstances(
-        spread_evenly(played or (), suite.count), resolve_setting(benchmark, suite.setting), 1, suite.user.behaviours
-    )
+    chosen, setting = spread_evenly(played or (), suite.count), resolve_setting(benchmark, suite.setting)
+    return SuiteInstances(chosen, setting, 1, suite.user.behaviours)
 
 
 def bench_identity(recipe: BenchRecipe) -> str:

@@ -194,9 +194,8 @@ def refuse_missing_model(model: str, baselines: Iterable[str] = (), where: str =
 
 def _find_models_in(folder: Path) -> list[Path]:
     """The models of a folder, the newest last: a stage's has one inside, and a flywheel's has several."""
-    return sorted(
-        filter(is_model_folder, [folder, folder / "model", *folder.glob("*/model")]), key=lambda path: path.stat().st_mtime
-    )
+    places = [folder, folder / "model", *folder.glob("*/model")]
+    return sorted(filter(is_model_folder, places), key=lambda path: path.stat().st_mtime)
 
 
 def load_local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:

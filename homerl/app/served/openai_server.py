@@ -146,9 +146,8 @@ class ModelServer:
         admit_request(request, self.address)
         body = await read_json_body(request)
         asked = parse_completion_request(body)
-        observation = Observation(
-            "request", tuple(said.to_chat_message for said in asked.messages), tuple(body.get("tools") or ())
-        )
+        messages = tuple(said.to_chat_message for said in asked.messages)
+        observation = Observation("request", messages, tuple(body.get("tools") or ()))
         most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
         most = min(most, self.model.engine.engine.context_length or most)  # never more than the model takes in all
         agent = self.model.make_agents(most, asked.temperature, asked.seed)()

@@ -178,9 +178,8 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         if trained and (others := asked - trained):
             words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
             tasks, learnt = words
-            console.print(
-                f"toolset and prompt: the tasks have {tasks}; {settings.model} was trained with {learnt}", highlight=False
-            )
+            line = f"toolset and prompt: the tasks have {tasks}; {settings.model} was trained with {learnt}"
+            console.print(line, highlight=False)
         console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     tally = FirstAgentTally()
     if settings.first is not None:
@@ -309,10 +308,9 @@ def make_factories(
     """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
     user, spoken = make_user_factory(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
+    pace = EpisodePace(settings.at_once, waves=False)
     if (baseline := world.baselines.get(settings.model)) is not None:
-        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), EpisodePace(
-            settings.at_once, waves=False
-        )
+        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), pace
     own = world.endpoint_agent(setting)
     if settings.is_served:
         from homerl.models.endpoint.llm_agent import LLMAgent
@@ -322,7 +320,7 @@ def make_factories(
         kind = own or partial(LLMAgent, clips=clips)
         seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens, seed)  # noqa: E731
-        return ParticipantFactories(agent, user, f"{name} {sampling}"), EpisodePace(settings.at_once, waves=False)
+        return ParticipantFactories(agent, user, f"{name} {sampling}"), pace
     return make_local_factories(settings, user, sampling)
 
 

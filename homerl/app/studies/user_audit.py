@@ -166,9 +166,8 @@ async def play_audited_episodes(
             user = RecordingUser(users(blueprint.seed))
             episode = begin_episode(blueprint, limits)
             opening = len(episode.messages)
-            end = await play(
-                episode, world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed), user, blueprint.seed
-            )
+            flawless = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
+            end = await play(episode, flawless, user, blueprint.seed)
             progress()
         reason = end.fault.reason_kind if end.fault and end.fault.boundary is Boundary.USER else None
         topics = tuple(t for t in user.topics.values() if t is not None)

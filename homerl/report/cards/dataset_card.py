@@ -92,14 +92,12 @@ def render_dataset_card(
         "size_categories": [next((name for most, name in SIZES if facts["rows"] < most), "n>1M")],
         "configs": [{"config_name": "default", "data_files": ROWS}],
     }
-    where = (
-        f'load_dataset("{repo}", revision="v{facts["version"]}")' if repo else f'load_dataset("json", data_files="{ROWS}")'
-    )
+    source = f'"{repo}", revision="v{facts["version"]}"' if repo else f'"json", data_files="{ROWS}"'
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# Smart-home dialogues, version {facts['version']}\n",
         f"{STRATEGIES[made['strategy']]} {_describe_players(made)}\n",
-        f"```python\nfrom datasets import load_dataset\nrows = {where}\n```\n",
+        f"```python\nfrom datasets import load_dataset\nrows = load_dataset({source})\n```\n",
         "Fine-tune on it: `data:` in a recipe of `run: sft`. Check it: `homerl reverify` replays every row.\n",
         "## What is in it\n",
         _two_columns("figure", "value", _list_figures(facts, stats)),

@@ -352,9 +352,8 @@ def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     import torch
 
     messages = [{"role": "system", "content": card.system}, {"role": "user", "content": card.utterance}]
-    asked = tokenizer.apply_chat_template(
-        messages, tools=list(card.tools), add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
+    form = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+    asked = tokenizer.apply_chat_template(messages, tools=list(card.tools), **form)
     length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
     if longest and length >= longest:
         return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")

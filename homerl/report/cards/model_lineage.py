@@ -41,10 +41,8 @@ def stage_lineage(stage: Path) -> list[Path]:
 
 def last_blueprint_recipe(stage: Path) -> dict[str, Any]:
     """The recipe of the blueprints that a stage's model was last trained on, or one of them; empty if there is no trace."""
-    return next(
-        filter(None, (_find_played_recipe(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))),
-        {},
-    )
+    played = (_find_played_recipe(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))
+    return next(filter(None, played), {})
 
 
 def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
@@ -60,9 +58,8 @@ def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
 
 def _find_played_recipe(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
-    told: dict[str, Any] = next(
-        (found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {}
-    )
+    sources = ((recipe.get(key) or {}).get("recipe") for key in ("blueprints", "synth"))
+    told: dict[str, Any] = next(filter(None, sources), {})
     if told and "file" not in told:
         return told
     if told and (first := read_first_row(Path(told["file"]))):

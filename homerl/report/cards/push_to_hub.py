@@ -42,10 +42,8 @@ def strip_file_names(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe of tasks without the names of files, but for catalogues that come with homerl. Of a file of tasks, or of a
     task, which holds a whole home, nothing is left."""
     if "worlds" in recipe:
-        parts = {
-            name: {**part, "recipe": strip_file_names(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
-        }
-        return {**recipe, "worlds": parts}
+        stripped = {name: strip_file_names(part.get("recipe") or {}) for name, part in recipe["worlds"].items()}
+        return {**recipe, "worlds": {name: {**recipe["worlds"][name], "recipe": part} for name, part in stripped.items()}}
     if "id" in recipe or "file" in recipe:
         return {}
     home = recipe.get("home")

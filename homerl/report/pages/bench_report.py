@@ -240,12 +240,8 @@ def errors_table(report: BenchReport) -> FigureTable | None:
     if not (counts := report.score.get("errors")):
         return None
     explain = glossary_of_world(report.world).explain_terms_as_html
-    columns = (
-        FigureColumn("dimension", html=explain, right=False),
-        FigureColumn("error", right=False),
-        FigureColumn("n"),
-        FigureColumn("share", write=format_percent),
-    )
+    names = FigureColumn("dimension", html=explain, right=False), FigureColumn("error", right=False)
+    columns = *names, FigureColumn("n"), FigureColumn("share", write=format_percent)
     rows = []
     for name, count in counts.items():
         dimension, _, kind = name.partition(": ")

@@ -128,10 +128,8 @@ class RunComparison:
     @property
     def recipe_differences(self) -> list[tuple[str, str, str]]:
         """(key, value in the first recipe, value in the second) of each key that differs."""
-        one, other = (
-            dict(flatten_recipe({key: part for key, part in side.recipe.items() if key not in UNCOMPARED}))
-            for side in (self.first, self.second)
-        )
+        recipes = (dict(flatten_recipe(side.recipe)) for side in (self.first, self.second))
+        one, other = ({k: v for k, v in keys.items() if k.split(".")[0] not in UNCOMPARED} for keys in recipes)
         keys = dict.fromkeys([*one, *other])
         return [(key, one.get(key, "—"), other.get(key, "—")) for key in keys if one.get(key) != other.get(key)]
 
@@ -244,10 +242,7 @@ def write_comparison(found: RunComparison, page: Path) -> Path:
             chart = line_chart(f"{stage}: {title.lower()}", one, share, other)
             figures.append(ChartFigure(title, "by update", chart))
         stages[stage] = nonempty_figures(figures)
-    text = load_report_template("compare.html.jinja", default_world()).render(
-        found=found,
-        differences=differences_table(found),
-        stages=stages,
-    )
+    template = load_report_template("compare.html.jinja", default_world())
+    text = template.render(found=found, differences=differences_table(found), stages=stages)
     write_atomic(page, text.encode("utf-8", "replace"))
     return page

@@ -93,10 +93,8 @@ def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
 def list_run_facts(run: FlywheelRun) -> Iterator[tuple[str, str]]:
     """(name, value) of the run's settings and environment."""
     record, model = run.record, run.recipe.get("model") or {}
-    made, packages = (
-        ", ".join(f"{key} {value}" for key, value in (values or {}).items() if value not in (None, []))
-        for values in (model.get("from_scratch"), record.get("packages"))
-    )
+    listed = ((model.get("from_scratch") or {}).items(), (record.get("packages") or {}).items())
+    made, packages = (", ".join(f"{key} {value}" for key, value in each if value not in (None, [])) for each in listed)
     yield "Model", model.get("name") or (f"from scratch ({made})" if made else "")
     yield "Newest result", run.finished or ""
     yield "Seed", str(record.get("seed", ""))

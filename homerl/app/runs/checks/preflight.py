@@ -96,9 +96,8 @@ def _find_missing_packages(recipe: BaseRecipe) -> list[str]:
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
     absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
-    return absent + [
-        f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
-    ]
+    absent += [f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters]
+    return absent
 
 
 def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
