@@ -32,7 +32,7 @@ def added_languages() -> dict[str, Path]:
             if not CODE.fullmatch(path.name):
                 remedy = f"{VARIABLE} names the folder in which a language is a folder, such as `de`"
                 raise InputError(f"'{path.name}' is no code of a language", str(path), remedy)
-            _refuse_second(path.name, found.get(path.name), path)
+            _refuse_second_part(path.name, found.get(path.name), path)
             found[path.name] = path
     return found
 
@@ -49,21 +49,21 @@ class LanguagePart:
 
     def expected_path(self, language: str) -> Path:
         """Where this part of a language is, or has to be."""
-        return self._place(language, added_languages().get(language))
+        return self._path_in_folder(language, added_languages().get(language))
 
-    def _place(self, language: str, folder: Path | None) -> Path:
+    def _path_in_folder(self, language: str, folder: Path | None) -> Path:
         own = self.shipped / f"{language}{Path(self.added).suffix}"
         if folder is None:
             return own
         added = folder / self.added
-        _refuse_second(language, own if own.exists() and added.exists() else None, added)
+        _refuse_second_part(language, own if own.exists() and added.exists() else None, added)
         return own if own.exists() else added
 
     def paths_by_language(self) -> dict[str, Path]:
         """Where this part is, for each language that has it."""
         added = added_languages()
         codes = {path.stem for path in self.shipped.iterdir() if CODE.fullmatch(path.stem)} | added.keys()
-        return {code: path for code in sorted(codes) if (path := self._place(code, added.get(code))).exists()}
+        return {code: path for code in sorted(codes) if (path := self._path_in_folder(code, added.get(code))).exists()}
 
     def is_shipped(self, language: str) -> bool:
         """Whether this part of a language is homerl's own."""
@@ -81,6 +81,6 @@ class LanguagePart:
         raise InputError(f"'{language}' is no known language", str(self.expected_path(language)), remedy)
 
 
-def _refuse_second(language: str, first: Path | None, second: Path) -> None:
+def _refuse_second_part(language: str, first: Path | None, second: Path) -> None:
     if first is not None:
         raise InputError(f"there is a '{language}' already: {first}", str(second), "give the language another code")

@@ -20,7 +20,7 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def _named(value: Any, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+def _shorten_paths_in_identity(value: Any, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
     """The value as plain data; in an identity, a path is its last part."""
     found = handler(value)
     if not (info.context or {}).get("identity"):
@@ -28,7 +28,7 @@ def _named(value: Any, handler: SerializerFunctionWrapHandler, info: Serializati
     return [Path(name).name for name in found] if isinstance(found, list) else found and Path(found).name
 
 
-READS = WrapSerializer(_named)  # marks a field whose values name files or folders that a run reads
+READS = WrapSerializer(_shorten_paths_in_identity)  # marks a field whose values name files or folders that a run reads
 
 
 @dataclass(frozen=True)

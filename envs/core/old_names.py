@@ -81,7 +81,7 @@ class OldNames(MetaPathFinder, Loader):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """The spec of an old name; None for any other."""
         top, _, rest = fullname.partition(".")
-        if top in TOPS and not (isinstance(sys.modules.get(top), OldModule) if rest else _is_ours(top)):
+        if top in TOPS and not (isinstance(sys.modules.get(top), OldModule) if rest else _is_own_package(top)):
             return None
         return ModuleSpec(fullname, self, is_package=True) if current_module_name(fullname) else None
 
@@ -104,7 +104,7 @@ def current_module_name(old: str) -> str | None:
     return None
 
 
-def _is_ours(top: str) -> bool:
+def _is_own_package(top: str) -> bool:
     """Whether nobody else has a package of this name. In a checkout the folder itself may be on the path."""
     spec = PathFinder.find_spec(top)
     return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == HERE / top / "__init__.py")

@@ -77,9 +77,10 @@ def discover(
     plug-in with a `name` that is not its file's.
     """
     plugins: dict[str, Any] = {}
-    for file, path in _files(package, parts, inside).items():
+    for file, path in _list_plugin_files(package, parts, inside).items():
         module = f"{package.__name__}.{file}"
-        plugin = _defined(_import(f"{module}.{inside}" if path.stem == inside else module, path), attribute, kind, path)
+        imported = _import_plugin(f"{module}.{inside}" if path.stem == inside else module, path)
+        plugin = _take_plugin(imported, attribute, kind, path)
         if (name := getattr(plugin, "name", file)) != file:
             raise InputError(f"the {attribute} of '{file}' is named {name!r}", str(path), "give both the same name")
         plugins[file] = plugin
@@ -91,11 +92,11 @@ def late(module: str, name: str) -> Any:
 
     A function is called without the object. `name` may be that of a member: `Situation.begin`.
     """
-    return _Late(module, name)
+    return _LateMember(module, name)
 
 
 @dataclass(frozen=True)
-class _Late:
+class _LateMember:
     module: str
     name: str
 
@@ -111,22 +112,32 @@ def sort_plugins(plugins: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_submodules(package: ModuleType, part: str) -> Iterator[str]:
-    """The modules named `part` in the folders of a package: of `homerl.envs` and `commands`, those that hold commands."""
+    """The names of the modules called `part` in the folders of a package, such as the `commands` of `homerl.envs`."""
     for folder in package.__path__:
-        for path in sorted(Path(folder).glob(f"*/{part}*")):
-            if path.name == f"{part}.py" or (path.name == part and path.is_dir()):
-                yield f"{package.__name__}.{path.parent.name}.{part}"
+        for name, _ in _find_in_subfolders(Path(folder), part):
+            yield f"{package.__name__}.{name}.{part}"
 
 
-def _files(package: ModuleType, parts: Collection[str], inside: str | None) -> dict[str, Path]:
+def _find_in_subfolders(folder: Path, part: str) -> Iterator[tuple[str, Path]]:
+    """(name of the subfolder, path) of each module or package called `part` in the subfolders of a folder."""
+    for subfolder in sorted(folder.glob("[!_.]*")):
+        for path in (subfolder / f"{part}.py", subfolder / part):
+            if path.exists():
+                yield subfolder.name, path
+
+
+def _list_plugin_files(package: ModuleType, parts: Collection[str], inside: str | None) -> dict[str, Path]:
     """The path of each file that must define a plug-in, by its name."""
     own, *added = dict.fromkeys(Path(folder).resolve() for folder in package.__path__)
-    names = dict(_folders(own, inside) if inside else _modules(own))
+    names = dict(_find_in_subfolders(own, inside) if inside else _find_modules(own))
     for folder in added:
         if not folder.is_dir():
-            raise InputError("there is no such folder", str(folder), f"correct {_variable_of(package)}")
+            kind = package.__name__.rpartition(".")[2]
+            variable = VARIABLES["worlds" if kind == "envs" else kind]
+            raise InputError("there is no such folder", str(folder), f"correct {variable}")
         # A folder of plug-ins of November 2026 has no file `inside`; there, the package itself defines the attribute.
-        for name, path in {**dict(_modules(folder)), **dict(_folders(folder, inside) if inside else ())}.items():
+        found = {**dict(_find_modules(folder)), **dict(_find_in_subfolders(folder, inside) if inside else ())}
+        for name, path in found.items():
             if name in names:
                 raise InputError(f"there is a '{name}' already: {names[name]}", str(path), "give the file another name")
             if not name.isidentifier():
@@ -135,33 +146,23 @@ def _files(package: ModuleType, parts: Collection[str], inside: str | None) -> d
     return {name: path for name, path in names.items() if name not in parts}
 
 
-def _modules(folder: Path) -> Iterator[tuple[str, Path]]:
+def _find_modules(folder: Path) -> Iterator[tuple[str, Path]]:
     for module in pkgutil.iter_modules([str(folder)]):
         if not module.name.startswith("_"):
             yield module.name, folder / (f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py")
 
 
-def _folders(folder: Path, inside: str) -> Iterator[tuple[str, Path]]:
-    for path in sorted(folder.glob(f"[!_.]*/{inside}.py")):
-        yield path.parent.name, path
-
-
-def _variable_of(package: ModuleType) -> str:
-    kind = package.__name__.rpartition(".")[2]
-    return VARIABLES["worlds" if kind == "envs" else kind]
-
-
-def _import(module: str, path: Path) -> ModuleType:
+def _import_plugin(module: str, path: Path) -> ModuleType:
     try:
         return importlib.import_module(module)
     except InputError:
         raise
     except Exception as error:
         message = f"the file cannot be imported: {type(error).__name__}: {error}"
-        raise InputError(message, _place(error, path), "correct the file, or move it away") from error
+        raise InputError(message, _locate_error(error, path), "correct the file, or move it away") from error
 
 
-def _place(error: Exception, path: Path) -> str:
+def _locate_error(error: Exception, path: Path) -> str:
     """The file and the line of an error: the innermost that is in the plug-in's folder."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
@@ -169,7 +170,7 @@ def _place(error: Exception, path: Path) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else str(path)
 
 
-def _defined(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
+def _take_plugin(module: ModuleType, attribute: str, kind: type, path: Path) -> Any:
     """The plug-in of a module, which must be complete."""
     if not hasattr(module, attribute):
         remedy = f"write `{attribute} = ...`, or begin the file's name with an underscore"

@@ -28,7 +28,7 @@ class AnyText(spaces.Space[str]):
 
     def sample(self, mask: None = None, probability: None = None) -> str:
         """A text of 0 to 32 printable ASCII characters."""
-        return _text(self.np_random)
+        return _draw_text(self.np_random)
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a string."""
@@ -51,7 +51,7 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
     def sample(self, mask: None = None, probability: None = None) -> dict[str, Any]:
         """A call that fits the schema, of a tool that is drawn with equal probability."""
         name = list(self.parameters)[self.np_random.integers(len(self.parameters))]
-        arguments: dict[str, Any] = _draw(self.parameters[name], self.np_random)
+        arguments: dict[str, Any] = _draw_value(self.parameters[name], self.np_random)
         return tool_call_to_action(name, arguments, takes_name=True)
 
     def contains(self, x: Any) -> bool:
@@ -59,7 +59,7 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         if not isinstance(x, dict) or not isinstance(x.get("name"), str) or x["name"] not in self.parameters:
             return False
         schema = {"additionalProperties": False} | self.parameters[x["name"]]
-        return Draft202012Validator(schema).is_valid(action_arguments(x)) and _is_json(x)
+        return Draft202012Validator(schema).is_valid(action_arguments(x)) and _fits_json(x)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ToolCalls) and self.parameters == other.parameters
@@ -68,7 +68,7 @@ class ToolCalls(spaces.Space[dict[str, Any]]):
         return f"ToolCalls({', '.join(self.parameters)})"
 
 
-def _is_json(call: Mapping[str, Any]) -> bool:
+def _fits_json(call: Mapping[str, Any]) -> bool:
     """Whether JSON can write a call: it has neither NaN nor infinity."""
     try:
         return bool(json.dumps(call, allow_nan=False))
@@ -76,12 +76,12 @@ def _is_json(call: Mapping[str, Any]) -> bool:
         return False
 
 
-def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
+def _draw_value(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
     """A random value that fits a JSON Schema. Required members are always drawn, optional ones with probability 1/2."""
     if "allOf" in schema:
-        return _draw({key: value for part in schema["allOf"][::-1] for key, value in part.items()}, rng)
+        return _draw_value({key: value for part in schema["allOf"][::-1] for key, value in part.items()}, rng)
     if "anyOf" in schema:
-        return _draw(schema["anyOf"][0], rng)
+        return _draw_value(schema["anyOf"][0], rng)
     if "maximum" in schema:
         low, high = schema.get("minimum", -1000), schema["maximum"]
         return int(rng.integers(low, high + 1)) if schema["type"] == "integer" else float(rng.uniform(low, high))
@@ -91,18 +91,18 @@ def _draw(schema: Mapping[str, Any], rng: np.random.Generator) -> Any:
         case "object":
             required = schema.get("required", ())
             members = schema.get("properties", {}).items()
-            return {key: _draw(part, rng) for key, part in members if key in required or rng.random() < 0.5}
+            return {key: _draw_value(part, rng) for key, part in members if key in required or rng.random() < 0.5}
         case "array":
             least = schema.get("minItems", 0)
-            return [_draw(schema.get("items", {}), rng) for _ in range(least + rng.integers(4))]
+            return [_draw_value(schema.get("items", {}), rng) for _ in range(least + rng.integers(4))]
         case "integer":
             return schema.get("minimum", -1000) + int(rng.integers(2000))
         case "number":
             return float(rng.uniform(-1000, 1000))
         case "boolean":
             return bool(rng.integers(2))
-    return _text(rng)
+    return _draw_text(rng)
 
 
-def _text(rng: np.random.Generator) -> str:
+def _draw_text(rng: np.random.Generator) -> str:
     return "".join(rng.choice(list(PRINTABLE), size=rng.integers(LONGEST_SAMPLE + 1)))

@@ -27,10 +27,14 @@ def mean_interval(
 
     It draws `RESAMPLES` samples of n values; memory grows with their product. Values of one of the `groups`, such as several
     runs of a task, are drawn together, since they vary less than those of different ones. Equal values show no spread, so
-    resampling would give an interval without width; `ends`, between which values lie, then give one (`unseen_interval`).
+    resampling would give an interval without width; `ends`, between which values lie, then give one.
     """
     if ends is not None and np.ptp(values) < 1e-12 * (ends[1] - ends[0]):  # they differ by rounding, if at all
-        return equal_values_interval(float(values[0]), len(set(groups)) or len(values), ends)
+        # At most Wilson's share of other values is unseen, and these may lie at either end. For shares, this is Wilson's
+        # interval.
+        value = float(values[0])
+        unseen = share_interval(np.zeros(len(set(groups)) or len(values)))[1]
+        return value - unseen * (value - ends[0]), value + unseen * (ends[1] - value)
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
     if len(places) in (0, len(values)):
         sums, counts = values, None
@@ -41,15 +45,6 @@ def mean_interval(
     means = sums[draws].mean(axis=1) if counts is None else sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
     low, high = np.percentile(means, [2.5, 97.5])
     return float(low), float(high)
-
-
-def equal_values_interval(value: float, n: int, ends: tuple[float, float]) -> tuple[float, float]:
-    """(low, high): the 95 % interval of the mean if n values were all equal, and others lie between `ends`.
-
-    At most Wilson's share of others is unseen, and these may lie at either end. For shares it is Wilson's interval.
-    """
-    unseen = share_interval(np.zeros(n))[1]
-    return value - unseen * (value - ends[0]), value + unseen * (ends[1] - value)
 
 
 def student_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -1,16 +1,12 @@
-"""How every command ends: the one place that turns errors into a message and an exit code.
+"""How a command ends: errors become a message and an exit code here.
 
 Invariants:
 - What a person, a disk, a network or a server caused ends with one message, and never with a traceback: `InputError`,
-  `OSError`, the errors of libraries that read files and ask servers, a package of an extra that was not installed, Ctrl-C,
-  and `Stopped`.
+  `OSError`, errors of libraries that read files and ask servers, a missing package of an extra, Ctrl-C, and `RunStopped`.
 - Any other error is a mistake in the code: it keeps its traceback, and Python ends with code 1.
 - HOMERL_TRACEBACK=1 shows every traceback.
-
-The exit code of a run that a launcher started, for whom torchrun's own code 1 says too little.
-
-Invariant: of the processes of a run, the first that ends with a reason of its own says it; what ends after it may only have
-lost the others.
+- torchrun reports code 1 for any failure, so a run that a launcher started writes its exit code to a file. The first process
+  that ends for a reason of its own writes it. A process that ends later may only have lost the others.
 """
 
 from __future__ import annotations
@@ -81,7 +77,11 @@ def run_to_end(work: Callable[[], int | None], speaks: Callable[[CommandEnding],
         if found.code == INTERRUPTED and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has written ^C on the line
         print_error(found.message)
-    _forget_unwritten()
+    # Drop what standard output could not write. Else Python would try again as it ends, and complain.
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return found.code
 
 
@@ -91,9 +91,8 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
         ends = [ending_for_error(one) for one in error.exceptions]
         return ends[0] if all(ends) else None
     if isinstance(error, RunStopped):
-        return CommandEnding(
-            f"the {error.by} stopped the run: {error}" if error.by else str(error), error.code, error.by_all
-        )
+        message = f"the {error.by} stopped the run: {error}" if error.by else str(error)
+        return CommandEnding(message, error.code, error.by_all)
     if isinstance(error, InputError):
         return CommandEnding(str(error))
     if isinstance(error, KeyboardInterrupt):
@@ -104,7 +103,10 @@ def ending_for_error(error: BaseException) -> CommandEnding | None:
     if found := find_os_error(error):
         return CommandEnding(str(os_error_to_input_error(found)))
     package = type(error).__module__.partition(".")[0]
-    return CommandEnding(f"{LIBRARIES[package]} ({_first_line(error)})") if package in LIBRARIES else None
+    if package not in LIBRARIES:
+        return None
+    text = str(error).strip() or type(error).__name__
+    return CommandEnding(f"{LIBRARIES[package]} ({text.splitlines()[0]})")
 
 
 def extra_with_module(module: str) -> str | None:
@@ -115,22 +117,8 @@ def extra_with_module(module: str) -> str | None:
         return None
     wanted = [found.groups() for line in lines if (found := re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)", line))]
     size = Counter(extra for _, extra in wanted)
-    return min(
-        (extra for name, extra in wanted if name.replace("-", "_").lower() == module), key=size.__getitem__, default=None
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
-
-
-def _forget_unwritten() -> None:
-    """Drop what standard output could not write: Python would try again as it ends, and complain."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    extras = [extra for name, extra in wanted if name.replace("-", "_").lower() == module]
+    return min(extras, key=size.__getitem__, default=None)
 
 
 TOLD = "HOMERL_EXIT_CODE"  # names the file, which does not exist yet

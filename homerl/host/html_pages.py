@@ -1,11 +1,9 @@
-"""How the templates of pages are read.
+"""How the templates of pages are read, and what the words and abbreviations on pages mean.
 
-Invariants: a page is one file without network; all data is escaped; a name that a template lacks is an error.
-
-What words and abbreviations mean: read from `glossary.yaml` here and in the folders of worlds.
-
-Invariants: a meaning stands in one file; of two meanings of a term the world's own counts; text is escaped before its terms
-get titles.
+Invariants:
+- A page is one file without network. All data are escaped. A name that a template lacks is an error.
+- Meanings are read from `glossary.yaml` here and in the folders of worlds. If a term has two, that of the world counts.
+- A text is escaped before its terms get titles.
 """
 
 from __future__ import annotations
@@ -32,19 +30,12 @@ def load_template(path: Path, **filters: Callable[..., Any]) -> Template:
     `filters` are added to those of Jinja, to `words`, which turns `an_identifier` into words, to `breakable`, which
     lets a line end after its underscores, and to `folded`.
     """
+    loader = FileSystemLoader([path.parent, HERE])
     environment = Environment(
-        loader=FileSystemLoader([path.parent, HERE]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {
-        "words": identifier_to_words,
-        "breakable": breakable_identifier,
-        "folded": fold_long_text,
-        **filters,
-    }
+    own = {"words": identifier_to_words, "breakable": breakable_identifier, "folded": fold_long_text}
+    environment.filters |= own | filters
     return environment.get_template(path.name)
 
 
@@ -109,31 +100,29 @@ class Glossary:
         seen: set[str] = set()
 
         def titled(found: re.Match[str]) -> str:
-            term = found[0] if found[0] in self.terms else self._folded[found[0].lower().removesuffix("s")]
+            term = found[0] if found[0] in self.terms else self._lowercase_terms[found[0].lower().removesuffix("s")]
             if term in seen:
                 return found[0]
             seen.add(term)
             return f'<abbr title="{escape(self.terms[term].full_meaning)}">{found[0]}</abbr>'
 
-        return Markup(self._pattern.sub(titled, str(escape(text))))
+        return Markup(self._term_pattern.sub(titled, str(escape(text))))
 
     @cached_property
-    def _folded(self) -> Mapping[str, str]:
+    def _lowercase_terms(self) -> Mapping[str, str]:
         """Terms by their text in small letters."""
         return {term.lower().removesuffix("s"): term for term in self.terms}
 
     @cached_property
-    def _pattern(self) -> re.Pattern[str]:
+    def _term_pattern(self) -> re.Pattern[str]:
         """Any term, the longest first. Words may begin with a capital; abbreviations are found as they are written."""
-        words = [self._variants(term) for term in sorted(self.terms, key=len, reverse=True)]
+        words = []
+        for term in sorted(self.terms, key=len, reverse=True):
+            if term.islower():
+                words.append(f"[{term[0].upper()}{term[0]}]{re.escape(str(escape(term[1:])))}s?")
+            else:
+                words.append(re.escape(str(escape(term))))
         return re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w-])")
-
-    @staticmethod
-    def _variants(term: str) -> str:
-        if not term.islower():
-            return re.escape(str(escape(term)))
-        first = term[0]
-        return f"[{first.upper()}{first}]{re.escape(str(escape(term[1:])))}s?"
 
 
 def load_glossary(*folders: Path) -> Glossary:
@@ -149,10 +138,10 @@ def glossary_sections(folder: Path) -> Iterator[tuple[str, dict[str, GlossaryTer
         return
     document = read_yaml(path)
     for title, entries in document.data.items():
-        yield title, {term: _term(entry, document.locate_key((title, term))) for term, entry in entries.items()}
+        yield title, {term: _read_term(entry, document.locate_key((title, term))) for term, entry in entries.items()}
 
 
-def _term(entry: str | Mapping[str, str], where: str) -> GlossaryTerm:
+def _read_term(entry: str | Mapping[str, str], where: str) -> GlossaryTerm:
     if isinstance(entry, str):
         return GlossaryTerm(entry)
     if set(entry) != {"name", "means"}:

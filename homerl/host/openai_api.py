@@ -25,24 +25,21 @@ def completion_response(
     """A message as a completion. `tokens` are those of prompt and message; a message is `cut` if it was longer."""
     reason = "tool_calls" if message.get("tool_calls") else "length" if cut else "stop"
     if stream:
-        return StreamingResponse(_events(model, message, reason), media_type="text/event-stream")
+        return StreamingResponse(_stream_message(model, message, reason), media_type="text/event-stream")
     prompt, written = tokens
     usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
     choice = {"index": 0, "message": message, "finish_reason": reason}
-    return JSONResponse(_head("chat.completion", model) | {"choices": [choice], "usage": usage})
+    return JSONResponse(_completion_head("chat.completion", model) | {"choices": [choice], "usage": usage})
 
 
 def streamed_completion(model: str, texts: AsyncIterator[str]) -> Response:
     """A completion whose words come one part after the other."""
-    return StreamingResponse(_deltas(model, _words(texts), "stop"), media_type="text/event-stream")
+    return StreamingResponse(
+        _stream_deltas(model, ({"content": text} async for text in texts), "stop"), media_type="text/event-stream"
+    )
 
 
-async def _words(texts: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
-    async for text in texts:
-        yield {"content": text}
-
-
-async def _events(model: str, message: Said, reason: str) -> AsyncIterator[str]:
+async def _stream_message(model: str, message: Said, reason: str) -> AsyncIterator[str]:
     """The message as events: a role, the words and calls, the end."""
     calls = [{"index": at, **call} for at, call in enumerate(message.get("tool_calls") or ())]
     written = {"content": message["content"]} | ({"tool_calls": calls} if calls else {})
@@ -50,12 +47,12 @@ async def _events(model: str, message: Said, reason: str) -> AsyncIterator[str]:
     async def whole() -> AsyncIterator[dict[str, Any]]:
         yield written
 
-    async for event in _deltas(model, whole(), reason):
+    async for event in _stream_deltas(model, whole(), reason):
         yield event
 
 
-async def _deltas(model: str, parts: AsyncIterator[dict[str, Any]], reason: str) -> AsyncIterator[str]:
-    head = _head("chat.completion.chunk", model)
+async def _stream_deltas(model: str, parts: AsyncIterator[dict[str, Any]], reason: str) -> AsyncIterator[str]:
+    head = _completion_head("chat.completion.chunk", model)
 
     def event(delta: dict[str, Any], end: str | None = None) -> str:
         return f"data: {json.dumps(head | {'choices': [{'index': 0, 'delta': delta, 'finish_reason': end}]})}\n\n"
@@ -67,5 +64,5 @@ async def _deltas(model: str, parts: AsyncIterator[dict[str, Any]], reason: str)
     yield "data: [DONE]\n\n"
 
 
-def _head(kind: str, model: str) -> dict[str, Any]:
+def _completion_head(kind: str, model: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}

@@ -1,19 +1,11 @@
-"""Stops work at once, and lets it keep what is done.
+"""Processes of this machine: signals, the end of a parent, the lock of a folder, ports, and the processes of a launcher.
 
-Invariant: within the block Ctrl-C and SIGTERM both raise `KeyboardInterrupt` where the work stands. (By itself asyncio only
-asks its task to end, which happens once a model has sampled, minutes later.)
-
-Ends a process when the process that started it ends.
-
-Invariants: a stage or worker ends within a second after its parent was killed; otherwise the next start of the same run
-would find it still writing. A parent that nobody has reaped counts as dead, and so does one whose number another
-process has taken.
-
-One process at a time works in a folder.
-
-Ports of this machine.
-
-Which of a launcher's processes this one is.
+Invariants:
+- Within `stop_on_signals`, Ctrl-C and SIGTERM both raise `KeyboardInterrupt` where the work stands. (By itself asyncio only
+  asks its task to end, which happens once a model has sampled, minutes later.)
+- A stage or worker ends within a second after its parent was killed. Else the next start of the same run would find it still
+  writing. A parent that nobody has reaped counts as dead, and so does one whose number another process has taken.
+- One process at a time works in a folder.
 """
 
 from __future__ import annotations
@@ -79,7 +71,7 @@ LAUNCHERS = {"TORCHELASTIC_RUN_ID", "ACCELERATE_MIXED_PRECISION"}  # set by torc
 
 def die_with_process(pid: int) -> None:
     """Watch process `pid` in a thread, and end this process within a second after it has ended."""
-    threading.Thread(target=_watch, args=(pid,), daemon=True).start()
+    threading.Thread(target=_end_after, args=(pid,), daemon=True).start()
 
 
 def die_with_parent() -> None:
@@ -90,7 +82,7 @@ def die_with_parent() -> None:
         die_with_process(os.getppid())
 
 
-def _watch(pid: int) -> None:
+def _end_after(pid: int) -> None:
     with suppress(psutil.NoSuchProcess):
         starter = psutil.Process(pid)
         while starter.is_running() and starter.status() != psutil.STATUS_ZOMBIE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from threading import Event, Thread
@@ -54,6 +54,11 @@ def progress_bar(console: Console | None = None) -> Progress:
     )
 
 
+def progress_updater(bar: Progress, task: TaskID) -> Callable[[int, int], None]:
+    """A function that shows how much of a task is done, of how much in all."""
+    return lambda done, total: bar.update(task, completed=done, total=total)
+
+
 class _Note(ProgressColumn):
     """The note of a task, on one line."""
 
@@ -86,17 +91,6 @@ def write_plain_lines(bar: Progress) -> Iterator[None]:
         yield
         return
     ended = Event()
-    writer = Thread(target=_write_lines, args=(bar, _interval(), ended), daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
-
-
-def _interval() -> float:
-    """The seconds between two lines. Raises `InputError` if the variable holds none."""
     text = os.environ.get(INTERVAL, str(MINUTE))
     try:
         seconds = float(text)
@@ -104,7 +98,13 @@ def _interval() -> float:
         seconds = 0.0
     if not seconds > 0:
         raise InputError(f"'{text}' is no number of seconds above 0", INTERVAL, "set it to 60, or leave it out")
-    return seconds
+    writer = Thread(target=_write_lines, args=(bar, seconds, ended), daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
 
 
 def _write_lines(bar: Progress, interval: float, ended: Event) -> None:

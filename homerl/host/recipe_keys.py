@@ -1,15 +1,8 @@
-"""What `auto` means on this machine, for keys whose value a recipe leaves to it.
+"""The keys that every recipe has, what `auto` means on this machine, and the variables that monitoring reads.
 
-Invariant: a recipe that is loaded has values, never `auto`; nothing here imports torch.
-
-The keys of every recipe, whatever it runs.
-
-Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
-imports torch.
-
-What a recipe says of monitoring, as the environment variables that the services read.
-
-Invariant: nothing here imports a service. W&B reads its variables once, with the first call of it.
+Invariants:
+- Unknown keys are refused. A recipe that loads has everything that a run needs, seeds included, and never `auto`.
+- Nothing here imports torch or a service. Weights & Biases reads its variables once, when it is first called.
 """
 
 from __future__ import annotations
@@ -44,17 +37,14 @@ def has_bfloat16_cpu(known: str = "/proc/cpuinfo") -> bool:
     return any(flag in flags.split() for flag in BFLOAT16)
 
 
-def _cpu(given: Any) -> Any:
-    return not has_gpu() if given == AUTO else given
-
-
-def _number_format(given: Any) -> Any:
-    return ("bfloat16" if has_gpu() or has_bfloat16_cpu() else "float32") if given == AUTO else given
-
-
-CPU = BeforeValidator(_cpu), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]})
+CPU = (
+    BeforeValidator(lambda given: not has_gpu() if given == AUTO else given),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": AUTO}]}),
+)
 NUMBER_FORMAT = (
-    BeforeValidator(_number_format),
+    BeforeValidator(
+        lambda given: ("bfloat16" if has_gpu() or has_bfloat16_cpu() else "float32") if given == AUTO else given
+    ),
     WithJsonSchema({"enum": ["auto", "float32", "bfloat16", "float16"], "type": "string"}),
 )
 

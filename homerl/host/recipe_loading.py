@@ -29,13 +29,22 @@ SOURCES = ("file", "files", "world", "worlds")  # keys that decide what the othe
 def load_recipe_document(path: str | Path, overrides: Sequence[str] = ()) -> tuple[dict[str, Any], Document]:
     """The recipe at `path` as data, and the document with which `validate` tells the place of a key."""
     file = find_recipe(path)
-    document = _extended(file, ())
+    document = _read_with_bases(file, ())
     document = replace(document, data=relocate_recipe_paths(document.data, file))
-    for key, value in _sources_first(parse_overrides(overrides)):
+    # Overrides that name a source come first, since a source drops the keys before it.
+    for key, value in sorted(parse_overrides(overrides), key=lambda override: override[0][-1] not in SOURCES):
         if key[0] == EVERY:
-            document = _everywhere(document, key[1:], value)
+            document = _override_everywhere(document, key[1:], value)
         else:
-            document = merge_documents(document, _as_document(document, key, value))
+            # The override becomes a document. Mappings that it does not replace keep their place.
+            data = value
+            for part in reversed(key):
+                data = {part: data}
+            inner = (key[:size] for size in range(1, len(key)))
+            above = [part for part in inner if part not in document.lines or _is_replaced(part, document.data, data)]
+            places: tuple[KeyPath, ...] = (*above, key)
+            lines, origins = dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE)
+            document = merge_documents(document, Document(document.path, data, lines, origins))
     return document.data, document
 
 
@@ -46,10 +55,10 @@ def shipped_recipe_folder() -> Path:
 
 def find_recipe(name: str | Path) -> Path:
     """The file as typed, else the shipped recipe of that name, with or without a leading `recipes/`. Raises `InputError`."""
-    return _first_file(Path(name), str(name), Path(name))
+    return _find_file_or_shipped(Path(name), str(name), Path(name))
 
 
-def _first_file(path: Path, where: str, name: Path) -> Path:
+def _find_file_or_shipped(path: Path, where: str, name: Path) -> Path:
     """`path`, else the shipped recipe `name`. Raises `InputError` with `where` if neither exists."""
     shipped = shipped_recipe_folder()
     inner = Path(*name.parts[1:]) if name.parts[:1] == ("recipes",) else name
@@ -57,14 +66,11 @@ def _first_file(path: Path, where: str, name: Path) -> Path:
         if candidate.is_file():
             return candidate
     known = sorted(file.name for file in shipped.glob("*.y*ml"))
-    raise InputError(
-        f"there is no recipe {name}",
-        where,
-        did_you_mean(inner.as_posix(), known) if known else "check the path",
-    )
+    remedy = did_you_mean(inner.as_posix(), known) if known else "check the path"
+    raise InputError(f"there is no recipe {name}", where, remedy)
 
 
-def _extended(path: Path, above: tuple[Path, ...]) -> Document:
+def _read_with_bases(path: Path, above: tuple[Path, ...]) -> Document:
     """The file at `path` merged over its base. `above` are the files that extend it."""
     document = read_yaml(path)
     if not isinstance(document.data, dict):
@@ -74,22 +80,22 @@ def _extended(path: Path, above: tuple[Path, ...]) -> Document:
     if "extends" not in document.data:
         return document
     above = (*above, path.resolve())
-    base = _base_of(document)
+    base = _find_base(document)
     if base.resolve() in above:
         chain = " -> ".join(file.name for file in (*above, base))
         where = document.locate_key(("extends",))
         raise InputError(f"extends goes in a circle: {chain}", where, "remove one `extends`")
     data = {key: value for key, value in document.data.items() if key != "extends"}
     lines = {key: line for key, line in document.lines.items() if key[:1] != ("extends",)}
-    return merge_documents(_extended(base, above), Document(document.path, data, lines))
+    return merge_documents(_read_with_bases(base, above), Document(document.path, data, lines))
 
 
-def _base_of(document: Document) -> Path:
+def _find_base(document: Document) -> Path:
     """The file that `extends` names: beside the recipe, else shipped."""
     name, where = document.data["extends"], document.locate_key(("extends",))
     if not isinstance(name, str):
         raise InputError(f"extends is {name!r}, not one file name", where, "write `extends: other.yaml`")
-    return _first_file(Path(document.path).parent / name, where, Path(name))
+    return _find_file_or_shipped(Path(document.path).parent / name, where, Path(name))
 
 
 # Merging
@@ -97,38 +103,37 @@ def _base_of(document: Document) -> Path:
 
 def merge_documents(base: Document, top: Document) -> Document:
     """`top` merged over `base`, with the places of all remaining keys."""
-    kept = {key: line for key, line in base.lines.items() if not _replaced(key, base.data, top.data)}
-    origins = {key: base.origins.get(key, base.path) for key in kept} | {
-        key: top.origins.get(key, top.path) for key in top.lines
-    }
-    return Document(top.path, _merge(base.data, top.data), {**kept, **top.lines}, origins)
+    kept = {key: line for key, line in base.lines.items() if not _is_replaced(key, base.data, top.data)}
+    origins = {key: base.origins.get(key, base.path) for key in kept}
+    origins |= {key: top.origins.get(key, top.path) for key in top.lines}
+    return Document(top.path, _merge_data(base.data, top.data), {**kept, **top.lines}, origins)
 
 
-def _merge(base: Any, top: Any) -> Any:
-    if not _merges(base, top):
+def _merge_data(base: Any, top: Any) -> Any:
+    if not _keeps_base_keys(base, top):
         return top
-    return {**base, **{key: _merge(base[key], value) if key in base else value for key, value in top.items()}}
+    return {**base, **{key: _merge_data(base[key], value) if key in base else value for key, value in top.items()}}
 
 
-def _replaced(key: KeyPath, base: Any, top: Any) -> bool:
+def _is_replaced(key: KeyPath, base: Any, top: Any) -> bool:
     """Whether the value at `key` in `base` is replaced by a value in `top`, at that key or above it."""
     for part in key:
-        if not _merges(base, top):
+        if not _keeps_base_keys(base, top):
             return True
         if part not in top:
             return False
         base, top = base[part], top[part]
-    return not _merges(base, top)
+    return not _keeps_base_keys(base, top)
 
 
-def _merges(base: Any, top: Any) -> bool:
+def _keeps_base_keys(base: Any, top: Any) -> bool:
     """Whether keys of `base` remain: both are mappings, and `top` names no other source."""
     if not (isinstance(base, Mapping) and isinstance(top, Mapping)):
         return False
-    return _source(top) in (None, _source(base))
+    return _source_of_mapping(top) in (None, _source_of_mapping(base))
 
 
-def _source(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
+def _source_of_mapping(data: Mapping[Any, Any]) -> tuple[str, Any] | None:
     """The key that names the source of a mapping, with its value; None if there is none. All `worlds` are one source."""
     return next(((key, data[key] if key != "worlds" else None) for key in SOURCES if key in data), None)
 
@@ -151,30 +156,21 @@ def parse_overrides(arguments: Sequence[str]) -> list[tuple[tuple[str, ...], Any
         key = tuple(name.split("."))
         if not all(key):
             raise InputError(f"{flag} names no key", COMMAND_LINE, "write --some.key value")
-        overrides.append((key, _value(flag, value)))
+        overrides.append((key, _parse_value(flag, value)))
     return overrides
 
 
-def _sources_first(overrides: list[tuple[tuple[str, ...], Any]]) -> list[tuple[tuple[str, ...], Any]]:
-    """The overrides in the order typed, with those that name a source first: a source drops the keys before it."""
-    return sorted(overrides, key=lambda override: override[0][-1] not in SOURCES)
-
-
-def _value(flag: str, text: str) -> Any:
+def _parse_value(flag: str, text: str) -> Any:
     try:
-        return text.strip() if _loses_text(text) else read_yaml(f"{text}\n").data
+        # YAML would take a part of a plain text such as `runs/try #2` for a comment. Nobody comments a command line.
+        is_plain = text.strip()[:1] not in tuple("'\"[{|>&*!")
+        return text.strip() if is_plain and re.search(r"(^|\s)#", text) else read_yaml(f"{text}\n").data
     except InputError as error:
         what = f"the value of {flag} is {error.what}"
         raise InputError(what, COMMAND_LINE, "put quotes around it") from None
 
 
-def _loses_text(text: str) -> bool:
-    """Whether YAML takes a part of a plain text for a comment, as of `runs/try #2`. Nobody comments a command line."""
-    plain = text.strip()[:1] not in tuple("'\"[{|>&*!")
-    return plain and re.search(r"(^|\s)#", text) is not None
-
-
-def _everywhere(document: Document, key: tuple[str, ...], value: Any) -> Document:
+def _override_everywhere(document: Document, key: tuple[str, ...], value: Any) -> Document:
     """The document with `value` at each of its key paths that end with `key`. Raises `InputError` if there is none."""
     ending = {path for path in document.lines if key and path[-len(key) :] == key}
     places = [
@@ -186,29 +182,18 @@ def _everywhere(document: Document, key: tuple[str, ...], value: Any) -> Documen
         raise InputError(f"{flag}: the recipe writes no such key", COMMAND_LINE, did_you_mean((key or ("",))[-1], known))
     data = document.data
     for path in places:
-        data = _put(data, path, value)
+        data = _merge_at(data, path, value)
     kept = {path: line for path, line in document.lines.items() if not any(path[: len(at)] == at for at in places)}
     origins = {path: document.origins[path] for path in kept if path in document.origins}
     return Document(document.path, data, kept | dict.fromkeys(places, 0), origins | dict.fromkeys(places, COMMAND_LINE))
 
 
-def _put(data: Any, path: KeyPath, value: Any) -> Any:
+def _merge_at(data: Any, path: KeyPath, value: Any) -> Any:
     """A copy of the data in which `value` is merged at a path that is there."""
     if not path:
-        return _merge(data, value)
+        return _merge_data(data, value)
     first, *rest = path
-    new = _put(data[first], tuple(rest), value)
+    new = _merge_at(data[first], tuple(rest), value)
     if isinstance(data, list):
         return [new if at == first else one for at, one in enumerate(data)]
     return {**data, first: new}
-
-
-def _as_document(base: Document, key: tuple[str, ...], value: Any) -> Document:
-    """One override as a document. Mappings of `base` that it does not replace keep their place."""
-    data = value
-    for part in reversed(key):
-        data = {part: data}
-    inner = (key[:size] for size in range(1, len(key)))
-    above = [part for part in inner if part not in base.lines or _replaced(part, base.data, data)]
-    places = (*above, key)
-    return Document(base.path, data, dict.fromkeys(places, 0), dict.fromkeys(places, COMMAND_LINE))

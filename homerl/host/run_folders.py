@@ -1,11 +1,9 @@
-"""Where a run lies: its own recipes name paths within the run as they were when it was started.
+"""What the folders of a run say: its recipes with paths as they are now, and how its stages were trained.
 
-Invariant: a recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run,
-wherever the folder was moved to or is looked at from. Any other recipe there is as it was.
-
-What the folders of a run say: by what recipe a stage was trained, and from which model it started.
-
-Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
+Invariants:
+- A recipe that a run wrote into its folder (`recipe.yaml`, and a stage's, such as `rlve.yaml`) is of that run, wherever the
+  folder was moved to or is looked at from. Any other recipe there is as it was.
+- Files that a folder lacks are left out. A folder that was moved together with the others is found.
 """
 
 from __future__ import annotations
@@ -28,8 +26,9 @@ def relocate_recipe_paths(data: Any, file: Path) -> Any:
         return data
     own = file.name in (RECIPE, f"{data.get('run')}.yaml") and (file.parent / RECORD).is_file()
     was, now = (Path(str(out)), file.parent) if own else (None, None)
-    if is_stage_folder(file.parent) and Path(str(out)).name == file.parent.name:
-        was, now = Path(str(out)).parent, file.parent.parent
+    run = file.parent.parent  # of a stage
+    if (run / RECORD).is_file() and (run / RECIPE).is_file() and Path(str(out)).name == file.parent.name:
+        was, now = Path(str(out)).parent, run
     if was is None or now is None or was.resolve() == now.resolve():
         return data
     return replace_path_prefix(data, str(was), str(now))
@@ -40,11 +39,6 @@ def refuse_unloaded_run_plugins(folder: Path, kinds: Collection[str] = OF_RUNS) 
     for run in (folder, folder.parent):
         if (run / RECORD).is_file():
             refuse_unloaded_plugins(run / PLUGINS, kinds)
-
-
-def is_stage_folder(folder: Path) -> bool:
-    """Whether a folder is that of a flywheel's stage."""
-    return (folder.parent / RECORD).is_file() and (folder.parent / RECIPE).is_file()
 
 
 def replace_path_prefix(data: Any, was: str, now: str) -> Any:

@@ -27,18 +27,14 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the group gets the signal; the server decides when to end
     while server.poll() is None:
         if os.getppid() != owner:
-            return end_process_group(server)
+            # The owner has ended. The group includes this process.
+            os.killpg(0, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(GRACE)
+            os.killpg(0, signal.SIGKILL)
+            return 1
         time.sleep(0.2)
     return server.returncode
-
-
-def end_process_group(server: subprocess.Popen[bytes]) -> int:
-    """End the whole group after the owner has ended; this includes the calling process."""
-    os.killpg(0, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        server.wait(GRACE)
-    os.killpg(0, signal.SIGKILL)
-    return 1
 
 
 if __name__ == "__main__":

@@ -36,29 +36,19 @@ class TextDiversity:
         for n, known in enumerate(self.grams, 1):
             known.update(map(hash, zip(*(tokens[i:] for i in range(n)))))
             self.totals[n - 1] += max(0, len(tokens) - n + 1)
-        _keep(self.kept, self.sample, text, self.texts, self.rng)
+        # `kept` is a uniform sample of the stream of texts (Vitter's algorithm R).
+        if len(self.kept) < self.sample:
+            self.kept.append(text)
+        elif (at := self.rng.randrange(self.texts)) < self.sample:
+            self.kept[at] = text
 
     def diversity_figures(self) -> dict[str, Any]:
         """Counts of texts and words, shares of distinct n-grams (n = 1, 2, 3), mean length in tokens, and self-BLEU."""
         shares = [len(known) / max(1, total) for known, total in zip(self.grams, self.totals)]
-        return {
-            "utterances": self.texts,
-            "distinct": len(self.seen),
-            "words": len(self.grams[0]),
-            "distinct_1": shares[0],
-            "distinct_2": shares[1],
-            "distinct_3": shares[2],
-            "mean_length": self.lengths / max(1, self.texts),
-            "self_bleu": self_bleu(self.kept),
-        }
-
-
-def _keep(kept: list[str], most: int, text: str, seen: int, rng: random.Random) -> None:
-    """Add a text to a uniform sample of a stream (Vitter's algorithm R); `seen` counts the texts so far."""
-    if len(kept) < most:
-        kept.append(text)
-    elif (at := rng.randrange(seen)) < most:
-        kept[at] = text
+        counts = {"utterances": self.texts, "distinct": len(self.seen), "words": len(self.grams[0])}
+        distinct = {f"distinct_{n}": share for n, share in enumerate(shares, 1)}
+        means = {"mean_length": self.lengths / max(1, self.texts), "self_bleu": self_bleu(self.kept)}
+        return {**counts, **distinct, **means}
 
 
 def self_bleu(texts: Sequence[str]) -> float:

@@ -1,12 +1,10 @@
-"""The one way to the terminal, and the check of an option's value.
+"""Writing to the terminal, and the arguments that commands share.
 
-Invariant: no character of a text acts on the terminal but line breaks and tabs. Texts come from files, models and servers of
-strangers; what could clear the screen, set a title or turn the direction of a line is shown as a sign.
-
-What a command of the command line is, and the words of arguments that many commands share.
-
-Invariants: a command is one file, which defines `COMMAND`; what a command reads is an argument, a file or folder that it
-writes is `--out`, a home of one's own is `--home`, and a number that decides what is drawn is `--seed`.
+Invariants:
+- No character of a text acts on the terminal, except line breaks and tabs. Texts come from files, models and servers of
+  strangers. A character that could clear the screen, set a title or turn the direction of a line is shown as a sign.
+- A command is one file, which defines `COMMAND`. What a command reads is an argument. A file or folder that it writes is
+  `--out`, a home of one's own is `--home`, and a number that decides what is drawn is `--seed`.
 """
 
 from __future__ import annotations

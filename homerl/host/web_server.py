@@ -1,19 +1,13 @@
-"""Where a server listens.
-
-Invariant: an address that other machines reach has a key.
-
-Which requests a server takes.
+"""Web servers of homerl: where one listens, which requests it takes, and how an application is served until it is stopped.
 
 Invariants:
+- An address that other machines reach has a key.
 - A request with a body needs JSON as its content type, and a server without a key takes only requests for this machine, so
   that no web page in a browser can send one.
-- A server with a key takes nothing without it. A browser sends it as a password, for pages alone; the proxy of
-  `Address.ingress` needs none for them.
-
-How an application is served until it is stopped.
-
-Invariants: a connection whose request is not whole within `WHOLE` seconds is closed, and so is one whose client reads
-nothing of its answer for `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
+- A server with a key takes nothing without it. A browser sends it as a password, for pages alone. The proxy of
+  `ServerAddress.ingress` needs none for them.
+- A connection is closed if its request is not whole within `WHOLE` seconds, or if its client reads nothing of the answer for
+  `READING` seconds, so that nobody holds one for nothing. A slow reader is not dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ import os
 import re
 import socket
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,21 +119,18 @@ def admit_request(request: Request, address: ServerAddress, browser: bool = Fals
     if browser and request.client is not None and request.client.host == address.ingress:
         return
     if address.key is None:
-        _admit_local(address, request.headers.getlist("host"))
-    elif not hmac.compare_digest(_key_of(request, browser).encode(), address.key.encode()):
+        # A web page's host name may be made to point to this machine (DNS rebinding), so only its own names are taken.
+        hosts = request.headers.getlist("host")
+        found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if found is None or not is_loopback((found[1] or found[2]).lower()):
+            named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
+            raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
+    elif not hmac.compare_digest(_read_key(request, browser).encode(), address.key.encode()):
         asks = {"WWW-Authenticate": 'Basic realm="homerl, the key as password"'} if browser else None
         raise BadRequest(401, "the key is missing or wrong", asks)
 
 
-def _admit_local(address: ServerAddress, hosts: Sequence[str]) -> None:
-    """Refuse a name that was made to point here."""
-    found = HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    if found is None or not is_loopback((found[1] or found[2]).lower()):
-        named = f"the host '{hosts[0]}' is not this machine" if len(hosts) == 1 else "the request names no one host"
-        raise BadRequest(403, f"{named}: ask for {address.bracketed_host}, or serve with --host and --key-env")
-
-
-def _key_of(request: Request, browser: bool) -> str:
+def _read_key(request: Request, browser: bool) -> str:
     """The key that a request brings: as a token, or, from a browser, as the password of any user."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -202,50 +193,50 @@ class TimedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._wait_for_request()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         self._late.cancel()
-        self._wait()
+        self._wait_for_request()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
         self._late.cancel()
-        self._read_on()
+        self._stop_watching()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Wait until the client reads."""
         super().pause_writing()
-        self._watch()
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         """Go on writing."""
-        self._read_on()
+        self._stop_watching()
         super().resume_writing()
 
-    def _watch(self) -> None:
-        self._read_on()
-        self._reader = self.loop.call_later(READING, self._look, self.transport.get_write_buffer_size())
+    def _watch_reader(self) -> None:
+        self._stop_watching()
+        self._reader = self.loop.call_later(READING, self._drop_idle_reader, self.transport.get_write_buffer_size())
 
-    def _look(self, before: int) -> None:
+    def _drop_idle_reader(self, before: int) -> None:
         """Drop a client that has read nothing since it was looked at: closing would wait for it."""
         if self.transport.get_write_buffer_size() < before:
-            self._watch()
+            self._watch_reader()
         else:
             self.transport.abort()
 
-    def _read_on(self) -> None:
+    def _stop_watching(self) -> None:
         if self._reader is not None:
             self._reader.cancel()
 
-    def _wait(self) -> None:
-        self._late = self.loop.call_later(WHOLE, self._drop)
+    def _wait_for_request(self) -> None:
+        self._late = self.loop.call_later(WHOLE, self._drop_idle_client)
 
-    def _drop(self) -> None:
+    def _drop_idle_client(self) -> None:
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             if self.transport.get_write_buffer_size():  # the end of an answer
-                self._watch()
+                self._watch_reader()
             self.transport.close()

@@ -27,35 +27,13 @@ def write_atomic(path: str | Path, content: str | bytes | Iterable[str] | Iterab
     path = Path(path)
     parts = [content] if isinstance(content, (str, bytes)) else content
     chunks = (part.encode() if isinstance(part, str) else part for part in parts)
-    _refuse_folder(path)
+    _refuse_folder_as_file(path)
     if path.exists() and not path.is_file():
         with name_path_in_errors(path), path.open("wb") as device:
             device.writelines(chunks)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, chunks, mode)
-
-
-def ensure_writable(path: str | Path) -> None:
-    """Create the folder of the file at `path`. Raises the `OSError` that `write_atomic` would raise, before long work."""
-    path = Path(path)
-    _refuse_folder(path)
-    if path.is_file() or not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with tempfile.TemporaryFile(dir=path.parent):
-                return
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _refuse_folder(path: Path) -> None:
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-
-
-def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:
-    """Write a temporary file beside `path`, then give it that name."""
+    # The content goes to a temporary file beside `path`, which then gets its name.
     writer = f"{os.getpid()}.{threading.get_ident()}"  # so that two writers never share a temporary file
     temporary = path.with_name(f".{path.name}.{writer}.tmp")
     try:
@@ -69,15 +47,33 @@ def _replace(path: Path, chunks: Iterable[bytes], mode: int) -> None:
         raise
 
 
+def ensure_writable(path: str | Path) -> None:
+    """Create the folder of the file at `path`. Raises the `OSError` that `write_atomic` would raise, before long work."""
+    path = Path(path)
+    _refuse_folder_as_file(path)
+    if path.is_file() or not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                return
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _refuse_folder_as_file(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+
 def remove_unfinished_writes(path: Path) -> None:
     """Remove what `write_atomic` left beside the file at `path` in processes of this machine that were killed."""
     for place in path.parent.glob(".*.tmp"):
         writer = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.\d+\.tmp", place.name)
-        if writer and not _runs(int(writer[1])):
+        if writer and not _is_process_running(int(writer[1])):
             place.unlink(missing_ok=True)
 
 
-def _runs(process: int) -> bool:
+def _is_process_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

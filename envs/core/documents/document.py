@@ -1,11 +1,9 @@
-"""The data of a file together with its line numbers, and the error that points into a file.
+"""The data of a file together with its line numbers, the error that points into a file, and an `OSError` in words.
 
 Invariants:
 - An `InputError` says what is wrong, where, and what to do, in at most two lines. It can be pickled, so that a worker
   process can raise it.
 - `Document.lines` holds the line of every key and list item. The key path leads there: `("rooms", 0, "name")`.
-
-An `OSError` in words: which file could not be read or written, why, and what to do.
 """
 
 from __future__ import annotations
@@ -116,14 +114,10 @@ def os_error_to_input_error(error: OSError) -> InputError:
         return InputError(str(error) or type(error).__name__, where)
     remedy = _REMEDIES.get(error.errno, "see to it, and start the same command again")
     if where and remedy is _CLOSED and not Path(where).exists():  # the file may be a temporary one, of which nobody knows
-        return InputError(f"nothing can be written in this folder ({error.strerror})", str(_nearest(Path(where))), remedy)
+        nearest = next((folder for folder in Path(where).parents if folder.is_dir()), where)
+        return InputError(f"nothing can be written in this folder ({error.strerror})", str(nearest), remedy)
     what = f"cannot be read or written ({error.strerror})" if where else f"what was needed failed: {error.strerror}"
     return InputError(what, where, remedy)
-
-
-def _nearest(path: Path) -> Path:
-    """The folder that a missing file would lie in, or the nearest above it that is there."""
-    return next((folder for folder in path.parents if folder.is_dir()), path)
 
 
 def suggest_near_path(path: Path) -> str:

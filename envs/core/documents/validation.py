@@ -1,13 +1,9 @@
-"""Pydantic's validation errors, turned into problems in plain words: which key is wrong, why, and what to do.
+"""Checking a document against a pydantic model. Pydantic's errors become problems in words: which key, why, what to do.
 
 Invariants:
-- Every function is pure. It sees a model and data, never a file.
+- Data that the model refuses raises `InputError` with file, line and remedy.
 - A reported key leads to its place in the data. Pydantic also puts the names of union members into an error's place;
   these are removed.
-
-Checking a document against a pydantic model.
-
-Invariant: data that the model refuses raises `InputError` with file, line and remedy.
 """
 
 from __future__ import annotations
@@ -56,33 +52,6 @@ class ValidationProblem:
     others: int = 0
 
 
-def explain_first_problem(model_type: Any, data: Any, error: ValidationError) -> ValidationProblem:
-    """The problem of `error` that a person should correct first.
-
-    If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
-    the member in which the data fits most deeply, or, among equals, the one with the fewest problems. So its problem is
-    chosen.
-    """
-    errors = _flat_errors(data, error)
-    misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
-    key, raw = _likeliest(errors, misfits)
-    certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
-    what, remedy = _in_words(model_type, raw, key)
-    return ValidationProblem(key, what, remedy, raw.get("ctx", {}).get("error"), len(certain - {key}))
-
-
-def explain_all_problems(model_type: Any, data: Any, error: ValidationError) -> list[ValidationProblem]:
-    """One problem for each wrong key, in pydantic's order.
-
-    A validator that reports several entries (see `Problems`) gives one problem for each of them.
-    """
-    by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
-    for key, raw in _flat_errors(data, error):
-        by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
-    chosen = [_likeliest(errors, Counter()) for errors in by_key.values()]
-    return [ValidationProblem(key, *_in_words(model_type, raw, key), raw.get("ctx", {}).get("error")) for key, raw in chosen]
-
-
 def _flat_errors(data: Any, error: ValidationError) -> list[KeyedError]:
     """(key, pydantic's error) for each problem; a `Problems` error becomes one item for each of its entries."""
     raws = []
@@ -96,7 +65,7 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
     return isinstance(raw.get("ctx", {}).get("error"), SeveralProblems)
 
 
-def _likeliest(errors: Sequence[KeyedError], misfits: Mapping[tuple[Hashable, ...], int]) -> KeyedError:
+def _choose_likeliest(errors: Sequence[KeyedError], misfits: Mapping[tuple[Hashable, ...], int]) -> KeyedError:
     """The error of the union member that the writer most likely meant: the deepest key, then the fewest misfits."""
     return max(errors, key=lambda it: (len(it[0]), -misfits[it[1]["loc"][:-1]], it[1]["type"] == "extra_forbidden"))
 
@@ -109,7 +78,8 @@ def key_in_data(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
     key: list[Hashable] = []
     loc = raw["loc"]
     for i, part in enumerate(loc):
-        if _holds(data, part):
+        is_item = isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data)
+        if is_item or (isinstance(data, Mapping) and part in data):
             data = data[part]
         elif raw["type"] != "missing" or i < len(loc) - 1:
             continue  # the label of a union member, which is no key of the data
@@ -117,13 +87,7 @@ def key_in_data(data: Any, raw: Mapping[str, Any]) -> tuple[Hashable, ...]:
     return tuple(key)
 
 
-def _holds(data: Any, part: Hashable) -> bool:
-    if isinstance(data, Mapping):
-        return part in data
-    return isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data)
-
-
-def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]) -> tuple[str, str]:
+def _explain_error(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]) -> tuple[str, str]:
     """What is wrong with a key, and what to do about it, in words that need no knowledge of pydantic."""
     kind, value, context = raw["type"], raw["input"], raw.get("ctx", {})
     if kind == "extra_forbidden":
@@ -131,34 +95,34 @@ def _in_words(model_type: Any, raw: Mapping[str, Any], key: tuple[Hashable, ...]
     if kind == "missing":
         return "is missing", f"add the key {key[-1]!r}"
     if kind in ("literal_error", "enum"):
-        return f"is {_short(value)}, which is not allowed", did_you_mean(value, _listed(context["expected"]))
+        return f"is {_shorten_value(value)}, which is not allowed", did_you_mean(value, _split_listing(context["expected"]))
     if kind == "union_tag_invalid":
         what = f"has {context['discriminator'][1:-1]} {context['tag']!r}, which is not known"
-        return what, did_you_mean(context["tag"], _listed(context["expected_tags"]))
+        return what, did_you_mean(context["tag"], _split_listing(context["expected_tags"]))
     if kind == "union_tag_not_found":
         return f"lacks the key {context['discriminator']}", f"add the key {context['discriminator']}"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        what = f"is {_short(value)}, where keys with values are expected"
+        what = f"is {_shorten_value(value)}, where keys with values are expected"
         return what, "indent `key: value` lines under it"
     if kind in ("list_type", "tuple_type"):
-        return f"is {_short(value)}", "it should be a list, which is written whole, as [1, 2]"
+        return f"is {_shorten_value(value)}", "it should be a list, which is written whole, as [1, 2]"
     if kind in ("string_type", "path_type"):
-        quoted = f'"{_short(value)}"' if isinstance(value, (int, float)) else '"text"'
-        return f"is {_short(value)}", f"{TEXT}, as {quoted}"
+        quoted = f'"{_shorten_value(value)}"' if isinstance(value, (int, float)) else '"text"'
+        return f"is {_shorten_value(value)}", f"{TEXT}, as {quoted}"
     message = raw["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind in ("value_error", "assertion_error"):
         return f"cannot be used: {message}", "correct the value"
-    return f"is {_short(value)}", message.replace("Input should", "it should", 1)
+    return f"is {_shorten_value(value)}", message.replace("Input should", "it should", 1)
 
 
 def did_you_mean(word: Hashable, known: Sequence[str]) -> str:
     """A remedy for an unknown name: the known name that is most like it, if one is, and the list of known names."""
-    near = difflib.get_close_matches(word if isinstance(word, str) else _short(word), known, n=1)
+    near = difflib.get_close_matches(word if isinstance(word, str) else _shorten_value(word), known, n=1)
     listing = f"known: {', '.join(known)}" if known else "nothing may stand here"
     return f"did you mean {near[0]}? ({listing})" if near else listing
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     try:
         text = "empty" if value is None else repr(value)
     except (ValueError, RecursionError):  # a number of too many digits, or nesting that is too deep
@@ -166,7 +130,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
-def _listed(listing: str) -> list[str]:
+def _split_listing(listing: str) -> list[str]:
     """The values in pydantic's text "'a', 'b' or 'c'"."""
     return re.findall(r"'((?:[^'\\]|\\.)*)'", listing) or re.split(r", | or ", listing)
 
@@ -176,10 +140,10 @@ def _listed(listing: str) -> list[str]:
 
 def _fields_at(model_type: Any, loc: Sequence[Hashable]) -> list[str]:
     """The keys that the models at `loc` accept. `loc` is pydantic's place, with the labels of union members."""
-    here = _members(model_type)
+    here = _union_members(model_type)
     for part in loc:
-        inner = [member for kind in here for member in _inside(kind, part)]
-        here = inner or [kind for kind in here if _labelled(kind, part)] or here
+        inner = [member for kind in here for member in _types_at_key(kind, part)]
+        here = inner or [kind for kind in here if _is_union_label(kind, part)] or here
     return list(dict.fromkeys(name for kind in here if _is_model(kind) for name in _field_types(kind)))
 
 
@@ -191,31 +155,31 @@ def _field_types(model: type[BaseModel]) -> dict[str, Any]:
     return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
 
 
-def _members(annotation: Any) -> list[Any]:
+def _union_members(annotation: Any) -> list[Any]:
     """The plain types that an annotation allows. Unions and `Annotated` are taken apart."""
     if get_origin(annotation) is Annotated:
-        return _members(get_args(annotation)[0])
+        return _union_members(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return [member for option in get_args(annotation) for member in _members(option)]
+        return [member for option in get_args(annotation) for member in _union_members(option)]
     return [annotation]
 
 
-def _inside(kind: Any, part: Hashable) -> list[Any]:
+def _types_at_key(kind: Any, part: Hashable) -> list[Any]:
     """The types that `kind` allows under the key or index `part`; an empty list if it has no such place."""
     if _is_model(kind):
         fields = _field_types(kind)
-        return _members(fields[part]) if part in fields else []
+        return _union_members(fields[part]) if part in fields else []
     origin, options = get_origin(kind), [option for option in get_args(kind) if option is not Ellipsis]
     if not options or not isinstance(origin, type):
         return []
     if issubclass(origin, Mapping):
-        return _members(options[-1])
+        return _union_members(options[-1])
     if isinstance(part, int):
-        return _members(options[part] if origin is tuple and part < len(options) else options[0])
+        return _union_members(options[part] if origin is tuple and part < len(options) else options[0])
     return []
 
 
-def _labelled(kind: Any, label: Hashable) -> bool:
+def _is_union_label(kind: Any, label: Hashable) -> bool:
     """Whether pydantic uses `label` for the union member `kind`: the class's name, or its discriminator's value."""
     if not _is_model(kind):
         return False
@@ -245,7 +209,15 @@ def validate_document(model_type: Any, document: Document, data: Any = None) -> 
             return model_type.model_validate(data)
         return TypeAdapter(model_type).validate_python(data)
     except ValidationError as error:
-        raise _input_error(document, explain_first_problem(model_type, data, error)) from None
+        # If the data fits no member of a union, pydantic reports the problems of every member. The writer most likely meant
+        # the member in which the data fits most deeply, or, among equals, the one with the fewest problems.
+        errors = _flat_errors(data, error)
+        misfits = Counter(raw["loc"][:-1] for key, raw in errors if len(key) < len(raw["loc"]))
+        key, raw = _choose_likeliest(errors, misfits)
+        certain = {other for other, one in errors if len(other) == len(one["loc"])}  # keys outside of any union
+        what, remedy = _explain_error(model_type, raw, key)
+        cause = raw.get("ctx", {}).get("error")
+        raise _input_error(document, ValidationProblem(key, what, remedy, cause, len(certain - {key}))) from None
 
 
 def list_problems(model_type: Any, document: Document) -> list[InputError]:
@@ -253,7 +225,16 @@ def list_problems(model_type: Any, document: Document) -> list[InputError]:
     try:
         TypeAdapter(model_type).validate_python(document.data)
     except ValidationError as error:
-        return [_input_error(document, problem) for problem in explain_all_problems(model_type, document.data, error)]
+        # Each wrong key has one problem, in pydantic's order. A validator that reports several entries (see `Problems`) has
+        # one for each entry.
+        by_key: dict[tuple[tuple[Hashable, ...], str], list[KeyedError]] = {}
+        for key, raw in _flat_errors(document.data, error):
+            by_key.setdefault((key, raw["msg"] if _is_ours(raw) else ""), []).append((key, raw))
+        problems = []
+        for key, raw in (_choose_likeliest(errors, Counter()) for errors in by_key.values()):
+            words = _explain_error(model_type, raw, key)
+            problems.append(ValidationProblem(key, *words, raw.get("ctx", {}).get("error")))
+        return [_input_error(document, problem) for problem in problems]
     return []
 
 

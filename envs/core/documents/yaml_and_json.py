@@ -1,21 +1,13 @@
-"""The content of a source before its format is read. A source is a file, an open stream, or the text itself.
+"""Reading YAML and JSON, with the line of every key. A source is a file, an open stream, or the text itself.
 
 Invariants:
 - A file that is missing or unreadable raises `InputError`.
 - Data that could not be written back as UTF-8 JSON is refused: half of a surrogate pair, numbers of too many digits, or
-  nesting that is too deep.
-
-Reading YAML, with the line of every key.
-
-Invariants:
-- Scalars follow the core schema of YAML 1.2. So `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` are strings, and
+  nesting that is too deep. A key that stands twice in one mapping is refused.
+- Scalars of YAML follow the core schema of YAML 1.2. So `on`, `off`, `yes`, `no`, `22:30` and `2026-01-01` are strings, and
   `1e-6` is a number.
-- A key that stands twice in one mapping is refused.
-- The cost of reading is proportional to the length of the text. Aliases that would multiply it are refused.
-
-Reading JSON files, with the line of every key.
-
-Invariants: a key that stands twice in one object is refused; line numbers are computed only when an error needs them.
+- The cost of reading YAML is proportional to the length of the text. Aliases that would multiply it are refused.
+- Line numbers of JSON are computed only when an error needs them.
 """
 
 from __future__ import annotations
@@ -115,12 +107,20 @@ class _Loader(yaml.SafeLoader):
         """
         if node not in self.flattened:
             self.flattened.add(node)
-            _refuse_duplicates(self, node)
+            seen: dict[Hashable, int] = {}
+            for key_node, _ in node.value:
+                if key_node.tag.endswith(":merge"):
+                    continue  # keys that `<<` merges in may be overridden
+                key, line = _read_key(self, key_node), key_node.start_mark.line + 1
+                if key in seen:
+                    remedy = f"keep one: the other is on line {seen[key]}"
+                    raise InputError(f"the key {key!r} is given twice", f"{self.source}:{line}", remedy)
+                seen[key] = line
             super().flatten_mapping(node)
             node.value = list({(key.tag, key.value): (key, value) for key, value in node.value}.values())
 
 
-def _constructor(kind: str) -> Callable[[_Loader, yaml.ScalarNode], Any]:
+def _make_constructor(kind: str) -> Callable[[_Loader, yaml.ScalarNode], Any]:
     """The function that turns a scalar node into a value of this kind.
 
     It raises a YAML error if the text does not fit, which an explicit tag can cause: `!!int abc`.
@@ -140,7 +140,7 @@ def _constructor(kind: str) -> Callable[[_Loader, yaml.ScalarNode], Any]:
 
 for _kind, (_pattern, _starts, _) in _SCALARS.items():
     _Loader.add_implicit_resolver(_CORE + _kind, re.compile(rf"^(?:{_pattern})$"), _starts)
-    _Loader.add_constructor(_CORE + _kind, _constructor(_kind))
+    _Loader.add_constructor(_CORE + _kind, _make_constructor(_kind))
 _Loader.add_implicit_resolver(_CORE + "merge", re.compile(r"^(?:<<)$"), ["<"])
 
 
@@ -152,7 +152,7 @@ _FastLoader: Any = type(
 )
 
 
-def _fast_node(text: str | bytes) -> yaml.Node | None:
+def _parse_fast(text: str | bytes) -> yaml.Node | None:
     """The document's root node as libyaml parses it, which is ten times faster than PyYAML's own parser.
 
     None if libyaml finds an error, because PyYAML's parser reports errors better, or if the text might nest too deeply.
@@ -179,11 +179,15 @@ def read_yaml(source: str | Path | TextIO) -> Document:
     lines: dict[KeyPath, int] = {}
     try:
         loader = _Loader(name, text)
-        node = _fast_node(text) or loader.get_single_node()
-        data = None if node is None else _build(loader, node, (), lines, ())
+        node = _parse_fast(text) or loader.get_single_node()
+        data = None if node is None else _build_value(loader, node, (), lines, ())
         refuse_half_characters(data, name, text)
     except yaml.MarkedYAMLError as error:
-        raise _yaml_error(name, error) from None
+        mark = error.problem_mark or error.context_mark
+        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+        context = f" ({error.context})" if error.context else ""
+        what = f"not valid YAML: {error.problem}{context}"
+        raise InputError(what, where, "correct the line or the one above it") from None
     except yaml.YAMLError as error:
         raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
     except RecursionError:
@@ -191,15 +195,9 @@ def read_yaml(source: str | Path | TextIO) -> Document:
     return Document(name, data, lines)
 
 
-def _yaml_error(name: str, error: yaml.MarkedYAMLError) -> InputError:
-    mark = error.problem_mark or error.context_mark
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    context = f" ({error.context})" if error.context else ""
-    what = f"not valid YAML: {error.problem}{context}"
-    return InputError(what, where, "correct the line or the one above it")
-
-
-def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple[yaml.Node, ...]) -> Any:
+def _build_value(
+    loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, int], above: tuple[yaml.Node, ...]
+) -> Any:
     """The value of a node. The line of the node and of everything in it is added to `lines`.
 
     `above` are the nodes that contain this one; an alias to one of them is refused.
@@ -211,19 +209,19 @@ def _build(loader: _Loader, node: yaml.Node, key: KeyPath, lines: dict[KeyPath, 
         raise InputError(what, f"{loader.source}:{node.start_mark.line + 1}", "write the value out")
     above = (*above, node)
     if isinstance(node, yaml.SequenceNode) and node.tag == loader.DEFAULT_SEQUENCE_TAG:
-        return [_build(loader, item, (*key, i), lines, above) for i, item in enumerate(node.value)]
+        return [_build_value(loader, item, (*key, i), lines, above) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode) or node.tag != loader.DEFAULT_MAPPING_TAG:
         return loader.construct_object(node, deep=True)  # this refuses unknown tags
     loader.flatten_mapping(node)
     data = {}
     for key_node, value_node in node.value:
-        part = _key(loader, key_node)
+        part = _read_key(loader, key_node)
         lines[(*key, part)] = key_node.start_mark.line + 1
-        data[part] = _build(loader, value_node, (*key, part), lines, above)
+        data[part] = _build_value(loader, value_node, (*key, part), lines, above)
     return data
 
 
-def _key(loader: _Loader, node: yaml.Node) -> Hashable:
+def _read_key(loader: _Loader, node: yaml.Node) -> Hashable:
     if not isinstance(node, yaml.ScalarNode):
         where = f"{loader.source}:{node.start_mark.line + 1}"
         raise InputError("a key must be a word or a number", where, "put quotes around the key")
@@ -231,29 +229,17 @@ def _key(loader: _Loader, node: yaml.Node) -> Hashable:
     return key
 
 
-def _refuse_duplicates(loader: _Loader, node: yaml.MappingNode) -> None:
-    seen: dict[Hashable, int] = {}
-    for key_node, _ in node.value:
-        if key_node.tag.endswith(":merge"):
-            continue  # keys that `<<` merges in may be overridden
-        key, line = _key(loader, key_node), key_node.start_mark.line + 1
-        if key in seen:
-            remedy = f"keep one: the other is on line {seen[key]}"
-            raise InputError(f"the key {key!r} is given twice", f"{loader.source}:{line}", remedy)
-        seen[key] = line
-
-
 def read_json(path: str | Path) -> Document:
     """The document of one JSON file. Raises `InputError` with file and line if it cannot be read."""
     name, content = str(path), read_file_bytes(Path(path))
     try:
         text = content.decode("utf-8-sig")
-        data = json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, name))
+        data = json.loads(text, object_pairs_hook=lambda pairs: _refuse_double_keys(pairs, name))
         refuse_half_characters(data, name, text)
     except UnicodeDecodeError as error:
         raise InputError(f"cannot be read as text: {error}", name, "save the file as UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise _json_error(name, text, error) from None
+        raise _describe_json_error(name, text, error) from None
     except InputError:
         raise
     except ValueError:
@@ -263,7 +249,7 @@ def read_json(path: str | Path) -> Document:
     return Document(name, data, _LazyLines(lambda: json_key_lines(text)))
 
 
-def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
+def _refuse_double_keys(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -272,7 +258,7 @@ def _unique(pairs: list[tuple[str, Any]], name: str) -> dict[str, Any]:
     return data
 
 
-def _json_error(name: str, text: str, error: json.JSONDecodeError) -> InputError:
+def _describe_json_error(name: str, text: str, error: json.JSONDecodeError) -> InputError:
     where = f"{name}:{error.lineno}:{error.colno}"
     if not text.strip():
         return InputError("the file is empty", name, "write it again or take it from its source")

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from homerl.app.chat.session import AgentAct, ChatSession, ChatTurn, Event, SessionNote
+from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote
 from homerl.host.html_pages import load_template
 from homerl.host.web_server import (
     BadRequest,
@@ -60,36 +60,25 @@ class ChatPage:
 
     def build_chat_app(self) -> Starlette:
         """The application."""
-        return Starlette(
-            routes=[
-                Route("/", self._page),
-                Route("/favicon.ico", _no_icon),
-                Route("/talk", self._talk),
-                Route("/talk.jsonl", self._save),
-                Route("/say", self._say, methods=["POST"]),
-                Route("/stop", self._stop, methods=["POST"]),
-                Route("/undo", self._undo, methods=["POST"]),
-                Route("/reset", self._reset, methods=["POST"]),
-            ],
-            exception_handlers={BadRequest: refusal_response},
-        )
+        shown = {"/": self._show_page, "/favicon.ico": _no_icon, "/talk": self._send_talk, "/talk.jsonl": self._save_talk}
+        done = {"/say": self._say_sentence, "/stop": self._stop_answer, "/undo": self._undo_turn, "/reset": self._reset_talk}
+        routes = [Route(path, answer) for path, answer in shown.items()]
+        routes += [Route(path, answer, methods=["POST"]) for path, answer in done.items()]
+        return Starlette(routes=routes, exception_handlers={BadRequest: refusal_response})
 
-    async def _page(self, request: Request) -> Response:
+    async def _show_page(self, request: Request) -> Response:
         admit_request(request, self.address)
         nonce, look = secrets.token_urlsafe(16), self.session.visits.look
-        page = _template().render(
-            name=self.session.partner.name,
-            look={"css": Markup(look.css), "symbols": Markup(look.symbols)},
-            nonce=nonce,
-            longest=LONGEST,
-        )
+        drawn = {"css": Markup(look.css), "symbols": Markup(look.symbols)}
+        name = self.session.partner.name
+        page = _load_page_template().render(name=name, look=drawn, nonce=nonce, longest=LONGEST)
         return HTMLResponse(page, headers={"Content-Security-Policy": POLICY.format(nonce=nonce)})
 
-    async def _talk(self, request: Request) -> Response:
+    async def _send_talk(self, request: Request) -> Response:
         admit_request(request, self.address)
-        return JSONResponse(self._all())
+        return JSONResponse(self._talk_as_json())
 
-    async def _save(self, request: Request) -> Response:
+    async def _save_talk(self, request: Request) -> Response:
         admit_request(request, self.address)
         self._refuse_busy()
         if not self.session.turns:
@@ -97,76 +86,76 @@ class ChatPage:
         text = "".join(rows_to_json_lines([trajectory_to_row(self.session.to_trajectory())]))
         return Response(text, headers={"Content-Disposition": 'attachment; filename="talk.jsonl"'})
 
-    async def _say(self, request: Request) -> Response:
-        await self._told(request)
-        self._refuse_busy()
+    async def _say_sentence(self, request: Request) -> Response:
+        await self._admit_action(request)
         sentence = request.state.body.get("sentence")
         if not isinstance(sentence, str) or not sentence.strip() or len(sentence) > LONGEST:
             raise BadRequest(400, f"`sentence` is a text of 1 to {LONGEST} signs")
         lines: asyncio.Queue[str | None] = asyncio.Queue()
-        self._answering = asyncio.create_task(self._fill(replace_surrogates(sentence.strip()), lines))
-        return StreamingResponse(self._answer(self._answering, lines), media_type="application/x-ndjson")
+        self._answering = asyncio.create_task(self._queue_events(replace_surrogates(sentence.strip()), lines))
+        return StreamingResponse(self._stream_answer(self._answering, lines), media_type="application/x-ndjson")
 
-    async def _stop(self, request: Request) -> Response:
-        await self._told(request)
+    async def _stop_answer(self, request: Request) -> Response:
+        admit_request(request, self.address)
+        await read_json_body(request)
         if self._answering is not None:
-            await _ended(self._answering)
-        return JSONResponse(self._all())
+            await _end_answer(self._answering)
+        return JSONResponse(self._talk_as_json())
 
-    async def _undo(self, request: Request) -> Response:
-        await self._told(request)
-        self._refuse_busy()
+    async def _undo_turn(self, request: Request) -> Response:
+        await self._admit_action(request)
         before = self.session.current_situation
         sentence = self.session.undo_turn()
         changed = [change.owner for change in self.session.visits.changes(before, self.session.current_situation)]
-        return JSONResponse(self._all() | {"undone": sentence, "changed": changed})
+        return JSONResponse(self._talk_as_json() | {"undone": sentence, "changed": changed})
 
-    async def _reset(self, request: Request) -> Response:
-        await self._told(request)
-        self._refuse_busy()
+    async def _reset_talk(self, request: Request) -> Response:
+        await self._admit_action(request)
         self.session.undo_all_turns()
-        return JSONResponse(self._all())
+        return JSONResponse(self._talk_as_json())
 
-    async def _told(self, request: Request) -> None:
-        """Admit a request that does something, and read its body."""
+    async def _admit_action(self, request: Request) -> None:
+        """Admit a request that does something while no answer runs, and read its body."""
         admit_request(request, self.address)
         request.state.body = await read_json_body(request)
+        self._refuse_busy()
 
     @property
-    def _busy(self) -> bool:
+    def _is_answering(self) -> bool:
         return self._answering is not None and not self._answering.done()
 
     def _refuse_busy(self) -> None:
-        if self._busy:
+        if self._is_answering:
             raise BadRequest(409, "the answer to the last sentence has not ended")
 
-    async def _answer(self, task: asyncio.Task[None], lines: asyncio.Queue[str | None]) -> AsyncIterator[str]:
+    async def _stream_answer(self, task: asyncio.Task[None], lines: asyncio.Queue[str | None]) -> AsyncIterator[str]:
         """What comes of a sentence, one JSON object a line, and at the end the whole talk."""
         try:
             while (line := await lines.get()) is not None:
                 yield line
         finally:
-            await _ended(task)
-        yield _line(self._all())
+            await _end_answer(task)
+        yield _to_json_line(self._talk_as_json())
 
-    async def _fill(self, sentence: str, lines: asyncio.Queue[str | None]) -> None:
+    async def _queue_events(self, sentence: str, lines: asyncio.Queue[str | None]) -> None:
         try:
             async with aclosing(self.session.say_sentence(sentence)) as events:
                 async for event in events:
-                    home = {"home": self._home()} if isinstance(event, AgentAct) and event.changes else {}
-                    lines.put_nowait(_line({"event": chat_event_to_json(event)} | home))
+                    home = {"home": self._draw_home()} if isinstance(event, AgentAct) and event.changes else {}
+                    lines.put_nowait(_to_json_line({"event": chat_event_to_json(event)} | home))
         except Exception as error:  # of the model's program: the talk goes on
             logging.getLogger(__name__).exception("an answer broke off")
-            lines.put_nowait(_line({"event": chat_event_to_json(SessionNote(f"no answer: {error}"))}))
+            lines.put_nowait(_to_json_line({"event": chat_event_to_json(SessionNote(f"no answer: {error}"))}))
         finally:
             lines.put_nowait(None)
 
-    def _home(self) -> str:
+    def _draw_home(self) -> str:
         return self.session.visits.drawn(self.session.current_situation)
 
-    def _all(self) -> dict[str, Any]:
+    def _talk_as_json(self) -> dict[str, Any]:
         """The home and the talk so far."""
-        return {"home": self._home(), "turns": [*map(_turn, self.session.turns)], "busy": self._busy}
+        turns = [{"sentence": one.sentence, "events": [*map(chat_event_to_json, one.events)]} for one in self.session.turns]
+        return {"home": self._draw_home(), "turns": turns, "busy": self._is_answering}
 
 
 async def _no_icon(request: Request) -> Response:
@@ -174,15 +163,11 @@ async def _no_icon(request: Request) -> Response:
     return Response(status_code=204)
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _end_answer(task: asyncio.Task[None]) -> None:
     """Stop an answer, if it still runs."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
-
-
-def _turn(turn: ChatTurn) -> dict[str, Any]:
-    return {"sentence": turn.sentence, "events": [*map(chat_event_to_json, turn.events)]}
 
 
 def chat_event_to_json(event: Event) -> dict[str, Any]:
@@ -190,20 +175,14 @@ def chat_event_to_json(event: Event) -> dict[str, Any]:
     if not isinstance(event, AgentAct):
         return {"note": event.text}
     changes = [{"owner": change.owner, "thing": change.thing, "words": change.describe_change} for change in event.changes]
-    seen = list(event.step.observations)
-    return {
-        "words": event.words,
-        "calls": list(event.step.calls),
-        "results": seen,
-        "refused": bool(event.step.blocked),
-        "changes": changes,
-    }
+    step = {"calls": list(event.step.calls), "results": list(event.step.observations), "refused": bool(event.step.blocked)}
+    return {"words": event.words, **step, "changes": changes}
 
 
-def _line(data: dict[str, Any]) -> str:
+def _to_json_line(data: dict[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False) + "\n"
 
 
 @cache
-def _template() -> Any:
+def _load_page_template() -> Any:
     return load_template(Path(__file__).with_name("page.html.jinja"))

@@ -1,6 +1,4 @@
-"""Finds the model of a folder, and the terms of a talk with it.
-
-Finds whom a person wants to talk with: a run, a model, an endpoint or an agent without a model.
+"""Finds whom a person wants to talk with (a run, a model, an endpoint, an agent without a model), and the terms of the talk.
 
 Invariant: what is not there is refused before anything is loaded.
 """
@@ -33,7 +31,6 @@ from homerl.play.loop import Agent
 from homerl.report.cards.export import find_trained_stage
 from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
-from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.home_visits import Visits
 from homerl.worlds.registry import known_worlds, world_of
 
@@ -46,13 +43,9 @@ def find_model_and_terms(folder: Path) -> tuple[Path, ChatTerms]:
     Raises `InputError` if there is no model in it.
     """
     model = folder if is_model_folder(folder) else find_trained_stage(folder) / "model"
-    return model, parse_chat_terms(read_talk_terms(model))
-
-
-def parse_chat_terms(told: Data) -> ChatTerms:
-    """The terms of a talk, as far as a run or an export tells them (`terms_of`)."""
+    told = read_talk_terms(model)
     usual, plain = EpisodeLimits(), ChatTerms()
-    return ChatTerms(
+    return model, ChatTerms(
         recipes=mixture_parts(told.get("recipe") or GUEST),
         temperature=told.get("temperature", plain.temperature),
         max_tokens=told.get("max_tokens", plain.max_tokens),
@@ -79,35 +72,24 @@ class ChatRequest:
     max_tokens: int | None = None
     steps: int | None = None
 
-    @property
-    def overriding_terms(self) -> dict[str, Any]:
-        """The terms that replace the run's."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens, "steps": self.steps}
-        return {name: value for name, value in given.items() if value is not None}
-
 
 def open_chat_session(wanted: ChatRequest) -> ChatSession:
     """The session that a person wants. Raises `InputError` for whatever is not there or cannot be visited."""
-    made = _agents(wanted)
-    model, terms = _model(wanted, made)
-    terms = replace(terms, **wanted.overriding_terms)
-    visits, recipe = _visits(terms, wanted.world)
-    blueprint = visits.blueprint(recipe, wanted.home, wanted.seed)
-    return ChatSession(visits, blueprint, model(terms), terms, wanted.seed)
-
-
-def _agents(wanted: ChatRequest) -> Mapping[str, Callable[[], Agent]]:
-    """The agents without a model of all worlds, by name. Refuses one that understands no words."""
-    hearing = {
-        name: agent for world in known_worlds().values() if world.visits for name, agent in world.visits.agents.items()
-    }
+    # Agents without a model. Those that play tasks whose solution they hold understand no words.
+    visits = [world.visits for world in known_worlds().values() if world.visits]
+    hearing = {name: agent for visit in visits for name, agent in visit.agents.items()}
     if any(wanted.what in world.baselines for world in known_worlds().values()) and wanted.what not in hearing:
         what = f"'{wanted.what}' plays tasks whose solution it holds, and understands no words"
         raise InputError(what, remedy=f"talk with {', '.join(hearing)}, or with a model")
-    return hearing
+    model, terms = _choose_partner(wanted, hearing)
+    given: dict[str, Any] = {"temperature": wanted.temperature, "max_tokens": wanted.max_tokens, "steps": wanted.steps}
+    terms = replace(terms, **{name: value for name, value in given.items() if value is not None})
+    visited, recipe = _choose_world(terms, wanted.world)
+    blueprint = visited.blueprint(recipe, wanted.home, wanted.seed)
+    return ChatSession(visited, blueprint, model(terms), terms, wanted.seed)
 
 
-def _model(
+def _choose_partner(
     wanted: ChatRequest, made: Mapping[str, Callable[[], Agent]]
 ) -> tuple[Callable[[ChatTerms], ChatPartner], ChatTerms]:
     """How the partner is made once the terms are settled, and the terms that come with it, or those of `--like`."""
@@ -115,19 +97,23 @@ def _model(
     if wanted.what in made:
         return lambda _: ChatPartner(wanted.what, lambda seed: made[wanted.what]()), like or ChatTerms()
     if is_model_url(wanted.what):
-        name = _served(wanted)
+        refuse_secret("", wanted.what)
+        urls = wanted.what.split(",")
+        if wanted.served and (found := describe_server_trouble(urls[0], "OPENAI_API_KEY")):
+            raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
+        name = wanted.served or find_served_model(wanted.what)
         return lambda terms: make_endpoint_partner(wanted.what, name, terms), like or ChatTerms(max_tokens=OF_SERVER)
-    folder, terms = _folder(wanted.what, made)
-    return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name(folder)), terms), like or terms
+    folder, terms = _find_model_folder(wanted.what, made)
+    return lambda terms: make_local_partner(load_local_model(folder, wanted.cpu, _name_model(folder)), terms), like or terms
 
 
 def load_named_model(what: str, cpu: bool) -> LoadedModel:
     """The model of a run, of a folder or of the hub, loaded. Raises `InputError` if there is none."""
-    folder, _ = _folder(what)
-    return load_local_model(folder, cpu, _name(folder))
+    folder, _ = _find_model_folder(what)
+    return load_local_model(folder, cpu, _name_model(folder))
 
 
-def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
+def _find_model_folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
     """The folder or hub id of a model, and what is known of it."""
     path = Path(resolve_model_source(what))
     if path.exists():
@@ -136,27 +122,17 @@ def _folder(what: str, known: Iterable[str] = ()) -> tuple[str, ChatTerms]:
         return str(folder), terms
     if is_local_model_name(what) and what not in known:
         near = get_close_matches(what, known, n=1)
-        raise InputError(
-            "there is no such run or model", what, f"did you mean {near[0]}?" if near else suggest_near_path(path)
-        )
+        remedy = f"did you mean {near[0]}?" if near else suggest_near_path(path)
+        raise InputError("there is no such run or model", what, remedy)
     refuse_missing_model(what, known, where="")
     return what, ChatTerms()
 
 
-def _name(model: str) -> str:
+def _name_model(model: str) -> str:
     """What a model is called: like its run, and like its stage where a run has several."""
     path = Path(model).resolve() if Path(model).exists() else Path(model)
     stage = path.parent if path.name == "model" else path
     return f"{stage.parent.name}-{stage.name}" if stage.name in STAGES else stage.name
-
-
-def _served(wanted: ChatRequest) -> str:
-    """The name of the model that an endpoint has."""
-    refuse_secret("", wanted.what)
-    urls = wanted.what.split(",")
-    if wanted.served and (found := describe_server_trouble(urls[0], "OPENAI_API_KEY")):
-        raise InputError(f"the server {found}", urls[0], "is it running? the address ends in /v1")
-    return wanted.served or find_served_model(wanted.what)
 
 
 def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:
@@ -164,10 +140,8 @@ def make_endpoint_partner(url: str, name: str, terms: ChatTerms) -> ChatPartner:
     from homerl.models.endpoint.llm_agent import LLMAgent
 
     endpoint = Endpoint(url.split(","), name, PATIENCE)
-    return ChatPartner(
-        name,
-        lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if terms.temperature > 0 else None),
-    )
+    drawn = terms.temperature > 0  # at 0 nothing is drawn, and some servers take no seed
+    return ChatPartner(name, lambda seed: LLMAgent(endpoint, terms.temperature, terms.max_tokens, seed if drawn else None))
 
 
 def make_local_partner(model: LoadedModel, terms: ChatTerms) -> ChatPartner:
@@ -175,7 +149,7 @@ def make_local_partner(model: LoadedModel, terms: ChatTerms) -> ChatPartner:
     return ChatPartner(model.name, lambda seed: model.make_agents(terms.max_tokens, terms.temperature, seed)())
 
 
-def _visits(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
+def _choose_world(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, Any]]:
     """The world to visit and the recipe of its homes: the first that can be visited, or the wanted one of them.
 
     A part of a mixture is wanted by its own name or by its world's.
@@ -192,13 +166,7 @@ def _visits(terms: ChatTerms, wanted: str | None) -> tuple[Visits, Mapping[str, 
     for world, recipe in parts.values():
         if world.visits is not None:
             return world.visits, recipe
-    raise InputError(_closed([world for world, _ in parts.values()]), "--world", f"visit {', '.join(_open())}")
-
-
-def _closed(found: list[WorldAdapter]) -> str:
-    names = ", ".join(f"'{name}'" for name in dict.fromkeys(world.name for world in found))
-    return f"nobody can visit the world {names}: each of its episodes ends with its one request"
-
-
-def _open() -> list[str]:
-    return [f"'{world.name}'" for world in known_worlds().values() if world.visits]
+    names = ", ".join(f"'{name}'" for name in dict.fromkeys(world.name for world, _ in parts.values()))
+    what = f"nobody can visit the world {names}: each of its episodes ends with its one request"
+    open_worlds = (f"'{world.name}'" for world in known_worlds().values() if world.visits)
+    raise InputError(what, "--world", f"visit {', '.join(open_worlds)}")

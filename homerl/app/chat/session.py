@@ -15,16 +15,14 @@ Invariant: a file that is there is never replaced.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.messages import Message
 from homerl.host.terminal import count_with_noun
 from homerl.models.endpoint.endpoint import derive_seed
-from homerl.play.chat_messages import Observation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import Agent, Policy
@@ -90,11 +88,6 @@ class ChatTurn:
     before: Episode
     events: list[Event] = field(default_factory=list)
 
-    @property
-    def has_agent_message(self) -> bool:
-        """Whether the agent made a message."""
-        return any(isinstance(event, AgentAct) for event in self.events)
-
 
 class ChatSession:
     """The talk: the home as it is now (`situation`), and the turns so far."""
@@ -115,11 +108,15 @@ class ChatSession:
         turn = ChatTurn(sentence, self.episode.fork())
         self.turns.append(turn)
         self.episode.add_utterance(sentence)
+        ended: SessionNote | None = None
         try:
-            async for did in self._answer():
+            async for did in self._answer_sentence():
                 turn.events.append(did)
                 yield did
-            ended = None if _spoke(turn) else SessionNote(f"it stopped here: {self._limit()}")
+            # The turn is whole if the agent's last message was words, and no call.
+            last = turn.events[-1] if turn.events else None
+            if not isinstance(last, AgentAct) or last.step.calls or last.step.blocked:
+                ended = SessionNote(f"it stopped here: {self.terms.steps} messages are the most for one sentence (--steps)")
         except EPISODE_ERRORS as error:
             ended = SessionNote(f"no answer: {error}")
         except BaseException:
@@ -131,21 +128,27 @@ class ChatSession:
             yield ended
         self._forget_unanswered(turn)
 
-    async def _answer(self) -> AsyncIterator[AgentAct]:
+    async def _answer_sentence(self) -> AsyncIterator[AgentAct]:
         """The agent's messages, until it ends its turn or has made as many as it may."""
         agent = self.partner.agent(derive_seed(self.seed, len(self.turns)))
-        self.agent_name, known = agent.name, self._unread()
+        self.agent_name = agent.name
+        # The agent reads the opening and the last turns. It does not read what was said between them.
+        opening = len(self.current_situation.opening())
+        spoken = [at for at, one in enumerate(self.episode.messages) if one["role"] == "user" and at >= opening]
+        first_read = spoken[-self.terms.turns :][0]
         for _ in range(self.terms.steps):
             if isinstance(agent, Policy):
-                (reply,) = await agent.propose(_without(self.episode.observation, known))
+                seen = self.episode.observation
+                read = *seen.messages[:opening], *seen.messages[first_read:]
+                (reply,) = await agent.propose(replace(seen, messages=read))
             else:
                 (reply,) = await agent.consult(self.episode)
-            did = await self._act(reply)
+            did = await self._apply_reply(reply)
             yield did
             if self.episode.steps[-1].facts.closes:
                 return
 
-    async def _act(self, reply: Reply) -> AgentAct:
+    async def _apply_reply(self, reply: Reply) -> AgentAct:
         """Apply a message as a whole: if this is interrupted, the episode is as it was."""
         before = self.episode.fork()
         try:
@@ -156,18 +159,9 @@ class ChatSession:
         words = self.episode.spoken_words_of(step.message).text.strip()
         return AgentAct(words, show_step(step), tuple(self.visits.changes(before.situation, self.current_situation)))
 
-    def _unread(self) -> tuple[int, int]:
-        """The range of messages that the agent does not read: all turns but the last ones."""
-        messages, first = self.episode.messages, len(self.current_situation.opening())
-        spoken = [at for at, message in enumerate(messages) if message["role"] == "user" and at >= first]
-        return first, spoken[-self.terms.turns :][0]
-
-    def _limit(self) -> str:
-        return f"{self.terms.steps} messages are the most for one sentence (--steps)"
-
     def _forget_unanswered(self, turn: ChatTurn) -> None:
         """Count a sentence to which the agent did nothing as unsaid."""
-        if not turn.has_agent_message:
+        if not any(isinstance(event, AgentAct) for event in turn.events):
             self.turns.remove(turn)
             self.episode = turn.before
 
@@ -189,19 +183,6 @@ class ChatSession:
         cut = self.episode.fork()
         cut.cut_short()
         return cut.to_trajectory(self.agent_name, "person", self.seed)
-
-
-def _without(observation: Observation, unread: tuple[int, int]) -> Observation:
-    first, last = unread
-    messages: Sequence[Message] = observation.messages
-    return replace(observation, messages=(*messages[:first], *messages[last:]))
-
-
-def _spoke(turn: ChatTurn) -> bool:
-    """Whether the agent's last message was words, and no call."""
-    return (
-        bool(turn.events) and isinstance(last := turn.events[-1], AgentAct) and not last.step.calls and not last.step.blocked
-    )
 
 
 def save_chat(session: ChatSession, file: Path) -> str:

@@ -17,7 +17,7 @@ from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from homerl.app.chat.session import AgentAct, ChatSession, Event, SessionNote, save_chat
+from homerl.app.chat.session import ChatSession, Event, SessionNote, save_chat
 from homerl.envs.core.documents import InputError
 from homerl.worlds.home_visits import HomeChange
 
@@ -35,12 +35,12 @@ class ChatTerminal:
     def __init__(self, session: ChatSession, console: Console, read: Callable[[str], str] = input) -> None:
         self.session, self.console, self.read = session, console, read
         self.commands: dict[str, tuple[Callable[[str], None], str]] = {
-            "undo": (self._undo, "take the last sentence back, with all that came of it"),
-            "home": (self._home, "show the home"),
-            "reset": (self._reset, "take everything back"),
-            "save": (self._save, "store the talk as a trajectory in a file: /save talk.jsonl"),
-            "help": (self._help, "list the commands"),
-            "quit": (self._quit, "leave; Ctrl-D too"),
+            "undo": (self._undo_turn, "take the last sentence back, with all that came of it"),
+            "home": (self._show_home, "show the home"),
+            "reset": (self._reset_talk, "take everything back"),
+            "save": (self._save_talk, "store the talk as a trajectory in a file: /save talk.jsonl"),
+            "help": (self._show_commands, "list the commands"),
+            "quit": (self._leave_talk, "leave; Ctrl-D too"),
         }
 
     def run(self, sentences_shown: bool) -> None:
@@ -48,99 +48,92 @@ class ChatTerminal:
         if not sentences_shown:
             with suppress(ImportError):  # some systems have none
                 import readline  # noqa: F401, lines can then be edited and called back
-        self._home("")
-        self._show(f"{self.session.partner.name} listens. {HINT}", "dim")
+        self._show_home("")
+        self._show_part(f"{self.session.partner.name} listens. {HINT}", "dim")
         with asyncio.Runner() as runner, suppress(LeaveChat, EOFError):
             while True:
                 try:
                     line = self.read("" if sentences_shown else PROMPT).strip()
                 except KeyboardInterrupt:
-                    self._show(f"\n{HINT}", "dim")
+                    self._show_part(f"\n{HINT}", "dim")
                     continue
                 if sentences_shown and line:
-                    self._show(f"{PROMPT}{line}")
-                self._take(line, runner)
+                    self._show_part(f"{PROMPT}{line}")
+                if line.startswith("/"):
+                    name, _, rest = line[1:].partition(" ")
+                    self.commands.get(name, (self._refuse_command, ""))[0](rest.strip())
+                elif line:
+                    with suppress(KeyboardInterrupt):
+                        runner.run(self._say_sentence(line))
+                    self._show_part("")
 
-    def _take(self, line: str, runner: asyncio.Runner) -> None:
-        """Do what a line says."""
-        if line.startswith("/"):
-            name, _, rest = line[1:].partition(" ")
-            self.commands.get(name, (self._unknown, ""))[0](rest.strip())
-        elif line:
-            with suppress(KeyboardInterrupt):
-                runner.run(self._say(line))
-            self._show("")
-
-    async def _say(self, sentence: str) -> None:
+    async def _say_sentence(self, sentence: str) -> None:
         """Say a sentence, and show what the agent does, as it does it."""
         before = len(self.session.turns)
         try:
             async with aclosing(self.session.say_sentence(sentence)) as events:
                 while True:
-                    with self._waiting():
+                    with self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext():
                         event = await anext(events, None)
                     if event is None:
                         return
                     for part in chat_event_lines(event):
-                        self._show(part)
+                        self._show_part(part)
         except (asyncio.CancelledError, KeyboardInterrupt):
             kept = len(self.session.turns) > before
-            self._show("stopped; what is shown was done (/undo takes it back)" if kept else "stopped", "dim")
+            self._show_part("stopped; what is shown was done (/undo takes it back)" if kept else "stopped", "dim")
             raise
 
-    def _waiting(self) -> Any:
-        return self.console.status("…", spinner="dots") if self.console.is_terminal else nullcontext()
-
-    def _show(self, part: RenderableType, style: str = "") -> None:
+    def _show_part(self, part: RenderableType, style: str = "") -> None:
         print_part(self.console, part, style)
 
     # Commands
 
-    def _undo(self, _: str) -> None:
+    def _undo_turn(self, _: str) -> None:
         before = self.session.current_situation
         sentence = self.session.undo_turn()
         if sentence is None:
-            self._show("nothing was said yet", "dim")
+            self._show_part("nothing was said yet", "dim")
             return
-        self._show(Text.assemble(("taken back: ", "dim"), sentence))
+        self._show_part(Text.assemble(("taken back: ", "dim"), sentence))
         for line in change_lines(self.session.visits.changes(before, self.session.current_situation)):
-            self._show(line)
+            self._show_part(line)
 
-    def _home(self, _: str) -> None:
-        self._show(self.session.visits.listed(self.session.current_situation))
+    def _show_home(self, _: str) -> None:
+        self._show_part(self.session.visits.listed(self.session.current_situation))
 
-    def _reset(self, _: str) -> None:
+    def _reset_talk(self, _: str) -> None:
         self.session.undo_all_turns()
-        self._home("")
+        self._show_home("")
 
-    def _save(self, name: str) -> None:
+    def _save_talk(self, name: str) -> None:
         try:
-            self._show(save_chat(self.session, Path(name or "chat.jsonl")), "dim")
+            self._show_part(save_chat(self.session, Path(name or "chat.jsonl")), "dim")
         except (InputError, OSError) as error:
-            self._show(f"not saved: {' '.join(str(error).split())}", "red")
+            self._show_part(f"not saved: {' '.join(str(error).split())}", "red")
 
-    def _help(self, _: str) -> None:
+    def _show_commands(self, _: str) -> None:
         for name, (_command, what) in self.commands.items():
-            self._show(Text.assemble((f"/{name:6}", "bold"), what))
+            self._show_part(Text.assemble((f"/{name:6}", "bold"), what))
 
-    def _quit(self, _: str) -> None:
+    def _leave_talk(self, _: str) -> None:
         raise LeaveChat
 
-    def _unknown(self, _: str) -> None:
-        self._show("there is no such command", "red")
-        self._help("")
+    def _refuse_command(self, _: str) -> None:
+        self._show_part("there is no such command", "red")
+        self._show_commands("")
 
 
 def print_part(console: Console, part: RenderableType, style: str = "") -> None:
     """Print; where nobody looks, and no picture is made, lines are left whole. Else they go on below their beginning."""
     shown = Text(part, style) if isinstance(part, str) else part
     if isinstance(shown, Text) and (console.is_terminal or console.record):
-        console.print(*map(_indented, shown.split("\n", allow_blank=True)), sep="\n")
+        console.print(*map(_indent_wrapped_line, shown.split("\n", allow_blank=True)), sep="\n")
     else:
         console.print(shown, soft_wrap=isinstance(shown, Text))
 
 
-def _indented(line: Text) -> RenderableType:
+def _indent_wrapped_line(line: Text) -> RenderableType:
     """A line whose spaces at the beginning stand before its other lines too, where it is too long for one."""
     spaces = len(line.plain) - len(line.plain.lstrip(" "))
     return Padding(line[spaces:], (0, 0, 0, spaces)) if 0 < spaces < len(line.plain) else line
@@ -151,19 +144,14 @@ def chat_event_lines(event: Event) -> Iterator[Any]:
     if isinstance(event, SessionNote):
         yield Text(event.text, "yellow")
         return
-    yield from _call_lines(event)
+    refused = bool(event.step.blocked)
+    for at, seen in enumerate(event.step.observations):
+        if at < len(event.step.calls):
+            yield Text(indent(event.step.calls[at], "  "), "magenta")
+        yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
     yield from change_lines(iter(event.changes))
     if event.words:
         yield Text.assemble(("home: ", "bold cyan"), event.words)
-
-
-def _call_lines(did: AgentAct) -> Iterator[Any]:
-    """Each call with what it gave."""
-    refused = bool(did.step.blocked)
-    for at, seen in enumerate(did.step.observations):
-        if at < len(did.step.calls):
-            yield Text(indent(did.step.calls[at], "  "), "magenta")
-        yield Text(indent(f"→ {seen}", "    "), "yellow" if refused else "dim")
 
 
 def change_lines(changes: Iterator[HomeChange]) -> Iterator[Text]:

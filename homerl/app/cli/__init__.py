@@ -13,10 +13,10 @@ from homerl.host.exit_codes import run_to_end
 
 def main() -> None:
     """Entry point."""
-    sys.exit(run_to_end(_command))
+    sys.exit(run_to_end(_run_command))
 
 
-def _command() -> int:
+def _run_command() -> int:
     from homerl.app.cli.app import app  # reads the worlds' folders, which may be the bad input
     from homerl.app.runs.launch import set_up_libraries
 

@@ -34,23 +34,23 @@ def find_commands() -> Mapping[str, Command]:
 def build_command_line(found: Mapping[str, Command]) -> typer.Typer:
     """The typer app of the commands. Those of several words, such as `bench run`, lie in an app of the first word."""
     app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(_start)
+    app.callback()(_set_up_context)
     alike: dict[str, list[Command]] = {}
     for command in found.values():
         alike.setdefault(command.words.partition(" ")[0], []).append(command)
     for first, members in alike.items():
         if members[0].words == first:
-            _add(app, first, members[0])
+            _add_command(app, first, members[0])
             continue
         inner = typer.Typer(no_args_is_help=True)
         for command in members:
-            _add(inner, command.words.removeprefix(f"{first} "), command)
+            _add_command(inner, command.words.removeprefix(f"{first} "), command)
         listed = ", ".join(command.words.removeprefix(f"{first} ") for command in members)
         app.add_typer(inner, name=first, help=f"Several commands: {listed}.", rich_help_panel=members[0].group)
     return app
 
 
-def _add(app: typer.Typer, name: str, command: Command) -> None:
+def _add_command(app: typer.Typer, name: str, command: Command) -> None:
     settings = OVERRIDES if command.overrides else {}
     epilog = f"Example: {command.example}"
     app.command(name, context_settings=settings, epilog=epilog, rich_help_panel=command.group)(command.work)
@@ -62,14 +62,14 @@ def _say_version(asked: bool) -> None:
         raise typer.Exit
 
 
-def _start(
+def _set_up_context(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="print the version, and end")
     ] = False,
 ) -> None:
     """Train small language models to run a smart home."""
-    context.obj = CommandServices(_load_recipe, _agents, _trained_on)
+    context.obj = CommandServices(_load_recipe, _make_agents, _find_trained_recipes)
 
 
 def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
@@ -79,14 +79,16 @@ def _load_recipe(recipe: str, overrides: Sequence[str]) -> Any:
     return load_recipe(recipe, overrides)
 
 
-def _agents(model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float) -> tuple[str, Callable[[], Agent]]:
+def _make_agents(
+    model: str, served: str | None, cpu: bool, max_tokens: int, seconds: float
+) -> tuple[str, Callable[[], Agent]]:
     """Agents of a model, for the commands of worlds."""
     from homerl.app.served.model_agents import make_model_agents
 
     return make_model_agents(model, served, cpu, max_tokens, seconds)
 
 
-def _trained_on(model: str) -> Sequence[Mapping[str, Any]]:
+def _find_trained_recipes(model: str) -> Sequence[Mapping[str, Any]]:
     """The recipes of a model's blueprints, for the commands of worlds. Of a model behind a URL nothing is known."""
     from homerl.app.served.model_agents import is_model_url
 

@@ -72,22 +72,27 @@ def render_reference() -> str:
     """The page in Markdown."""
     sections = find_sections().values()
     alternatives = [
-        _choices("Credit modes", "rlve.credit", list_credit_modes()),
-        _choices("Losses", "rlve.loss", list_losses()),
-        _choices("Engines", "rlve.engine.kind", list_engines()),
+        _describe_choices("Credit modes", "rlve.credit", list_credit_modes()),
+        _describe_choices("Losses", "rlve.loss", list_losses()),
+        _describe_choices("Engines", "rlve.engine.kind", list_engines()),
     ]
-    alike = [_alike(models, keys) for models, keys in find_shared_keys().items()]
-    parts = [HEAD, "## Every recipe\n", _every(), "## Kinds of run\n", _kinds(), *alternatives, _sources(), "## Sections\n"]
-    return "\n".join([*parts, *map(_section, sections), "## Keys of several sections\n", *alike])
-
-
-def _sources() -> str:
-    """What a `recipe:` of blueprints may be, and where each stands."""
+    alike = []
+    for models, keys in find_shared_keys().items():
+        properties = schema_definitions()[models[0]]["properties"]
+        alike.append(f"### {_title_of_shared_keys(models)}\n\n{_list_keys('', {key: properties[key] for key in keys}, ())}")
+    # What a `recipe:` of blueprints may be, and where each stands.
     places: dict[str, list[str]] = {}
     for model, title in blueprint_source_titles().items():
-        places.setdefault(_and(f"`{path}`" for path in find_sections()[model].key_paths), []).append(_link(title))
-    rows = "".join(f"- {_and(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
-    return f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
+        paths = _join_words(f"`{path}`" for path in find_sections()[model].key_paths)
+        places.setdefault(paths, []).append(_link_title(title))
+    rows = "".join(f"- {_join_words(titles, 'or')}: at {paths}\n" for paths, titles in places.items())
+    sources = f"## {SOURCES}\n\nTheir keys are listed without the path to them.\n\n{rows}"
+    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
+    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
+    every = _list_keys("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
+    parts = [HEAD, "## Every recipe\n", every, "## Kinds of run\n", _describe_kinds(), *alternatives]
+    parts += [sources, "## Sections\n", *map(_describe_section, sections), "## Keys of several sections\n", *alike]
+    return "\n".join(parts)
 
 
 @cache
@@ -146,13 +151,7 @@ def models_at_key(schema: Schema) -> list[str]:
 # Parts of the page
 
 
-def _every() -> str:
-    first = schema_definitions()[definition_name(next(iter(KINDS.values())))]
-    shared_by_all = {key: schema for key, schema in first["properties"].items() if key in BaseRecipe.model_fields}
-    return _lines("", {"extends": EXTENDS, "run": RUN} | shared_by_all, ("homerl", "run"))
-
-
-def _kinds() -> str:
+def _describe_kinds() -> str:
     """Each kind with its sections, then the keys of kinds that are no sections."""
     texts: list[str] = []
     keys: dict[str, Schema] = {}
@@ -164,42 +163,39 @@ def _kinds() -> str:
         needed |= set(schema.get("required", ()))
         texts.append(f"- `{kind}`: {describe_schema(schema)} Its keys: {', '.join(f'`{key}`' for key in own)}.\n")
     others = {key: part for key, part in keys.items() if key in needed or not _is_section(part)}
-    return f"{''.join(texts)}\n{_lines('', others, needed)}"
+    return f"{''.join(texts)}\n{_list_keys('', others, needed)}"
 
 
-def _section(section: RecipeSection) -> str:
+def _describe_section(section: RecipeSection) -> str:
     schema = schema_definitions()[section.model]
     groups = {models: keys for models, keys in find_shared_keys().items() if section.model in models}
     listed = {key for keys in groups.values() for key in keys}
     own = {key: part for key, part in schema["properties"].items() if key not in listed}
     several = len(section.key_paths) > 1 and section.model not in blueprint_source_titles()
-    places = f"At {_and(f'`{path}`' for path in section.key_paths)}." if several else ""
-    more = [_more(section.model, models, keys) for models, keys in groups.items()]
+    places = f"At {_join_words(f'`{path}`' for path in section.key_paths)}." if several else ""
+    more = [_link_shared_keys(section.model, models, keys) for models, keys in groups.items()]
     text = "\n".join(filter(None, (describe_schema(schema), places, *more)))
-    return f"### {section.heading_text}\n\n{text}\n\n{_lines(key_prefix(section.model), own, schema.get('required', ()))}"
+    keys_text = _list_keys(key_prefix(section.model), own, schema.get("required", ()))
+    return f"### {section.heading_text}\n\n{text}\n\n{keys_text}"
 
 
-def _more(model: str, models: tuple[str, ...], keys: tuple[str, ...]) -> str:
+def _link_shared_keys(model: str, models: tuple[str, ...], keys: tuple[str, ...]) -> str:
     """The sentence that leads from a section to keys that it shares, with defaults of its own."""
-    title = _title(models)
+    title = _title_of_shared_keys(models)
     first, mine = (schema_definitions()[name]["properties"] for name in (models[0], model))
-    other = [f"`{key}: {_yaml(mine[key].get('default'))}`" for key in keys if mine[key] != first[key]]
-    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){f', with {_and(other)}' if other else ''}."
+    other = [f"`{key}: {_to_yaml(mine[key].get('default'))}`" for key in keys if mine[key] != first[key]]
+    beside = f", with {_join_words(other)}" if other else ""
+    return f"It has the [{title[0].lower()}{title[1:]}](#{heading_anchor(title)}){beside}."
 
 
-def _alike(models: tuple[str, ...], keys: tuple[str, ...]) -> str:
-    properties = schema_definitions()[models[0]]["properties"]
-    return f"### {_title(models)}\n\n{_lines('', {key: properties[key] for key in keys}, ())}"
-
-
-def _title(models: tuple[str, ...]) -> str:
-    return f"Keys of {_and(find_sections()[model].heading_text for model in models)}"
+def _title_of_shared_keys(models: tuple[str, ...]) -> str:
+    return f"Keys of {_join_words(find_sections()[model].heading_text for model in models)}"
 
 
 Plugin = CreditMode[Any] | EngineKind | Loss[Any]
 
 
-def _choices(title: str, key: str, plugins: Mapping[str, Plugin]) -> str:
+def _describe_choices(title: str, key: str, plugins: Mapping[str, Plugin]) -> str:
     """The values of a key, each with the sentence of its plug-in."""
     rows = "".join(f"- `{name}`: {plugin.sentence}\n" for name, plugin in plugins.items())
     return f"## {title}\n\nThe values of `{key}`.\n\n{rows}"
@@ -212,38 +208,38 @@ def describe_schema(schema: Schema) -> str:
     return " ".join(text.split())
 
 
-def _lines(above: str, keys: Mapping[str, Schema], needed: Iterable[str]) -> str:
-    return "".join(f"- {_line(f'{above}{key}', schema, key in needed)}\n" for key, schema in keys.items())
+def _list_keys(above: str, keys: Mapping[str, Schema], needed: Iterable[str]) -> str:
+    return "".join(f"- {_describe_key(f'{above}{key}', schema, key in needed)}\n" for key, schema in keys.items())
 
 
-def _line(path: str, schema: Schema, needed: bool) -> str:
+def _describe_key(path: str, schema: Schema, needed: bool) -> str:
     """A key with its default, its type as far as the default does not show it, and its description."""
     if _is_section(schema) and not needed:
         return f"`{path}`: {describe_type(schema)}"  # its section has the rest
-    default = _default(schema)
+    default = _default_as_yaml(schema)
     head = f"`{path}`" if needed or default in ("", "null") else f"`{path}: {default}`"
-    values = ", ".join(filter(None, ("needed" if needed else "", _values(schema, default))))
+    values = ", ".join(filter(None, ("needed" if needed else "", _describe_values(schema, default))))
     return f"{head}{f' ({values})' if values else ''}: {describe_schema(schema).replace(SHARE, '')}"
 
 
 def _is_section(schema: Schema) -> bool:
     """Whether a key holds one section, by default that with the defaults of its keys."""
-    return len(referenced_models(schema)) == 1 and _default(schema) in ("", "{}")
+    return len(referenced_models(schema)) == 1 and _default_as_yaml(schema) in ("", "{}")
 
 
-def _values(schema: Schema, default: str) -> str:
+def _describe_values(schema: Schema, default: str) -> str:
     """What a value may be, unless the default and the description show it."""
     options = [option for option in schema.get("anyOf", [schema]) if option.get("type") != "null"]
     if len(options) > 1 or referenced_models(schema) or default in ("", "null", "[]", "{}"):
-        return describe_type({"anyOf": [option for option in options if not _told(option, schema)]})
+        return describe_type({"anyOf": [option for option in options if not _names_all_choices(option, schema)]})
     (only,) = options
-    return "" if _told(only, schema) else describe_type(only) if "enum" in only else _bounds(only)
+    return "" if _names_all_choices(only, schema) else describe_type(only) if "enum" in only else _describe_bounds(only)
 
 
-def _told(option: Schema, schema: Schema) -> bool:
+def _names_all_choices(option: Schema, schema: Schema) -> bool:
     """Whether a description names all choices."""
     choices = option.get("enum", ())
-    return bool(choices) and all(f"`{_yaml(choice)}`" in describe_schema(schema) for choice in choices)
+    return bool(choices) and all(f"`{_to_yaml(choice)}`" in describe_schema(schema) for choice in choices)
 
 
 # Types and defaults in words
@@ -252,23 +248,28 @@ def _told(option: Schema, schema: Schema) -> bool:
 def describe_type(schema: Schema) -> str:
     """The type of a value in words."""
     if "$ref" in schema:
-        return _link(find_sections()[schema["$ref"].removeprefix(REF)].heading_text)
+        return _link_title(find_sections()[schema["$ref"].removeprefix(REF)].heading_text)
     if "const" in schema or "enum" in schema:
-        return _either(f"`{_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
+        return _join_options(f"`{_to_yaml(choice)}`" for choice in schema.get("enum", [schema.get("const")]))
     for union in ("anyOf", "oneOf"):
         if union in schema and len(referenced_models(schema)) > 1:
             return f"[one of these](#{heading_anchor(SOURCES)})"
         if union in schema:
-            return _either(dict.fromkeys(describe_type(option) for option in schema[union]))
+            return _join_options(dict.fromkeys(describe_type(option) for option in schema[union]))
     if schema.get("type") == "array":
-        return _list(schema)
+        if "prefixItems" in schema:
+            return f"[{', '.join(map(describe_type, schema['prefixItems']))}]"
+        least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
+        return f"list of {describe_type(schema['items'])}{least}"
     if schema.get("type") == "object":
-        return _mapping(schema)
+        inner = schema.get("additionalProperties", True)
+        keys = f" from {describe_type(schema['propertyNames'])}" if "propertyNames" in schema else ""
+        return f"mapping{keys} to {describe_type({} if inner is True else inner)}"
     name = {"null": "`null`", "boolean": "`true` or `false`", None: "anything"}.get(schema.get("type"), schema.get("type"))
-    return " ".join(filter(None, (schema.get("format", name), _bounds(schema))))
+    return " ".join(filter(None, (schema.get("format", name), _describe_bounds(schema))))
 
 
-def _bounds(schema: Schema) -> str:
+def _describe_bounds(schema: Schema) -> str:
     """The bounds of a number but for the usual ones: from 0 or 1 up, or from 0 to 1."""
     least, most = (next((schema[bound] for bound in pair if bound in schema), None) for pair in (LEAST, MOST))
     if least in (None, 0, 1) and most in (None, 1):
@@ -276,55 +277,42 @@ def _bounds(schema: Schema) -> str:
     return " and ".join(f"{sign}{schema[bound]:g}" for bound, sign in (*LEAST.items(), *MOST.items()) if bound in schema)
 
 
-def _list(schema: Schema) -> str:
-    if "prefixItems" in schema:
-        return f"[{', '.join(map(describe_type, schema['prefixItems']))}]"
-    least = f" ({schema['minItems']} or more)" if schema.get("minItems") else ""
-    return f"list of {describe_type(schema['items'])}{least}"
-
-
-def _mapping(schema: Schema) -> str:
-    inner = schema.get("additionalProperties", True)
-    keys = f" from {describe_type(schema['propertyNames'])}" if "propertyNames" in schema else ""
-    return f"mapping{keys} to {describe_type({} if inner is True else inner)}"
-
-
-def _link(title: str) -> str:
+def _link_title(title: str) -> str:
     return f"[{title}](#{heading_anchor(title)})"
 
 
-def _either(options: Iterable[str]) -> str:
-    return _and(options, "or")
+def _join_options(options: Iterable[str]) -> str:
+    return _join_words(options, "or")
 
 
-def _and(parts: Iterable[str], word: str = "and") -> str:
+def _join_words(parts: Iterable[str], word: str = "and") -> str:
     *most, last = [*parts] or [""]
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
-def _default(schema: Schema) -> str:
+def _default_as_yaml(schema: Schema) -> str:
     """The default as YAML, empty if there is none; of a section, the values that differ from its keys' own defaults."""
     models = models_at_key(schema)
     if "default" not in schema:
         return ""
     own = schema_definitions()[models[0]]["properties"] if len(models) == 1 else {}
-    return _yaml(_beyond(schema["default"], own))
+    return _to_yaml(_drop_own_defaults(schema["default"], own))
 
 
-def _beyond(default: Any, own: Mapping[str, Schema]) -> Any:
+def _drop_own_defaults(default: Any, own: Mapping[str, Schema]) -> Any:
     if isinstance(default, list):
-        return [_beyond(item, own) for item in default]
+        return [_drop_own_defaults(item, own) for item in default]
     if isinstance(default, dict) and own:
         return {key: value for key, value in default.items() if "default" in own[key] and value != own[key]["default"]}
     return default
 
 
-def _yaml(value: Any) -> str:
+def _to_yaml(value: Any) -> str:
     """A value on one line, as YAML."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {_to_yaml(item)}' for key, item in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(_yaml, value))}]"
+        return f"[{', '.join(map(_to_yaml, value))}]"
     return value if isinstance(value, str) and value else json.dumps(value)
 
 

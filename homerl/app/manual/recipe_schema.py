@@ -40,33 +40,28 @@ RUN: Schema = {"enum": [*KINDS], "description": "Kind of the run."}
 
 def schema_definitions() -> Mapping[str, Schema]:
     """The schema of every model of recipes, by the model's name here: that of its class, longer if two classes share it."""
-    return _generated()[1]
+    return _generate_schemas()[1]
 
 
 def definition_name(model: type[BaseModel]) -> str:
     """The name in `definitions` of a kind of run or of a source of blueprints."""
-    return _generated()[0][model]
+    return _generate_schemas()[0][model]
 
 
 @cache
-def _generated() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
-    models: list[type[BaseModel]] = [
-        *KINDS.values(),
-        *(world.recipe for world in known_worlds().values()),
-        BlueprintFile,
-        Mixture,
-    ]
+def _generate_schemas() -> tuple[Mapping[type[BaseModel], str], Mapping[str, Schema]]:
+    sources = (world.recipe for world in known_worlds().values())
+    models: list[type[BaseModel]] = [*KINDS.values(), *sources, BlueprintFile, Mixture]
     named, schema = models_json_schema([(model, "validation") for model in models])
-    return {cast(type[BaseModel], model): found["$ref"].removeprefix(REF) for (model, _), found in named.items()}, schema[
-        "$defs"
-    ]
+    names = {cast(type[BaseModel], model): found["$ref"].removeprefix(REF) for (model, _), found in named.items()}
+    return names, schema["$defs"]
 
 
 def build_recipe_schema() -> Schema:
     """The complete schema. Which keys are allowed depends on `run`, and on whether there is `extends`."""
-    whole = {name: _plain(schema) for name, schema in schema_definitions().items()}
-    partial = _incomplete()
-    twins = {name: _partial(schema) for name, schema in whole.items() if name in partial}
+    whole = {name: _drop_titles_and_defaults(schema) for name, schema in schema_definitions().items()}
+    partial = _find_incomplete_models()
+    twins = {name: _without_required_keys(schema) for name, schema in whole.items() if name in partial}
     kinds = {kind: definition_name(model) for kind, model in KINDS.items()}
     for name in kinds.values():
         twins[name]["properties"] |= {"extends": EXTENDS}
@@ -79,32 +74,32 @@ def build_recipe_schema() -> Schema:
         "type": "object",
         "properties": {"homerl": whole[kinds["sft"]]["properties"]["homerl"], "extends": EXTENDS, "run": RUN},
         "if": {"required": ["extends"]},
-        "then": {"allOf": [*_by_kind(parts), unsaid]},
-        "else": {"required": ["homerl", "run"], "allOf": _by_kind(kinds)},
+        "then": {"allOf": [*_refer_by_kind(parts), unsaid]},
+        "else": {"required": ["homerl", "run"], "allOf": _refer_by_kind(kinds)},
         "$defs": whole | {PARTIAL + name: schema for name, schema in twins.items()},
     }
 
 
-def _by_kind(names: Mapping[str, str]) -> list[Schema]:
+def _refer_by_kind(names: Mapping[str, str]) -> list[Schema]:
     return [
         {"if": {"properties": {"run": {"const": kind}}, "required": ["run"]}, "then": {"$ref": REF + name}}
         for kind, name in names.items()
     ]
 
 
-def _plain(schema: Any) -> Any:
+def _drop_titles_and_defaults(schema: Any) -> Any:
     """The schema without titles that repeat the key, and without defaults that repeat those of nested keys."""
     if isinstance(schema, list):
-        return [_plain(part) for part in schema]
+        return [_drop_titles_and_defaults(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     section = isinstance(schema.get("default"), (dict, list)) and referenced_models(schema)
     kept = {key: value for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
-    return {key: _plain(value) for key, value in kept.items() if not (key == "default" and section)}
+    return {key: _drop_titles_and_defaults(value) for key, value in kept.items() if not (key == "default" and section)}
 
 
 @cache
-def _incomplete() -> frozenset[str]:
+def _find_incomplete_models() -> frozenset[str]:
     """The names of models with a required key, or with such a model below them. A recipe with `extends` may hold parts of
     these.
     """
@@ -115,16 +110,16 @@ def _incomplete() -> frozenset[str]:
     return frozenset(incomplete)
 
 
-def _partial(schema: Any) -> Any:
+def _without_required_keys(schema: Any) -> Any:
     """The schema without required keys. A part of a blueprint recipe may be of several worlds."""
     if isinstance(schema, list):
-        return [_partial(part) for part in schema]
+        return [_without_required_keys(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(REF)
-        return schema | ({"$ref": REF + PARTIAL + name} if name in _incomplete() else {})
-    kept = {key: _partial(value) for key, value in schema.items() if key != "required"}
+        return schema | ({"$ref": REF + PARTIAL + name} if name in _find_incomplete_models() else {})
+    kept = {key: _without_required_keys(value) for key, value in schema.items() if key != "required"}
     return {"anyOf" if key == "oneOf" else key: value for key, value in kept.items()}
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -55,13 +55,11 @@ def run_flywheel(recipe: FlywheelRecipe) -> None:
 def kept_stages_lines(done: Sequence[Stage], todo: Sequence[Stage]) -> Iterator[str]:
     """What a run that goes on says first: what is there already, and what is still to be made."""
     if done and todo:
-        kept, rest = (", ".join(_called(stage) for stage, _ in some) for some in (done, todo))
-        yield f"kept from an earlier start: {kept}; to do: {rest}"
-
-
-def _called(stage: dict[str, Any]) -> str:
-    name = Path(stage["out"]).name
-    return f"the benchmark of {name}" if stage["run"] == "bench" else name
+        texts = []
+        for stages in (done, todo):
+            names = [(Path(stage["out"]).name, stage["run"] == "bench") for stage, _ in stages]
+            texts.append(", ".join(f"the benchmark of {name}" if is_bench else name for name, is_bench in names))
+        yield f"kept from an earlier start: {texts[0]}; to do: {texts[1]}"
 
 
 def next_commands_lines(commands: Iterable[tuple[str, str]], activate: str) -> Iterator[str]:
@@ -87,20 +85,16 @@ def benchmark_models(recipe: FlywheelRecipe, todo: Sequence[dict[str, Any]], con
         while waiting or any(child.is_process_running for child in running):
             if waiting and sum(child.is_process_running for child in running) < workers:
                 stage = waiting.popleft()
-                running.append(
-                    children.enter_context(start_stage_process(stage, [sys.executable], Path(stage["out"]) / "bench.log"))
-                )
+                started = start_stage_process(stage, [sys.executable], Path(stage["out"]) / "bench.log")
+                running.append(children.enter_context(started))
                 continue
             time.sleep(POLL)
-            bar.update(task, completed=min(total, sum(count_played_episodes(Path(stage["out"])) for stage in todo)))
+            # An episode that was played is a line of a benchmark's journal.
+            journals = (file for stage in todo for file in Path(stage["out"]).glob("bench/*/journal/*.jsonl"))
+            bar.update(task, completed=min(total, sum(file.read_bytes().count(b"\n") for file in journals)))
         bar.update(task, completed=total)
     for child in running:
         child.raise_if_failed()
-
-
-def count_played_episodes(out: Path) -> int:
-    """The number of played episodes of a benchmark on disk."""
-    return sum(file.read_bytes().count(b"\n") for file in out.glob("bench/*/journal/*.jsonl"))
 
 
 def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
@@ -113,10 +107,8 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
         return shared | {"run": run, "out": str(out / folder)} | sections
 
     yield stage("synth", "synth", synth=data["synth"], processes=recipe.processes), out / "synth/stats.json"
-    yield (
-        stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"]),
-        out / "sft/model",
-    )
+    sft = stage("sft", "sft", model=data["model"], data=str(out / "synth"), sft=data["sft"], deadlines=data["deadlines"])
+    yield sft, out / "sft/model"
     trained = model | {"name": str(out / "sft/model"), "lora": data["model"]["lora"]}
     sections = {key: data[key] for key in RLVE_SECTIONS}
     yield stage("rlve", "rlve", model=trained, **sections), out / "rlve/model"
@@ -126,25 +118,18 @@ def flywheel_stages(recipe: FlywheelRecipe) -> Iterator[Stage]:
     untrained = str(out / "sft/scratch") if recipe.model.from_scratch else recipe.model.name
     for name, weights in (("untrained", untrained), ("sft", str(out / "sft/model")), ("rlve", str(out / "rlve/model"))):
         most = recipe.untrained_tasks if name == "untrained" else None
-        bench, settings = limit_suite_tasks(data["bench"], most), model | {"name": weights, "lora": None}
+        suites = [suite | {"count": min(suite["count"], most or suite["count"])} for suite in data["bench"]["suites"]]
+        bench, settings = data["bench"] | {"suites": suites}, model | {"name": weights, "lora": None}
         yield stage("bench", name, model=settings, bench=bench), out / name / "bench" / last / "score.json"
-
-
-def limit_suite_tasks(bench: Mapping[str, Any], tasks: int | None) -> dict[str, Any]:
-    """The section `bench` with at most so many tasks in each suite; None leaves them."""
-    suites = [suite | {"count": min(suite["count"], tasks or suite["count"])} for suite in bench["suites"]]
-    return {**bench, "suites": suites}
 
 
 def stage_command(recipe: FlywheelRecipe, run: str) -> list[str]:
     """The command that starts a stage: plain Python, or torchrun if training takes several processes."""
-    count = recipe.processes or (1 if recipe.cpu else _gpus())
+    count = recipe.processes or 1
+    if not recipe.processes and not recipe.cpu:
+        import torch
+
+        count = max(1, int(torch.cuda.device_count()))
     if run in TRAININGS and count > 1:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"]
     return [sys.executable]
-
-
-def _gpus() -> int:
-    import torch
-
-    return max(1, int(torch.cuda.device_count()))

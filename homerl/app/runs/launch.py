@@ -9,6 +9,7 @@ that a launcher started, all train, and the first does everything else alone.
 from __future__ import annotations
 
 import os
+import pkgutil
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from homerl.envs.core.documents import name_path_in_errors
-from homerl.host.exit_codes import CommandEnding, run_to_end, write_exit_code
+from homerl.host.exit_codes import run_to_end, write_exit_code
 from homerl.host.processes import die_with_parent, is_main_process
 from homerl.host.terminal import print_error
 from homerl.train import TRAININGS
@@ -32,17 +33,12 @@ def main(path: str, argv: Sequence[str]) -> int:
     """Check the recipe at `path` with the overrides `argv`, run it, and return the exit code."""
     die_with_parent()
     set_up_libraries()
-    code = run_to_end(partial(_start, path, argv), is_speaking_process)
+    code = run_to_end(partial(_start_run, path, argv), lambda end: end.by_all or is_main_process())
     write_exit_code(code)
     return code
 
 
-def is_speaking_process(end: CommandEnding) -> bool:
-    """Whether this process of the run says how it ends."""
-    return end.by_all or is_main_process()
-
-
-def _start(path: str, argv: Sequence[str]) -> None:
+def _start_run(path: str, argv: Sequence[str]) -> None:
     from homerl.app.runs.checks.preflight import check_machine, warn_of_process_count
     from homerl.app.runs.checks.prompt_lengths import measure_prompts
     from homerl.app.runs.checks.rehearsal import rehearse_recipe
@@ -68,7 +64,7 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
     A flywheel first takes what it would make alike from the run `origin`.
     """
     from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.resume import refuse_another_training, take_finished_stages
+    from homerl.app.runs.resume import refuse_another_training, take_finished_stages, unfinished_stages
     from homerl.app.runs.run_folder import copy_recipe_files, write_run_record
     from homerl.host.processes import folder_lock
 
@@ -76,24 +72,15 @@ def run_recipe(recipe: Any, origin: Path | None = None) -> None:
         # a benchmark writes into the folder of the run that made its model
         if is_main_process() and recipe.run != "bench":
             recipe = copy_recipe_files(recipe)
-            if origin and recipe.run == "flywheel":
-                take_finished_stages(recipe, [*flywheel_stages(recipe)], origin)
+            stages = [*flywheel_stages(recipe)] if recipe.run == "flywheel" else []
+            if origin and stages:
+                take_finished_stages(recipe, stages, origin)
             refuse_another_training(recipe)
-            if not _is_done(recipe):
+            # The record of a flywheel that has made everything stays that of the commit that made it.
+            if not stages or unfinished_stages(stages):
                 write_run_record(recipe)
         with name_path_in_errors(recipe.out):  # libraries that write a model or a checkpoint do not say where
             runner_of_kind(recipe.run)(recipe)
-
-
-def _is_done(recipe: Any) -> bool:
-    """Whether a flywheel has made everything: its record stays that of the commit that did. Raises `InputError` if what it
-    has made does not belong together."""
-    if recipe.run != "flywheel":
-        return False
-    from homerl.app.runs.flywheel import flywheel_stages
-    from homerl.app.runs.resume import unfinished_stages
-
-    return not unfinished_stages([*flywheel_stages(recipe)])
 
 
 def set_up_libraries() -> None:
@@ -102,24 +89,16 @@ def set_up_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
+RUNNERS = {
+    "synth": "homerl.app.runs.stages:run_synth",
+    "sft": "homerl.train.update.sft:train_sft",
+    "rlve": "homerl.train.update.rlve:train_rlve",
+    "bench": "homerl.app.runs.stages:run_bench",
+    "flywheel": "homerl.app.runs.flywheel:run_flywheel",
+}
+
+
 def runner_of_kind(kind: str) -> Callable[[Any], Any]:
     """The function for a value of `run:`. Each kind imports only what it needs."""
-    if kind == "synth":
-        from homerl.app.runs.stages import run_synth
-
-        return run_synth
-    if kind == "sft":
-        from homerl.train.update.sft import train_sft
-
-        return train_sft
-    if kind == "rlve":
-        from homerl.train.update.rlve import train_rlve
-
-        return train_rlve
-    if kind == "bench":
-        from homerl.app.runs.stages import run_bench
-
-        return run_bench
-    from homerl.app.runs.flywheel import run_flywheel
-
-    return run_flywheel
+    runner: Callable[[Any], Any] = pkgutil.resolve_name(RUNNERS[kind])
+    return runner

@@ -1,11 +1,10 @@
-"""`--from RUN`: a run that starts at what another run made.
+"""Recipes of every kind: one YAML file for each run, checked completely before any work.
 
-SFT takes the other run's synthesis as its data, and RLVE its SFT model. A flywheel copies (`homerl.app.runs.resume`).
+With `--from RUN`, a run starts at what another run made: SFT takes its synthesis as data, and RLVE its SFT model. A flywheel
+copies them (`homerl.app.runs.resume`).
 
-Recipes of every kind: one YAML file for each run, checked completely before any work.
-
-Invariants: unknown keys are refused; a recipe that loads has everything that a run needs, seeds included; nothing here
-imports torch. `run:` names the kind.
+Invariants: `run:` names the kind; unknown keys are refused; a recipe that loads has everything that a run needs, seeds
+included; nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -99,9 +98,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     data, document = load.load_recipe_document(path, words)
     kind = data.get("run")
     if kind not in KINDS:
-        raise InputError(
-            f"run: {kind!r} is not a kind of run", where=str(path), remedy=f"write `run:` with one of {', '.join(KINDS)}"
-        )
+        remedy = f"write `run:` with one of {', '.join(KINDS)}"
+        raise InputError(f"run: {kind!r} is not a kind of run", str(path), remedy)
     if origin and (starting := overrides_from_run(kind, origin)):
         _, document = load.load_recipe_document(path, [*starting, *words])
     return validate_document(KINDS[kind], document)
@@ -118,7 +116,6 @@ def role_settings(recipe: BaseRecipe, role: str, path: str) -> tuple[str, Endpoi
         return "user", recipe.user
     settings = getattr(getattr(recipe, "synth", None), role, None)
     if settings is None:
-        raise InputError(
-            f"a recipe of `run: {recipe.run}` without a model as its {role}", path, "name another recipe or part"
-        )
+        what = f"a recipe of `run: {recipe.run}` without a model as its {role}"
+        raise InputError(what, path, "name another recipe or part")
     return f"synth.{role}", settings

@@ -1,18 +1,13 @@
-"""What the stages of a flywheel have made, and what is still to be made.
+"""How runs go on: what a flywheel's stages have made, which training goes on, and what is taken from another run (`--from`).
 
-Invariants: a product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there; one
-that another recipe made, or that was made from what is gone, is refused with the folders to delete.
-
-A training that goes on is the one that began in its folder.
-
-Invariants: a checkpoint, or a model from scratch, is gone on from only by the recipe that made it. That recipe may differ in
-how and how long it runs, and until the model is finished in how fast it learns.
-
-A flywheel that starts at what another one made (`--from RUN`): it takes its synthesis, and its SFT if that is trained
-alike, each with what was measured of it.
-
-Invariants: a flywheel takes only what its own recipe would make, so the table says the same as without; what is taken is
-copied whole or not at all, and the other run never changes; RLVE is never taken.
+Invariants:
+- A product counts only if it is whole, if the stage's recipe made it, and if what it was made from is there. One that
+  another recipe made, or that was made from what is gone, is refused with the folders to delete.
+- A training goes on from a checkpoint, or from a model from scratch, only by the recipe that made it. That recipe may differ
+  in how and how long it runs, and until the model is finished in how fast it learns.
+- A flywheel takes from another one only what its own recipe would make, so its table says the same as without: the
+  synthesis, and SFT if that is trained alike, each with what was measured of it. RLVE is never taken. What is taken is
+  copied whole or not at all, and the other run never changes.
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -53,7 +48,8 @@ def unfinished_stages(found: Sequence[Stage]) -> list[Stage]:
     todo: list[Stage] = []
     for stage, product in found:
         before = next((before for before, _ in todo if stage_reads_from(stage, before)), None)
-        if before and (made := next((path for path in stage_traces(stage, product) if path.exists()), None)):
+        traces = [product, Path(stage["out"]) / "checkpoints"] if stage["run"] in TRAININGS else [product]
+        if before and (made := next((path for path in traces if path.exists()), None)):
             remedy = join_paths(existing_stage_folders(downstream_stages(before, found)))
             what = f"{made} was made from what is to be made again"
             raise InputError(what, before["out"], f"choose another --out, or delete {remedy} too")
@@ -76,9 +72,8 @@ def is_stage_done(stage: dict[str, Any], product: Path, found: Sequence[Stage] =
         raise InputError(f"{product} was made by another recipe", where=str(path), remedy=remedy)
     if stage["run"] == "synth":
         used = any(stage_recipe_path(later).exists() for later in downstream_stages(stage, found))
-        return bool(count_trajectories(product)) and (
-            used or not count_lost_blueprints(product)
-        )  # earlier ones trained on what was there
+        # Earlier versions trained on what was there.
+        return bool(count_trajectories(product)) and (used or not count_lost_blueprints(product))
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage))
 
 
@@ -87,10 +82,8 @@ def require_stage_product(stage: dict[str, Any], product: Path) -> None:
     if not product.exists():
         raise RuntimeError(f"a stage ended without making {product}")
     if stage["run"] == "synth" and (count := count_lost_blueprints(product)):
-        raise IncompleteStage(
-            f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on\n"
-            "see to the servers; the same command makes these again"
-        )
+        what = f"servers failed for {count_with_noun(count, 'blueprint')}, so the flywheel does not go on"
+        raise IncompleteStage(f"{what}\nsee to the servers; the same command makes these again")
 
 
 class IncompleteStage(RunStopped):
@@ -124,11 +117,6 @@ def downstream_stages(stage: dict[str, Any], found: Sequence[Stage]) -> list[dic
         if any(stage_reads_from(other, one) for one in reached):
             reached.append(other)
     return reached[1:]
-
-
-def stage_traces(stage: dict[str, Any], product: Path) -> list[Path]:
-    """What a stage may leave: its product, and checkpoints from which it would go on."""
-    return [product, Path(stage["out"]) / "checkpoints"] if stage["run"] in TRAININGS else [product]
 
 
 def existing_stage_folders(stages: Iterable[dict[str, Any]]) -> list[Path]:
@@ -190,22 +178,21 @@ def refuse_another_training(recipe: BaseRecipe) -> None:
     if recipe.run not in TRAININGS or not stored.is_file() or not left:
         return
     was = read_yaml(stored).data
-    if was.get("run") != recipe.run or not (keys := [*_other_keys(recipe, was)]):
+    if was.get("run") != recipe.run:
+        return
+    # How fast the model learns may change until it is finished.
+    fast = () if (recipe.out / "model").exists() else HOW_FAST
+    free = (*HOW, *(f"{recipe.run}.{key}" for key in (*HOW_OF_STAGE, *fast)))
+    keys = [
+        key
+        for key in differing_keys(was, recipe_data(recipe))
+        if not any(key == section or key.startswith(f"{section}.") for section in free)
+    ]
+    if not keys:
         return
     what = f"another recipe began this training: {', '.join(keys[:4])}" + (", .." if len(keys) > 4 else "")
     remedy = f"choose another --out, or delete {join_paths(left)} to train anew"
     raise InputError(what, str(stored), remedy)
-
-
-def _other_keys(recipe: BaseRecipe, was: Mapping[str, Any]) -> Iterator[str]:
-    """The keys that decide what is learnt, and that have other values in the recipe `was`."""
-    fast = () if (recipe.out / "model").exists() else HOW_FAST
-    free = (*HOW, *(f"{recipe.run}.{key}" for key in (*HOW_OF_STAGE, *fast)))
-    yield from (key for key in differing_keys(was, recipe_data(recipe)) if not _within(key, free))
-
-
-def _within(key: str, sections: tuple[str, ...]) -> bool:
-    return any(key == section or key.startswith(f"{section}.") for section in sections)
 
 
 def differing_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -222,20 +209,30 @@ def take_finished_stages(recipe: BaseRecipe, found: Sequence[Stage], run: Path) 
     if run.resolve() == recipe.out.resolve():
         raise InputError("a run cannot start at itself", FLAG, "choose another --out")
     for file in (recipe.out / FILES).glob("*"):
-        if (theirs := run / FILES / file.name).exists() and not are_equal_files(file, theirs):
+        if (other := run / FILES / file.name).exists() and not are_equal_files(file, other):
             raise InputError(f"this is not the file of the run in {run}", str(file), f"leave out {FLAG}, or name that one")
     of = {name: [one for one in found if Path(one[0]["out"]).name == name] for name in ("synth", "sft", "untrained", EXPERT)}
-    chain = [*takewhile(lambda name: _fits(*of[name][0], run / name), ("synth", "sft", "untrained"))]
+    chain = [*takewhile(lambda name: _is_stage_made(*of[name][0], run / name), ("synth", "sft", "untrained"))]
     if not chain:
-        why = ", ".join(_differing(of["synth"][0][0], run / "synth")) or "it has none, or an unfinished one"
+        synth = of["synth"][0][0]
+        theirs = run / "synth" / stage_recipe_path(synth).name
+        differences = differing_keys(read_yaml(theirs).data, synth) if theirs.is_file() else []
+        why = ", ".join(differences) or "it has none, or an unfinished one"
         raise InputError(f"its synthesis is not that of the recipe: {why}", str(run), f"leave out {FLAG}, or change that")
-    names = [*chain, *([EXPERT] if _fits(*of[EXPERT][0], run / EXPERT) else [])]
+    names = [*chain, *([EXPERT] if _is_stage_made(*of[EXPERT][0], run / EXPERT) else [])]
     for name in (taken := [name for name in names if not (recipe.out / name).exists()]):
-        _copy(run / name, recipe.out / name, measured=_fits(*of[name][-1], run / name))
+        # Neither checkpoints are taken, nor a benchmark that the recipe would play otherwise.
+        target = recipe.out / name
+        making = target.with_name(f".{target.name}.making")
+        shutil.rmtree(making, ignore_errors=True)
+        left = ["checkpoints", ".lock", *([] if _is_stage_made(*of[name][-1], run / name) else ["bench", "bench.*"])]
+        with name_path_in_errors(target):
+            shutil.copytree(run / name, making, copy_function=_link_or_copy, ignore=shutil.ignore_patterns(*left))
+            making.rename(target)
     say(f"taken from {run}: {', '.join(taken) or 'nothing that is not here already'}")
 
 
-def _fits(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
+def _is_stage_made(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     """Whether another run's stage, in the folder `theirs`, is finished, and was made by the recipe of this stage."""
     path, made = theirs / stage_recipe_path(stage).name, theirs / product.relative_to(stage["out"])
     if not path.is_file() or not made.exists() or not is_recipe_of_stage(read_yaml(path).data, stage):
@@ -245,24 +242,7 @@ def _fits(stage: dict[str, Any], product: Path, theirs: Path) -> bool:
     return stage["run"] != "bench" or is_fully_scored(BenchRecipe.model_validate(stage | {"out": str(theirs)}))
 
 
-def _differing(stage: dict[str, Any], theirs: Path) -> list[str]:
-    """The keys in which the recipe of another run's stage differs."""
-    if not (path := theirs / stage_recipe_path(stage).name).is_file():
-        return []
-    return differing_keys(read_yaml(path).data, stage)
-
-
-def _copy(source: Path, target: Path, measured: bool) -> None:
-    """Copy a stage's folder, without checkpoints, and without its benchmark unless that is the same one."""
-    making = target.with_name(f".{target.name}.making")
-    shutil.rmtree(making, ignore_errors=True)
-    left = ["checkpoints", ".lock", *([] if measured else ["bench", "bench.*"])]
-    with name_path_in_errors(target):
-        shutil.copytree(source, making, copy_function=_link, ignore=shutil.ignore_patterns(*left))
-        making.rename(target)
-
-
-def _link(source: str, target: str) -> None:
+def _link_or_copy(source: str, target: str) -> None:
     """Another name for a file, which takes no room; a copy where the disk is another one."""
     try:
         os.link(source, target)

@@ -1,6 +1,4 @@
-"""The record of a run: resolved recipe, seeds, package versions and git commit, beside its results.
-
-A run's folder holds all that the run reads: the files that its recipe names, and its plug-ins.
+"""A run's folder holds a record of the run (its recipe, versions and commit), and all that it reads: files and plug-ins.
 
 Invariants: the run reads the copies, so a file that changes meanwhile changes nothing in it; a run that goes on with another
 file than it began with is refused; a file of a run is copied whole, and never again. What other runs made (data, models, a
@@ -15,7 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -50,20 +48,20 @@ def describe_environment(recipe: BaseRecipe) -> dict[str, Any]:
         "homerl": __version__,
         "seed": recipe.seed,
         "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-        "commit": _commit(),
+        "packages": {name: version for name in PACKAGES if (version := _find_version(name))},
+        "commit": _find_commit(),
         "command": sys.argv,
     }
 
 
-def _version(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
 
 
-def _commit() -> str | None:
+def _find_commit() -> str | None:
     """The commit of the source tree that homerl runs from; None outside of a git repository."""
     here = Path(__file__).parent
     try:
@@ -81,18 +79,14 @@ def copy_recipe_files(recipe: BaseRecipe) -> Any:
 
     Raises `InputError` if a copy of an earlier start differs from what the recipe names now.
     """
-    copy_plugin_folders(recipe.out)
-    return _with_copies(recipe, _Shelf(recipe.out))
-
-
-def copy_plugin_folders(out: Path) -> None:
-    """Copy the folders of plug-ins that the environment names into the run's folder."""
+    # Plug-ins come first: the folders that the environment names.
     for kind in OF_RUNS:
-        place = out / PLUGINS / kind
+        place = recipe.out / PLUGINS / kind
         for folder in map(Path, added_plugin_folders(kind)):
             if folder.is_dir() and folder != place.resolve():
                 with name_path_in_errors(place):
                     shutil.copytree(folder, place, dirs_exist_ok=True, ignore=CACHES)
+    return _with_copies(recipe, _Shelf(recipe.out))
 
 
 class _Shelf:
@@ -108,16 +102,12 @@ class _Shelf:
         if not source.exists() or any(source.is_relative_to(folder) for folder in self.own):
             return name
         if source not in self.taken:
-            self.taken[source] = self._free(Path(name).name or source.name)
+            # Two files of one name get different numbers.
+            path = self.folder / (Path(name).name or source.name)
+            numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
+            self.taken[source] = next(free for free in (path, *numbered) if free not in self.taken.values())
             self._copy(source, self.taken[source])
         return str(self.taken[source])
-
-    def _free(self, name: str) -> Path:
-        used, path = set(self.taken.values()), self.folder / name
-        return next(free for free in (path, *self._numbered(path)) if free not in used)
-
-    def _numbered(self, path: Path) -> Iterator[Path]:
-        return (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, len(self.taken) + 3))
 
     def _copy(self, source: Path, copy: Path) -> None:
         if copy.exists():
@@ -150,14 +140,13 @@ def are_equal_files(one: Path, other: Path) -> bool:
 def _with_copies(value: Any, shelf: _Shelf) -> Any:
     """A part of a recipe that names the copies."""
     if isinstance(value, BaseModel):
-        fields = type(value).model_fields
-        new = {
-            name: _renamed(getattr(value, name), shelf, field.metadata)
-            if READS in field.metadata
-            else _with_copies(getattr(value, name), shelf)
-            for name, field in fields.items()
-        }
-        changed = {name: part for name, part in new.items() if part != getattr(value, name)}
+        changed = {}
+        for name, field in type(value).model_fields.items():
+            part = getattr(value, name)
+            reads = READS in field.metadata
+            new = _name_copies(part, shelf, field.metadata) if reads else _with_copies(part, shelf)
+            if new != part:
+                changed[name] = new
         return value.model_copy(update=changed) if changed else value
     if isinstance(value, tuple | list):
         return type(value)(_with_copies(part, shelf) for part in value)
@@ -166,7 +155,7 @@ def _with_copies(value: Any, shelf: _Shelf) -> Any:
     return value
 
 
-def _renamed(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
+def _name_copies(value: Any, shelf: _Shelf, marks: Sequence[Any]) -> Any:
     """The value of a field that names files: a path, several, or none."""
     shipped = {name for mark in marks if isinstance(mark, ShippedNames) for name in mark.names}
     if isinstance(value, tuple):

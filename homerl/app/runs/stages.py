@@ -1,11 +1,9 @@
-"""The processes of a flywheel's stages.
+"""The stages of runs: the processes of a flywheel's stages, synthesis, and benchmarks of recipes.
 
-Invariants: a stage runs from its own recipe, which lies in its folder; Ctrl-C reaches the flywheel alone, which says so;
-no stage outlives the flywheel; a stage that fails ends the flywheel with the stage's exit code.
-
-The stage of a run that needs no model of its own: synthesis.
-
-Benchmarks of a model that this process loads, or of an agent that needs none.
+Invariants:
+- A stage runs from its own recipe, which lies in its folder.
+- Ctrl-C reaches the flywheel alone, which says so. No stage outlives the flywheel.
+- A stage that fails ends the flywheel with the stage's exit code.
 """
 
 from __future__ import annotations
@@ -17,12 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
-from rich.progress import Progress, TaskID
 
 from homerl.app.runs.recipe import recipe_data
 from homerl.app.runs.run_folder import describe_environment
@@ -32,7 +28,7 @@ from homerl.bench.score_provenance import PlayerRecord, claim_results, model_fil
 from homerl.envs.core.documents import read_json, write_atomic
 from homerl.host.exit_codes import TOLD, RunStopped, read_exit_code
 from homerl.host.processes import PARENT
-from homerl.host.progress_bar import progress_bar
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import count_with_noun, say
 from homerl.play.episode import EpisodeLimits
 from homerl.play.trajectory import Outcome, read_rows
@@ -71,24 +67,12 @@ class StageProcess:
         """Whether the process has not ended."""
         return self.process.poll() is None
 
-    def end_process(self) -> None:
-        """End the process, if it still runs. A benchmark gets the time to write what it played."""
-        if self.is_process_running and self.log:
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(GRACE)
-        if self.is_process_running:
-            self.process.kill()
-            self.process.wait()
-
     def raise_if_failed(self) -> None:
         """Raise `StageFailed` if the process failed."""
         if code := read_exit_code(exit_code_path(self.path), self.process.returncode):
-            raise StageFailed(
-                f"{self.path}: stage {self.path.parent.name} ended with code {code}\n"
-                f"see {self.log or 'its message above'}; the same command goes on from here",
-                code,
-            )
+            ended = f"{self.path}: stage {self.path.parent.name} ended with code {code}"
+            remedy = f"see {self.log or 'its message above'}; the same command goes on from here"
+            raise StageFailed(f"{ended}\n{remedy}", code)
 
 
 class StageFailed(RunStopped):
@@ -114,14 +98,20 @@ def start_stage_process(stage: dict[str, Any], command: list[str], log: Path | N
     environment = {"OMP_NUM_THREADS": "1"} | clean | {PARENT: str(os.getpid()), TOLD: str(exit_code_path(path))}
     exit_code_path(path).unlink(missing_ok=True)  # of a flywheel that was killed
     with log.open("w") if log else nullcontext() as words:
-        process = subprocess.Popen(
-            [*command, str(path)], env=environment, stdout=words, stderr=words, start_new_session=True
-        )
+        output: Any = {"stdout": words, "stderr": words}
+        process = subprocess.Popen([*command, str(path)], env=environment, start_new_session=True, **output)
     child = StageProcess(path, process, log)
     try:
         yield child
     finally:
-        child.end_process()
+        # A benchmark, which has a log, gets the time to write what it played.
+        if child.is_process_running and child.log:
+            child.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.process.wait(GRACE)
+        if child.is_process_running:
+            child.process.kill()
+            child.process.wait()
 
 
 def run_synth(recipe: SynthRecipe) -> Path:
@@ -165,10 +155,8 @@ def why_nothing_synthesised(stats: Mapping[str, Any], out: Path) -> str:
 def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield what became of the blueprints, and what to do if servers failed."""
     outcomes = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in stats["outcomes"].items())
-    made, of = (
-        count_with_noun(stats["trajectories"], "trajectory"),
-        count_with_noun(sum(stats["outcomes"].values()), "blueprint"),
-    )
+    made = count_with_noun(stats["trajectories"], "trajectory")
+    of = count_with_noun(sum(stats["outcomes"].values()), "blueprint")
     yield f"{made} of {of} ({outcomes}): {out}"
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
         yield f"servers failed for {lost:,} of them for good: see to the servers, and the same command makes these again"
@@ -176,28 +164,25 @@ def synthesis_summary_lines(stats: Mapping[str, Any], out: Path) -> Iterator[str
 
 def run_bench(recipe: BenchRecipe) -> dict[str, Any]:
     """Play every suite of the recipe; write results to `out/bench/<suite>` and return the scores."""
-    players, scores, made = make_suite_players(recipe), {}, describe_environment(recipe)
+    players = _make_model_players(recipe) if recipe.model else _make_baseline_players(recipe)
+    name = _require_model(recipe)[1] if recipe.model else None
+    beside = recipe.out / "model"
+    own = name is not None and Path(name).is_dir() and beside.is_dir() and beside.samefile(name)
+    files = tuple(model_file_stamps(name)) if name else ()
+    note = Path(name).parent.name if name else str(recipe.agent)
+    scores, made = {}, describe_environment(recipe)
     for suite in recipe.bench.suites:
         factories, pace = players(suite)
         episodes, folder = suite_episodes(suite, recipe.bench.limits), recipe.out / "bench" / suite.name
-        claim_results(folder, make_player_record(recipe, len(episodes), made))
+        player = PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=len(episodes), made=made)
+        claim_results(folder, player)
         with progress_bar() as bar:
-            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=_shown(recipe))
-            scores[suite.name] = run_suite(
-                episodes,
-                factories,
-                folder,
-                pace,
-                partial(_advance, bar, task),
-            )
+            task = bar.add_task(f"bench {suite.name}", total=suite.count, note=note)
+            scores[suite.name] = run_suite(episodes, factories, folder, pace, progress_updater(bar, task))
     return scores
 
 
-def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
-    bar.update(task, completed=done, total=total)
-
-
-def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
+def _require_model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
     """The model that the recipe evaluates, and its name."""
     assert recipe.model and recipe.model.name
     return recipe.model, recipe.model.name
@@ -206,12 +191,7 @@ def _model(recipe: BenchRecipe) -> tuple[ModelSettings, str]:
 Players = Callable[[SuiteSettings], tuple[ParticipantFactories, EpisodePace]]
 
 
-def make_suite_players(recipe: BenchRecipe) -> Players:
-    """The recipe's agent for each suite. A model is loaded once."""
-    return _of_model(recipe) if recipe.model else _baseline(recipe)
-
-
-def _of_model(recipe: BenchRecipe) -> Players:
+def _make_model_players(recipe: BenchRecipe) -> Players:
     """The recipe's model as agent, loaded once."""
     import torch
 
@@ -219,28 +199,23 @@ def _of_model(recipe: BenchRecipe) -> Players:
     from homerl.models.policy.transformers_engine import TransformersEngine
     from homerl.train.training_setup import load_chat_tokenizer, load_policy
 
-    (played, name), settings = _model(recipe), recipe.bench
+    (played, name), settings = _require_model(recipe), recipe.bench
     tokenizer = load_chat_tokenizer(name, own=True)
     model = load_policy(played, name).to("cpu" if recipe.cpu else "cuda").eval()
     engine = TransformersEngine(model, tokenizer, settings.max_tokens, settings.temperature, settings.batch)
-    factories = ParticipantFactories(
-        agent_factory_for(engine, tokenizer, engine.context_length), identity=bench_identity(recipe)
-    )
+    agents = agent_factory_for(engine, tokenizer, engine.context_length)
+    factories = ParticipantFactories(agents, identity=bench_identity(recipe))
     pace = EpisodePace(max(WAVE, settings.batch), begin=lambda first: torch.manual_seed(recipe.seed + first))
     return lambda suite: (factories, pace)
 
 
-def _baseline(recipe: BenchRecipe) -> Players:
+def _make_baseline_players(recipe: BenchRecipe) -> Players:
     """The agent that the recipe names, of each suite's world."""
     agent = str(recipe.agent)
     if (config := recipe.expert) is None:
         return lambda suite: (ParticipantFactories(suite.world.baselines[agent], identity=agent), EpisodePace())
     who = f"{agent} {config.model_dump_json()} {recipe.seed}"
     return lambda suite: (ParticipantFactories(lambda: suite.world.expert(config, recipe.seed), identity=who), EpisodePace())
-
-
-def _shown(recipe: BenchRecipe) -> str:
-    return Path(_model(recipe)[1]).parent.name if recipe.model else str(recipe.agent)
 
 
 def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite | SuiteInstances:
@@ -251,23 +226,14 @@ def suite_episodes(suite: SuiteSettings, limits: EpisodeLimits) -> HeldoutSuite 
 
     instances, benchmark = read_suite(suite.benchmark), resolve_suite(suite.benchmark)[1]
     played = benchmark.easier_half(instances) if suite.easier_half else instances
-    return SuiteInstances(
-        spread_evenly(played or (), suite.count), resolve_setting(benchmark, suite.setting), 1, suite.user.behaviours
-    )
+    chosen, setting = spread_evenly(played or (), suite.count), resolve_setting(benchmark, suite.setting)
+    return SuiteInstances(chosen, setting, 1, suite.user.behaviours)
 
 
 def bench_identity(recipe: BenchRecipe) -> str:
     """A text of what results depend on besides suite and limits: the model, the state of its files, and its sampling."""
-    model, name = _model(recipe)
+    model, name = _require_model(recipe)
     stamps = model_file_stamps(name)
     sampling = recipe.bench.model_dump(mode="json", include={"temperature", "max_tokens"})
     told = model.model_dump(mode="json", exclude={"name"} if stamps else None)  # a folder may be moved
     return json.dumps([told, stamps, sampling, recipe.seed])
-
-
-def make_player_record(recipe: BenchRecipe, episodes: int, made: dict[str, Any]) -> PlayerRecord:
-    """What is written of who plays a suite of so many episodes."""
-    model, beside = Path(_model(recipe)[1]) if recipe.model else None, recipe.out / "model"
-    own = model is not None and model.is_dir() and beside.is_dir() and beside.samefile(model)
-    files = tuple(model_file_stamps(_model(recipe)[1])) if recipe.model else ()
-    return PlayerRecord(recipe=recipe_data(recipe), own=own, files=files, episodes=episodes, made=made)

@@ -103,25 +103,25 @@ class ContinuingAgent:
 
     async def propose(self, observation: Observation, n: int = 1) -> Sequence[Reply]:
         """The next message. Raises what the agent raises."""
-        return await self.engine.run_in_thread(lambda: self._propose(observation, n))
+        return await self.engine.run_in_thread(lambda: self._propose_reply(observation, n))
 
-    async def _propose(self, observation: Observation, n: int) -> Sequence[Reply]:
+    async def _propose_reply(self, observation: Observation, n: int) -> Sequence[Reply]:
         from homerl.models.policy.policy_agent import PolicyAgent
 
         messages = observation.messages
         said = max((at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1)
-        known = self.made.get(_key(messages[: said + 1], observation.tools))
+        known = self.made.get(_hash_dialogue(messages[: said + 1], observation.tools))
         agent = known.fork(self.engine.engine) if known else self.fresh()
         (reply,) = await agent.propose(observation, n)
         if not isinstance(agent, PolicyAgent):
             return [reply]
-        self.made[_key((*messages, reply.message), observation.tools)] = agent
+        self.made[_hash_dialogue((*messages, reply.message), observation.tools)] = agent
         while len(self.made) > REMEMBERED:
             del self.made[next(iter(self.made))]
         return [replace(reply, prompt_tokens=agent.ledger.spans[-1][0])]
 
 
-def _key(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
+def _hash_dialogue(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> str:
     """A hash of a dialogue. The ids of calls do not matter, since no template shows them."""
     calls = [[call["function"] for call in one.get("tool_calls") or ()] for one in messages]
     said = [[one["role"], one.get("content") or "", made] for one, made in zip(messages, calls)]
@@ -158,11 +158,11 @@ class ThreadedEngine:
         """What comes of the work of an agent of this engine, once the thread is free for it."""
         gone = Event()
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work, gone)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_seeded, work, gone)
         finally:
             gone.set()
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], gone: Event) -> T:
+    def _run_seeded(self, work: Callable[[], Coroutine[Any, Any, T]], gone: Event) -> T:
         import torch
 
         if self.seed is not None:
@@ -178,31 +178,24 @@ def refuse_missing_model(model: str, baselines: Iterable[str] = (), where: str =
     if (folder := Path(source)).exists():
         refuse_changed_export(folder)
         if not is_model_folder(folder):
-            raise InputError(f"{model} holds no model", where, _models_in(folder))
+            inside = _find_models_in(folder)
+            remedy = f"did you mean {inside[-1]}?" if inside else "name a folder that holds a config.json and weights"
+            raise InputError(f"{model} holds no model", where, remedy)
         if is_adapter(folder):
             find_adapter_base(folder)
     elif not is_on_hub(model):
         beside = find_near_path(Path(model))
-        near = [*get_close_matches(model, baselines, n=1), *([beside] if beside and _inside(beside) else [])]
+        near = [*get_close_matches(model, baselines, n=1), *([beside] if beside and _find_models_in(beside) else [])]
         known = ", ".join(baselines)
         remedy = f"name a URL, a folder, a hub id such as org/name{known and f', or one of {known}'}"
         what = f"there is no model '{model}', neither here nor on the hub"
         raise InputError(what, where, f"did you mean {near[0]}? {remedy}" if near else remedy)
 
 
-def _models_in(folder: Path) -> str:
-    """The remedy for a folder without a model of its own."""
-    inside = _inside(folder)
-    return f"did you mean {inside[-1]}?" if inside else "name a folder that holds a config.json and weights"
-
-
-def _inside(folder: Path) -> list[Path]:
+def _find_models_in(folder: Path) -> list[Path]:
     """The models of a folder, the newest last: a stage's has one inside, and a flywheel's has several."""
-    return sorted(filter(is_model_folder, [folder, folder / "model", *folder.glob("*/model")]), key=_newest_last)
-
-
-def _newest_last(folder: Path) -> float:
-    return folder.stat().st_mtime
+    places = [folder, folder / "model", *folder.glob("*/model")]
+    return sorted(filter(is_model_folder, places), key=lambda path: path.stat().st_mtime)
 
 
 def load_local_engine(model: str, cpu: bool, max_tokens: int, temperature: float = 0.0, batch: int = 1) -> tuple[Any, Any]:

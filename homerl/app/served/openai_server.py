@@ -59,7 +59,7 @@ class CalledFunction(RequestPart):
 
     @field_validator("arguments")
     @classmethod
-    def _object(cls, arguments: str) -> str:
+    def _require_json_object(cls, arguments: str) -> str:
         if not isinstance(parse_json_or_none(arguments), dict):
             raise ValueError("arguments are a JSON object, as text")
         return arguments
@@ -119,7 +119,7 @@ class CompletionRequest(RequestPart):
 
     @field_validator("temperature")
     @classmethod
-    def _one_that_is_meant(cls, temperature: float) -> float:
+    def _refuse_near_zero(cls, temperature: float) -> float:
         if 0 < temperature < COLDEST:
             raise ValueError(f"temperature is 0, which is greedy, or at least {COLDEST:g}")
         return temperature
@@ -146,24 +146,22 @@ class ModelServer:
         admit_request(request, self.address)
         body = await read_json_body(request)
         asked = parse_completion_request(body)
-        observation = Observation(
-            "request", tuple(said.to_chat_message for said in asked.messages), tuple(body.get("tools") or ())
-        )
-        most = self._most(asked)
+        messages = tuple(said.to_chat_message for said in asked.messages)
+        observation = Observation("request", messages, tuple(body.get("tools") or ()))
+        most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
+        most = min(most, self.model.engine.engine.context_length or most)  # never more than the model takes in all
         agent = self.model.make_agents(most, asked.temperature, asked.seed)()
         try:
-            reply: Reply | None = await _unless_gone(request, agent.propose(observation))
+            reply: Reply | None = await _propose_unless_gone(request, agent.propose(observation))
         except (AgentFault, TemplateError) as error:  # the dialogue is too long, or the model's template takes none like it
             raise BadRequest(400, replace_surrogates(str(error))) from None
         if reply is None:
             return Response(status_code=499)
         tokens = reply.prompt_tokens, reply.tokens
-        return completion_response(self.model.name, _with_ids(reply.message), asked.stream, tokens, reply.tokens >= most)
-
-    def _most(self, asked: CompletionRequest) -> int:
-        """The most tokens of the answer: never more than the model takes in all."""
-        most = asked.max_completion_tokens or asked.max_tokens or self.max_tokens
-        return min(most, self.model.engine.engine.context_length or most)
+        message: dict[str, Any] = {"role": "assistant", "content": reply.message.get("content") or ""}
+        if calls := reply.message.get("tool_calls"):  # each gets an id, to which its result will refer
+            message["tool_calls"] = [{"id": f"call_{at}", **call} for at, call in enumerate(calls)]
+        return completion_response(self.model.name, message, asked.stream, tokens, reply.tokens >= most)
 
 
 def parse_completion_request(body: Mapping[str, Any]) -> CompletionRequest:
@@ -187,7 +185,7 @@ def parse_json_or_none(text: str) -> Any:
     return None if is_too_deep(value) else value
 
 
-async def _unless_gone(request: Request, proposing: Any) -> Reply | None:
+async def _propose_unless_gone(request: Request, proposing: Any) -> Reply | None:
     """The reply, or None if the client hung up before it was there; the sampling ends then."""
     task = asyncio.ensure_future(proposing)
     while not task.done():
@@ -200,9 +198,3 @@ async def _unless_gone(request: Request, proposing: Any) -> Reply | None:
     reply: Reply
     (reply,) = task.result()
     return reply
-
-
-def _with_ids(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with an id for each call, to which results refer."""
-    calls = [{"id": f"call_{at}", **call} for at, call in enumerate(message.get("tool_calls") or ())]
-    return {"role": "assistant", "content": message.get("content") or ""} | ({"tool_calls": calls} if calls else {})

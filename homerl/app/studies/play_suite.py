@@ -1,18 +1,12 @@
-"""Builds suites: on request, and for a run of a suite that is not shipped.
-
-Invariant: a file of a suite is complete, or it is not there. What a killed build left is removed by the next.
-
-What is known before a model that is loaded here plays a suite: whether its prompts fit, and how long it may take.
-
-Invariant: nothing here changes what is played; the estimate samples a few tokens without random numbers.
-
-`homerl bench run`: plays a suite with a model in a setting.
+"""`homerl bench run` and `homerl bench build`: plays a suite with a model in a setting, and builds suites.
 
 Invariants:
 - A folder belongs to one run (suite, setting, model, user, sampling), and one process at a time works in it.
 - A run in a folder with results continues only if asked to.
 - Everything that a run depends on is written beside its results.
 - Options that do not fit are refused before a suite is built.
+- A file of a suite is complete, or it is not there. The next build removes what a killed one left.
+- The estimate of the playing time changes nothing that is played: it samples a few tokens without random numbers.
 """
 
 from __future__ import annotations
@@ -21,13 +15,13 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from homerl.app.served.model_agents import find_served_model, is_model_url, load_local_engine, refuse_missing_model
 from homerl.bench.judge import JudgeSettings, judge_bench_run
@@ -45,7 +39,7 @@ from homerl.bench.suites import (
 )
 from homerl.envs.core.documents import InputError, remove_unfinished_writes, write_atomic
 from homerl.host.processes import folder_lock
-from homerl.host.progress_bar import progress_bar
+from homerl.host.progress_bar import progress_bar, progress_updater
 from homerl.host.terminal import check_option_value, console, count_with_noun
 from homerl.models.endpoint.clip_images import Clips
 from homerl.models.endpoint.endpoint import Endpoint
@@ -68,9 +62,7 @@ def build_suite(suite: Suite, folder: Path, seed: int = SEED, language: str = "e
     remove_unfinished_writes(path)
     with progress_bar() as bar:
         task = bar.add_task(f"build {suite.name}", total=None, note=str(path))
-        count, instances = suite.build(
-            seed, language, dropped, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        count, instances = suite.build(seed, language, dropped, progress_updater(bar, task))
         digest = write_suite(instances, path)
     console.print(f"{path}: {count_with_noun(count, 'instance')}, sha256 {digest}")
     for reason, number in dropped.most_common():
@@ -100,7 +92,14 @@ def estimate_playing_time(tasks: EpisodeSpecs, agent: Any, model: str, at_once: 
         what = f"the model takes {longest:,} tokens, and the prompts of the tasks have {len(prompts[0]):,} or more"
         remedy = "take a model with a longer context, or a setting or suite with shorter prompts"
         raise InputError(what, model, remedy)
-    reading, token = time_sampling(agent.engine, prompts[len(prompts) // 2])
+    # One prompt is timed alone: how long it is read, and how long each token after it takes.
+    spent = []
+    for tokens in (1, 1, 1 + TRIED):  # the first one loads what sampling needs
+        trial = type(agent.engine)(agent.engine.model, agent.engine.tokenizer, tokens, 0.0, 1)
+        before = time.monotonic()
+        asyncio.run(trial.sample(prompts[len(prompts) // 2]))
+        spent.append(time.monotonic() - before)
+    reading, token = spent[1], max(0.0, spent[2] - spent[1]) / TRIED
     messages = MESSAGES * len(tasks)
     seconds = messages * (reading + token * agent.engine.max_tokens / min(at_once, len(tasks)))
     most = timedelta(seconds=60 * round(seconds / 60 + 0.5))
@@ -112,17 +111,6 @@ def opening_observation(task: EpisodeSpec) -> Observation:
     """What an agent sees of a task when the user says a word."""
     seen = begin_episode(task.blueprint, task.limits).observation
     return replace(seen, messages=(*seen.messages, {"role": "user", "content": "."}))
-
-
-def time_sampling(engine: Any, prompt: Sequence[int]) -> tuple[float, float]:
-    """(seconds to read the prompt, seconds for each token after it), of one prompt alone."""
-    spent = []
-    for tokens in (1, 1, 1 + TRIED):  # the first one loads what sampling needs
-        trial = type(engine)(engine.model, engine.tokenizer, tokens, 0.0, 1)
-        before = time.monotonic()
-        asyncio.run(trial.sample(prompt))
-        spent.append(time.monotonic() - before)
-    return spent[1], max(0.0, spent[2] - spent[1]) / TRIED
 
 
 # options that one folder's results share; the others change no answer, or may be added to what is there
@@ -170,7 +158,7 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
     """Play the suite; return the score, which is also in `score.json`. Raises `InputError` for options that do not fit."""
     settings, world, suite, setting = prepare_run(settings)
     found = load_run_instances(settings)
-    chosen = limit_instances(found, settings.limit)
+    chosen = found if settings.limit is None else spread_evenly(found, settings.limit)
     suite_instances, clips = attach_clips(settings, suite, setting, chosen)
     instances = SuiteInstances(suite_instances, setting, settings.runs)
     if settings.judge:
@@ -183,46 +171,39 @@ def run_benchmark(settings: BenchRun) -> dict[str, Any]:
         said["clips"] = clips.found
     factories, pace = make_factories(settings, world, setting, clips)
     if not settings.is_served and settings.model not in world.baselines:
-        _tell_if_asked_otherwise(settings.model, instances)
+        # The tasks may ask with another toolset or prompt than the model was trained with, as far as both are known.
+        trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(settings.model)}
+        blueprints = (instances[at].blueprint for at in range(len(instances.found)))
+        asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
+        if trained and (others := asked - trained):
+            words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
+            tasks, learnt = words
+            line = f"toolset and prompt: the tasks have {tasks}; {settings.model} was trained with {learnt}"
+            console.print(line, highlight=False)
         console.print(estimate_playing_time(instances, factories.agent(), settings.model, settings.at_once), highlight=False)
     tally = FirstAgentTally()
     if settings.first is not None:
         agent = first_agents(world.name)[settings.first].before(factories.agent, tally)
         factories = replace(factories, agent=agent, identity=f"{settings.first} first {factories.identity}")
     with claim_run_folder(settings, said):
-        scored = _play(settings, instances, setting, factories, pace)
+        scored = _play_and_judge(settings, instances, setting, factories, pace)
     if settings.first is not None:
         success = {row["id"]: row["success"] for row in read_bench_results(settings.out)}
         console.print(tally.describe_tally(settings.first, success), highlight=False)
     return scored
 
 
-def _tell_if_asked_otherwise(model: str, instances: SuiteInstances) -> None:
-    """Say so if tasks ask with another toolset or prompt than a model was trained with, as far as both are known."""
-    trained = {(recipe.get("toolset"), recipe.get("prompt")) for recipe in trained_blueprint_recipes(model)}
-    blueprints = (instances[at].blueprint for at in range(len(instances.found)))
-    asked = {(getattr(one, "toolset", None), getattr(one, "prompt", None)) for one in blueprints}
-    if trained and (others := asked - trained):
-        words = (" or ".join(sorted(f"{toolset}, {prompt}" for toolset, prompt in ways)) for ways in (others, trained))
-        tasks, learnt = words
-        console.print(f"toolset and prompt: the tasks have {tasks}; {model} was trained with {learnt}", highlight=False)
-
-
-def _play(
+def _play_and_judge(
     settings: BenchRun, instances: SuiteInstances, setting: str, factories: ParticipantFactories, pace: EpisodePace
 ) -> dict[str, Any]:
     """Play the instances, and let the judge decide what no rule does, with progress bars."""
     with progress_bar() as bar:
         task = bar.add_task(f"{Path(settings.suite).name} {setting}", total=len(instances), note=settings.model)
-        scored = run_suite(
-            instances, factories, settings.out, pace, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        scored = run_suite(instances, factories, settings.out, pace, progress_updater(bar, task))
         if settings.judge is None:
             return scored
         task = bar.add_task("judge", total=None, note=settings.judge.model)
-        return judge_bench_run(
-            settings.out, settings.judge, lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        return judge_bench_run(settings.out, settings.judge, progress_updater(bar, task))
 
 
 @contextmanager
@@ -256,18 +237,12 @@ def refuse_other_run(settings: BenchRun) -> None:
         raise InputError(what, str(settings.out), "give the options of that run, or choose another --out")
 
 
-class PreparedRun(NamedTuple):
-    """A run whose options fit and are resolved, and what they name."""
+def prepare_run(settings: BenchRun) -> tuple[BenchRun, WorldAdapter, Suite, str]:
+    """(the run with all names resolved, its world, its suite, its setting).
 
-    settings: BenchRun
-    world: WorldAdapter
-    suite: Suite
-    setting: str
-
-
-def prepare_run(settings: BenchRun) -> PreparedRun:
-    """The run with all names resolved. Raises `InputError` for options that do not fit, and for a folder with results,
-    unless these are of the same options and the run goes on from them."""
+    Raises `InputError` for options that do not fit, and for a folder with results, unless these are of the same options and
+    the run goes on from them.
+    """
     refuse_existing_results(settings)
     refuse_secret("--model", settings.model if settings.is_served else None)
     refuse_secret("--user", settings.user)
@@ -281,7 +256,7 @@ def prepare_run(settings: BenchRun) -> PreparedRun:
     tokens = settings.max_tokens or (OF_CALL if local else OF_SERVER)
     settings = replace(settings, max_tokens=tokens, setting=setting)
     refuse_other_run(settings)
-    return PreparedRun(settings, world, suite, setting)
+    return settings, world, suite, setting
 
 
 def refuse_unfit_options(settings: BenchRun, world: WorldAdapter, suite: Suite, setting: str) -> None:
@@ -307,19 +282,9 @@ def load_run_instances(settings: BenchRun) -> list[Any]:
 
     A suite that is not shipped is built beside the results.
     """
-    files = settings.episodes is not None
-    return _released(settings) if files else read_suite(find_or_build_suite(settings.suite, settings.out))
-
-
-def limit_instances(found: list[Any], limit: int | None) -> list[Any]:
-    """So many of the instances, evenly spread over the suite, which is ordered by category and size."""
-    return found if limit is None else spread_evenly(found, limit)
-
-
-def _released(settings: BenchRun) -> list[Any]:
-    assert settings.episodes is not None
-    instances = find_suite(settings.suite).read_files(settings.episodes)
-    if instances is None:
+    if settings.episodes is None:
+        return read_suite(find_or_build_suite(settings.suite, settings.out))
+    if (instances := find_suite(settings.suite).read_files(settings.episodes)) is None:
         raise InputError(f"{settings.suite} has no episode files", "--episodes", "leave it out, or name another suite")
     return instances
 
@@ -343,10 +308,9 @@ def make_factories(
     """The factories of agent and user, and the number of concurrent episodes. `clips` are shown to an endpoint."""
     user, spoken = make_user_factory(settings)
     sampling = f"{settings.temperature} {settings.max_tokens} {settings.seed} {spoken}"
+    pace = EpisodePace(settings.at_once, waves=False)
     if (baseline := world.baselines.get(settings.model)) is not None:
-        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), EpisodePace(
-            settings.at_once, waves=False
-        )
+        return ParticipantFactories(baseline, user, f"{settings.model} {sampling}"), pace
     own = world.endpoint_agent(setting)
     if settings.is_served:
         from homerl.models.endpoint.llm_agent import LLMAgent
@@ -356,7 +320,7 @@ def make_factories(
         kind = own or partial(LLMAgent, clips=clips)
         seed = settings.seed if settings.temperature > 0 else None  # nothing is drawn at 0, and some servers take none
         agent: Callable[[], Policy] = lambda: kind(endpoint, settings.temperature, settings.max_tokens, seed)  # noqa: E731
-        return ParticipantFactories(agent, user, f"{name} {sampling}"), EpisodePace(settings.at_once, waves=False)
+        return ParticipantFactories(agent, user, f"{name} {sampling}"), pace
     return make_local_factories(settings, user, sampling)
 
 

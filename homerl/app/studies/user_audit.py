@@ -27,7 +27,7 @@ from homerl.host.recipe_keys import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
-from homerl.play.loop import Oracle, User, play
+from homerl.play.loop import User, play
 from homerl.play.situation import BlueprintProtocol, Utterance
 from homerl.play.trajectory import Outcome
 from homerl.play.user_behaviours import Behaviour
@@ -94,27 +94,24 @@ class UserAudit:
     def to_table(self) -> Table:
         """A table of the metrics, with breaches of the thresholds last."""
         table = Table("", "", title=f"user audit: {self.blueprints} blueprints", show_header=False)
-        for name, value in self._lines():
-            table.add_row(name, value)
+        shares = {"end well": self.success, "user errors": self.user_errors}
+        shares |= {f"  {reason}": share for reason, share in self.reasons.items()}
+        shares |= {f"outcome {name}": share for name, share in self.outcomes.items()}
+        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
+        for name, share in (shares | words).items():
+            if share is not None:
+                table.add_row(name, f"{share:.1%}")
+        table.add_row("utterances", str(self.utterances))
+        table.add_row("words", _format_pairs(self.length))
+        table.add_row("utterances by words", _format_pairs(self.lengths))
+        if counts := {key: value for key, value in self.usage.items() if not isinstance(value, dict)}:
+            table.add_row("endpoint", _format_pairs(counts))
         for name, rate in self.behaviours.items():
-            beside = f"; in the dataset {_rate(self.people[name])}" if name in self.people else ""
-            table.add_row(f"utterances: {name.replace('_', ' ')}", _rate(rate) + beside)
+            beside = f"; in the dataset {_format_rate(self.people[name])}" if name in self.people else ""
+            table.add_row(f"utterances: {name.replace('_', ' ')}", _format_rate(rate) + beside)
         for breach in self.breaches:
             table.add_row(Text("too bad", "red"), breach)
         return table
-
-    def _lines(self) -> list[tuple[str, str]]:
-        shares = {"end well": self.success, "user errors": self.user_errors} | {f"  {k}": v for k, v in self.reasons.items()}
-        rest = {f"outcome {name}": share for name, share in self.outcomes.items()}
-        words = {"wishes opened on topic": self.on_topic, "distinct utterances": self.distinct}
-        lines = [(name, f"{share:.1%}") for name, share in (shares | rest | words).items() if share is not None]
-        lines += [
-            ("utterances", str(self.utterances)),
-            ("words", _pairs(self.length)),
-            ("utterances by words", _pairs(self.lengths)),
-        ]
-        counts = {key: value for key, value in self.usage.items() if not isinstance(value, dict)}
-        return lines + ([("endpoint", _pairs(counts))] if counts else [])
 
 
 class AuditSetup(NamedTuple):
@@ -169,7 +166,8 @@ async def play_audited_episodes(
             user = RecordingUser(users(blueprint.seed))
             episode = begin_episode(blueprint, limits)
             opening = len(episode.messages)
-            end = await play(episode, make_flawless_expert(blueprint), user, blueprint.seed)
+            flawless = world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
+            end = await play(episode, flawless, user, blueprint.seed)
             progress()
         reason = end.fault.reason_kind if end.fault and end.fault.boundary is Boundary.USER else None
         topics = tuple(t for t in user.topics.values() if t is not None)
@@ -181,11 +179,6 @@ async def play_audited_episodes(
         return AuditedEpisode(blueprint.id, end.outcome, reason, tuple(user.said), topics, behaviours)
 
     return list(await asyncio.gather(*map(one, blueprints)))
-
-
-def make_flawless_expert(blueprint: BlueprintProtocol) -> Oracle:
-    """The expert of a blueprint's world, set to make no mistakes."""
-    return world_of(blueprint).expert(ExpertConfig(mistakes=0.0), blueprint.seed)
 
 
 class RecordingUser:
@@ -200,13 +193,10 @@ class RecordingUser:
         utterance = await self.user.speak(episode)
         if utterance.text:
             self.said.append(utterance.text)
-            self._topic(utterance, episode)
+            intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
+            if intent and intent.id not in self.topics:
+                self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
         return utterance
-
-    def _topic(self, utterance: Utterance, episode: Episode) -> None:
-        intent = next((i for i in episode.blueprint.intents if i.id == utterance.intent_id), None)
-        if intent and intent.id not in self.topics:
-            self.topics[intent.id] = world_of(episode.blueprint).persona(episode).on_topic(utterance.text, intent)
 
 
 def compute_audit(played: Sequence[AuditedEpisode], usage: dict[str, Any]) -> UserAudit:
@@ -279,9 +269,9 @@ def add_breaches(audit: UserAudit, allowed: AuditSettings) -> UserAudit:
     return replace(audit, breaches=tuple(breaches))
 
 
-def _rate(rate: BehaviourRate) -> str:
+def _format_rate(rate: BehaviourRate) -> str:
     return f"{rate.share:.1%} ({rate.low:.1%} to {rate.high:.1%})"
 
 
-def _pairs(data: dict[str, Any]) -> str:
+def _format_pairs(data: dict[str, Any]) -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in data.items())

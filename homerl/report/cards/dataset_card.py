@@ -18,6 +18,7 @@ from homerl.envs.core.hashing import file_sha256
 from homerl.play.trajectory import Outcome
 from homerl.report.cards.json_schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.report.cards.push_to_hub import check_hub_token, strip_private_data, upload_to_hub
+from homerl.report.figures import FigureColumn, FigureTable
 from homerl.synth.recipe import STRATEGIES, SynthesisConfig
 from homerl.worlds.registry import source_parts, world_of
 
@@ -37,20 +38,20 @@ COLUMNS = {
 
 def write_dataset_description(out: Path, config: SynthesisConfig, stats: dict[str, Any]) -> None:
     """Write `dataset.json`, schemas and card to the folder of a synthesis."""
+    with (out / ROWS).open("rb") as file:
+        rows = sum(1 for _ in file)
     facts = {
         "version": config.version,
         "row": file_formats()["row"].version,
-        "rows": _count(out / ROWS),
+        "rows": rows,
         "sha256": file_sha256(out / ROWS),
         "homerl": __version__,
         "synthesis": strip_private_data(config.identity),
     }
     for kind in file_formats():
-        write_atomic(
-            out / "schemas" / schema_file_name(kind),
-            json.dumps(build_json_schemas()[schema_file_name(kind)], indent=1) + "\n",
-        )
-    _write(out, facts, render_dataset_card(facts, stats))
+        schema = build_json_schemas()[schema_file_name(kind)]
+        write_atomic(out / "schemas" / schema_file_name(kind), json.dumps(schema, indent=1) + "\n")
+    _write_card(out, facts, render_dataset_card(facts, stats))
 
 
 def push_dataset(run: Path, repo: str, private: bool = True, license: str = "apache-2.0") -> str:
@@ -68,23 +69,13 @@ def push_dataset(run: Path, repo: str, private: bool = True, license: str = "apa
         raise InputError("the rows are not those that were described", str(out / ROWS), "start the synthesis again")
     stats = read_json(out / STATS).data
     if lost := stats["outcomes"].get(Outcome.INFRA_ERROR):
-        raise InputError(
-            f"servers failed for {lost:,} blueprints, which are missing",
-            str(out / STATS),
-            "start the synthesis again, which makes them, before its version is out for good",
-        )
-    _write(out, facts, render_dataset_card(facts, stats, repo, license))
+        remedy = "start the synthesis again, which makes them, before its version is out for good"
+        raise InputError(f"servers failed for {lost:,} blueprints, which are missing", str(out / STATS), remedy)
+    _write_card(out, facts, render_dataset_card(facts, stats, repo, license))
     files = [*FILES, *(f"schemas/{schema_file_name(kind)}" for kind in file_formats())]
-    upload_to_hub(
-        out,
-        repo,
-        private,
-        f"Version {facts['version']}, by homerl {__version__}",
-        "dataset",
-        files,
-        tag=f"v{facts['version']}",
-    )
-    return f"datasets/{repo}, version {facts['version']}"
+    version = facts["version"]
+    upload_to_hub(out, repo, private, f"Version {version}, by homerl {__version__}", "dataset", files, tag=f"v{version}")
+    return f"datasets/{repo}, version {version}"
 
 
 def render_dataset_card(
@@ -101,19 +92,17 @@ def render_dataset_card(
         "size_categories": [next((name for most, name in SIZES if facts["rows"] < most), "n>1M")],
         "configs": [{"config_name": "default", "data_files": ROWS}],
     }
-    where = (
-        f'load_dataset("{repo}", revision="v{facts["version"]}")' if repo else f'load_dataset("json", data_files="{ROWS}")'
-    )
+    source = f'"{repo}", revision="v{facts["version"]}"' if repo else f'"json", data_files="{ROWS}"'
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# Smart-home dialogues, version {facts['version']}\n",
-        f"{STRATEGIES[made['strategy']]} {_players(made)}\n",
-        f"```python\nfrom datasets import load_dataset\nrows = {where}\n```\n",
+        f"{STRATEGIES[made['strategy']]} {_describe_players(made)}\n",
+        f"```python\nfrom datasets import load_dataset\nrows = load_dataset({source})\n```\n",
         "Fine-tune on it: `data:` in a recipe of `run: sft`. Check it: `homerl reverify` replays every row.\n",
         "## What is in it\n",
-        _table(("figure", "value"), _figures(facts, stats)),
+        _two_columns("figure", "value", _list_figures(facts, stats)),
         "## Rows\n",
-        _table(("column", "what it holds"), list(COLUMNS.items())),
+        _two_columns("column", "what it holds", [*COLUMNS.items()]),
         f"Their schema is `schemas/{schema_file_name('row')}` (format {facts['row']}); `blueprints.jsonl` has a line for "
         "every blueprint that was tried, with what it cost and how it ended.\n",
         "## Made by\n",
@@ -123,7 +112,7 @@ def render_dataset_card(
     return "\n".join(parts) + "\n"
 
 
-def _players(made: dict[str, Any]) -> str:
+def _describe_players(made: dict[str, Any]) -> str:
     """A sentence on who wrote the tasks and who played."""
     named = {part: made[part]["model"] if isinstance(made.get(part), dict) else None for part in ("author", "user", "agent")}
     scripted = {"author": "the scripted author", "user": "the scripted user", "agent": "the scripted expert"}
@@ -131,7 +120,7 @@ def _players(made: dict[str, Any]) -> str:
     return f"Tasks are by {author}; the person is played by {user}, the assistant by {agent}."
 
 
-def _figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[str, str]]:
+def _list_figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[str, str]]:
     said = stats["diversity"]["utterances"]
     return [
         ("dialogues", f"{facts['rows']:,}"),
@@ -145,16 +134,11 @@ def _figures(facts: dict[str, Any], stats: dict[str, Any]) -> list[tuple[str, st
     ]
 
 
-def _table(head: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    lines = [f"| {' | '.join(head)} |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
-    return "\n".join(lines) + "\n"
+def _two_columns(first: str, second: str, rows: list[tuple[str, str]]) -> str:
+    columns = (FigureColumn(heading, right=False) for heading in (first, second))
+    return FigureTable(tuple(columns), [rows]).to_markdown() + "\n"
 
 
-def _write(out: Path, facts: dict[str, Any], text: str) -> None:
+def _write_card(out: Path, facts: dict[str, Any], text: str) -> None:
     write_atomic(out / FACTS, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
     write_atomic(out / CARD, text)
-
-
-def _count(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(1 for _ in file)

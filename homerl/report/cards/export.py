@@ -63,16 +63,8 @@ from homerl.train.model_sources import (
 from homerl.worlds.contract import Card
 
 OF_ADAPTER = (ADAPTER, "adapter_model.safetensors", TEMPLATE)  # what is read of an adapter's folder
-STALE = [
-    "*.safetensors",
-    "*.safetensors.index.json",
-    "*.bin",
-    "*.bin.index.json",
-    "adapter_config.json",
-    "*.gguf",
-    "Modelfile",
-    "recipes/*",
-]
+STALE = """*.safetensors *.safetensors.index.json *.bin *.bin.index.json
+adapter_config.json *.gguf Modelfile recipes/*""".split()  # files of an earlier export on the hub
 OTHER_CHECKPOINT = "train again, or export an earlier checkpoint"
 RIGHT_TOKENIZER = "copy the tokenizer that the model was trained with here"
 SENTENCE = "Turn on the light."
@@ -114,20 +106,33 @@ def export_model(
     trained = run if read_export_facts(run) and is_model_folder(run) else find_trained_stage(run) / "model"
     refuse_unloaded_run_plugins(trained.parent, OF_TASKS)
     folder, repo = resolve_destination(run, to, push)
-    _check_destination(folder, repo)
-    facts = _facts(trained, repo or folder.name, base, license)
+    if folder.exists() and not (folder / FACTS).is_file() and not (folder.is_dir() and not any(folder.iterdir())):
+        remedy = "give another name, or move it away"
+        raise InputError("what stands here is no earlier export", str(folder), remedy)
+    if repo:
+        check_hub_token(repo)
+    facts = _read_facts(trained, repo or folder.name, base, license)
     facts = replace(facts, scores=facts.scores | read_complete_scores(scores, trained))
     tokenizer = load_exported_tokenizer(trained)
     if is_adapter(trained):
         _, source = find_adapter_chain(trained, base)
-        whole = adapter and is_tokenizer_of_model(tokenizer, source)
-        facts = replace(facts, base_weights=hash_model_weights(source), base_tokenizer=whole)
+        is_same = False
+        if adapter:  # the tokenizer may be the base's, but for the chat template
+            both = tokenizer, load_model_tokenizer(source)
+            ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in both)
+            is_same = bool(ours == theirs)
+        facts = replace(facts, base_weights=hash_model_weights(source), base_tokenizer=is_same)
     model = load_adapter(trained, base, push) if adapter else load_model(trained, base)
     check_exported_model(model, tokenizer, trained)
-    stop_at_end_of_turn(model.generation_config, tokenizer)
+    # Generation stops at the end of a message in the template of the training, whatever the base model did.
+    config = model.generation_config
+    ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+    config.eos_token_id = list(dict.fromkeys(end for end in (*ends, tokenizer.eos_token_id) if end is not None))
+    if config.pad_token_id is None:
+        config.pad_token_id = tokenizer.pad_token_id
     if gguf:
         check_convertible(model.config, tokenizer, str(trained))
-    _write(model, tokenizer, facts, adapter, folder, gguf)
+    _write_export(model, tokenizer, facts, adapter, folder, gguf)
     if repo and push:
         upload_to_hub(folder, repo, private, f"Export by homerl {__version__}", delete=STALE)
     return folder
@@ -136,7 +141,7 @@ def export_model(
 # From where, to where
 
 
-def _facts(trained: Path, name: str, base: str | None, license: str | None) -> ModelCardFacts:
+def _read_facts(trained: Path, name: str, base: str | None, license: str | None) -> ModelCardFacts:
     """What the card of a model says: of a stage's model, what its run says; of an export, what was said before."""
     if not (said := read_export_facts(trained)):
         return gather_card_facts(trained.parent, name, base, license or choose_license(trained.parent, base))
@@ -181,16 +186,6 @@ def check_gguf(kind: str | None, adapter: bool) -> None:
     require_gguf()
 
 
-def _check_destination(folder: Path, repo: str | None) -> None:
-    """Refuse, before any work, a destination that could not be written or uploaded to."""
-    free = not folder.exists() or (folder / FACTS).is_file() or (folder.is_dir() and not any(folder.iterdir()))
-    if not free:
-        remedy = "give another name, or move it away"
-        raise InputError("what stands here is no earlier export", str(folder), remedy)
-    if repo:
-        check_hub_token(repo)
-
-
 # The model
 
 
@@ -214,7 +209,7 @@ def load_exported_tokenizer(folder: Path) -> Any:
 def load_model(folder: Path, base: str | None = None) -> Any:
     """The whole model; a LoRA adapter is merged into its base, which may be an adapter on another model."""
     if not is_adapter(folder):
-        return _load_whole(str(folder))
+        return _load_whole_model(str(folder))
     return _load_on_base(folder, base).merge_and_unload()
 
 
@@ -246,53 +241,46 @@ def load_adapter(folder: Path, base: str | None, push: bool) -> Any:
 
 def find_adapter_chain(folder: Path, base: str | None) -> tuple[list[Path], str]:
     """An adapter and those that it stands on, the lowest last, and the complete model below them."""
-    below = _adapter_base(folder, base)
+    below = _resolve_adapter_base(folder, base)
     lower, source = find_adapter_chain(Path(below), base) if is_adapter(below) else ([], below)
     return [folder, *lower], source
-
-
-def is_tokenizer_of_model(tokenizer: Any, model: str) -> bool:
-    """Whether a tokenizer is a model's, but for the chat template."""
-    other = load_model_tokenizer(model)
-    ours, theirs = ((one.special_tokens_map, one.backend_tokenizer.to_str()) for one in (tokenizer, other))
-    return bool(ours == theirs)
 
 
 def _load_on_base(folder: Path, base: str | None, as_base: bool = False, name: str = "default") -> Any:
     """The adapter on its base: in the base's number format, or in float32, in which it is merged best."""
     from peft import PeftModel
 
-    source = _adapter_base(folder, base)
-    whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole(source)
+    source = _resolve_adapter_base(folder, base)
+    whole = load_model(Path(source), base) if Path(source).is_dir() else _load_whole_model(source)
     try:
         return PeftModel.from_pretrained(whole, str(folder), name, autocast_adapter_dtype=not as_base)
-    except _load_errors() as error:
+    except _list_load_errors() as error:
         what = f"the adapter does not fit its base {source} ({first_error_line(error)})"
         raise InputError(what, str(folder), "give the base that it was trained on as --base") from None
 
 
-def _adapter_base(folder: Path, base: str | None) -> str:
+def _resolve_adapter_base(folder: Path, base: str | None) -> str:
     """The adapter's base: a folder that still exists, else `base`, else the hub id that the adapter names."""
     if base and (read_export_facts(folder) or not Path(read_adapter_base(folder)).is_dir()):
         return resolve_model_source(base)
     return find_adapter_base(folder, "give its folder or hub id as --base")
 
 
-def _load_whole(source: str) -> Any:
+def _load_whole_model(source: str) -> Any:
     """A model in its stored dtype; a model with missing weights is refused, since they would be random."""
     from transformers import AutoModelForCausalLM
 
     remedy = OTHER_CHECKPOINT if Path(source).exists() else "check the name and the network"
     try:
         model, info = AutoModelForCausalLM.from_pretrained(source, dtype="auto", output_loading_info=True)
-    except _load_errors() as error:
+    except _list_load_errors() as error:
         raise InputError(f"the model cannot be loaded ({first_error_line(error)})", source, remedy) from None
     if missing := sorted(info["missing_keys"]):
         raise InputError(f"the model's files lack weights: {', '.join(missing[:3])}", source, remedy)
     return model
 
 
-def _load_errors() -> tuple[type[Exception], ...]:
+def _list_load_errors() -> tuple[type[Exception], ...]:
     from safetensors import SafetensorError
 
     return (OSError, ValueError, RuntimeError, KeyError, SafetensorError)
@@ -312,16 +300,7 @@ def check_exported_model(model: Any, tokenizer: Any, folder: Path) -> None:
         raise InputError(what, str(folder), RIGHT_TOKENIZER)
 
 
-def stop_at_end_of_turn(config: Any, tokenizer: Any) -> None:
-    """Make generation stop at the end of a message in the template of the training, whatever the base model did."""
-    known = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-    ends = [*known, tokenizer.eos_token_id]
-    config.eos_token_id = list(dict.fromkeys(end for end in ends if end is not None))
-    if config.pad_token_id is None:
-        config.pad_token_id = tokenizer.pad_token_id
-
-
-def _write(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, folder: Path, gguf: str | None) -> None:
+def _write_export(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, folder: Path, gguf: str | None) -> None:
     """Fill a folder beside the target, then rename it to the target."""
     making = folder.with_name(f".{folder.name}.making")
     shutil.rmtree(making, ignore_errors=True)
@@ -329,18 +308,24 @@ def _write(model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, fol
     try:
         file = f"{folder.name}-{gguf}.gguf" if gguf else None
         with name_path_in_errors(folder):
-            _fill(making, model, tokenizer, facts, adapter, file)
+            _fill_folder(making, model, tokenizer, facts, adapter, file)
         if gguf and file:
             with name_path_in_errors(folder / file):
                 write_gguf(making, making / file, gguf, model.config, tokenizer)
             text = render_modelfile(file, tokenizer.chat_template, model.config.max_position_embeddings)
             write_atomic(making / "Modelfile", text)
-        _put_in_place(making, folder)
+        # An earlier export is deleted only once the new folder has its name.
+        earlier = folder.with_name(f".{folder.name}.earlier")
+        shutil.rmtree(earlier, ignore_errors=True)
+        if folder.exists():
+            folder.rename(earlier)
+        making.rename(folder)
+        shutil.rmtree(earlier, ignore_errors=True)
     finally:
         shutil.rmtree(making, ignore_errors=True)
 
 
-def _fill(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:
+def _fill_folder(folder: Path, model: Any, tokenizer: Any, facts: ModelCardFacts, adapter: bool, gguf: str | None) -> None:
     model.save_pretrained(folder)
     model.generation_config.save_pretrained(folder)
     tokenizer.chat_template = without_generation_tags(tokenizer.chat_template)
@@ -367,9 +352,8 @@ def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     import torch
 
     messages = [{"role": "system", "content": card.system}, {"role": "user", "content": card.utterance}]
-    asked = tokenizer.apply_chat_template(
-        messages, tools=list(card.tools), add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )
+    form = {"add_generation_prompt": True, "return_tensors": "pt", "return_dict": True}
+    asked = tokenizer.apply_chat_template(messages, tools=list(card.tools), **form)
     length, longest = asked["input_ids"].shape[1], getattr(model.config, "max_position_embeddings", None)
     if longest and length >= longest:
         return NOT_RUN.format(why=f"its prompt has {length:,} tokens, and the model takes {longest:,}")
@@ -381,13 +365,3 @@ def answer_card_example(model: Any, tokenizer: Any, card: Card) -> str:
     model.to(device)
     head, rest = fold_long_text(tokenizer.decode(output[0, length:]).strip())
     return ANSWERED.format(said=f"{head}\n[... {len(rest):,} more signs]" if rest else head)
-
-
-def _put_in_place(making: Path, folder: Path) -> None:
-    """Rename the new folder; an earlier export is deleted only after that."""
-    earlier = folder.with_name(f".{folder.name}.earlier")
-    shutil.rmtree(earlier, ignore_errors=True)
-    if folder.exists():
-        folder.rename(earlier)
-    making.rename(folder)
-    shutil.rmtree(earlier, ignore_errors=True)

@@ -1,16 +1,13 @@
-"""A model's folder as one GGUF file, for llama.cpp and Ollama.
+"""A model's folder as one GGUF file for llama.cpp and Ollama, and the Modelfile with which Ollama runs it.
 
 Invariants:
 - Llama.cpp reads the weights, the vocabulary and the splitting of text exactly as transformers does, or the model is
   refused.
-- The weights are converted one tensor at a time. The `gguf` package writes the file.
-- Llama.cpp's own converter is in no package, and it refuses tokenizers that it does not know by name.
-
-The Modelfile with which Ollama runs an exported GGUF file.
-
-Invariants: its template, in Go's syntax, writes the dialogue that our Jinja template writes, but for two things that Go's
-JSON writes otherwise: no spaces, and `<`, `>` and `&` escaped. Ollama's parser of tool calls begins at the first text behind
-`if .ToolCalls`, so that text is the opening tag.
+- The weights are converted one tensor at a time. The `gguf` package writes the file. (Llama.cpp's own converter is in no
+  package, and refuses tokenizers that it does not know by name.)
+- The template of the Modelfile, in Go's syntax, writes the dialogue that our Jinja template writes, except that Go's JSON
+  has no spaces, and escapes `<`, `>` and `&`. Ollama's parser of tool calls begins at the first text behind
+  `if .ToolCalls`, so that text is the opening tag.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ def write_gguf(folder: Path, path: Path, kind: str, config: Any, tokenizer: Any)
     check_convertible(config, tokenizer, str(folder))
     writer = gguf.GGUFWriter(path, config.model_type)
     try:
-        _add_model(writer, config, kind, path.stem)
+        _add_model_metadata(writer, config, kind, path.stem)
         _add_vocabulary(writer, config, tokenizer)
         _add_tensors(writer, folder, config, kind)
     finally:
@@ -76,21 +73,17 @@ def check_convertible(config: Any, tokenizer: Any, where: str) -> None:
         what = f"GGUF is written of {' and '.join(ARCHITECTURES)} models, this is {config.model_type}"
         raise InputError(what, where, MERGED)
     rope = config.rope_parameters
-    if rope.get("rope_type", "default") not in ("default", "yarn") or set(_layers(config)) != {"full_attention"}:
+    attention = set(getattr(config, "layer_types", None) or ["full_attention"])  # a family with one kind does not name it
+    if rope.get("rope_type", "default") not in ("default", "yarn") or attention != {"full_attention"}:
         what = "GGUF is written of models with full attention and default or yarn positions"
         raise InputError(what, where, MERGED)
     if tokenizer.eos_token != IM_END:
         raise InputError(f"GGUF is written of models that speak ChatML, and this one has no {IM_END}", where, MERGED)
     pre_tokenizer_name(tokenizer, where)
-    _check_added(_parts(tokenizer)["added_tokens"], where)
+    _check_added_tokens(_tokenizer_parts(tokenizer)["added_tokens"], where)
 
 
-def _layers(config: Any) -> tuple[str, ...]:
-    """The kinds of attention of the layers; a family that has one kind does not name it."""
-    return tuple(getattr(config, "layer_types", None) or ["full_attention"])
-
-
-def _add_model(writer: Any, config: Any, kind: str, name: str) -> None:
+def _add_model_metadata(writer: Any, config: Any, kind: str, name: str) -> None:
     gguf, rope = require_gguf(), config.rope_parameters
     types = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "bf16": "MOSTLY_BF16", "q8_0": "MOSTLY_Q8_0"}
     writer.add_type(gguf.GGUFType.MODEL)
@@ -116,7 +109,7 @@ def _add_model(writer: Any, config: Any, kind: str, name: str) -> None:
 # The vocabulary
 
 
-def _parts(tokenizer: Any) -> dict[str, Any]:
+def _tokenizer_parts(tokenizer: Any) -> dict[str, Any]:
     """The tokenizer as `tokenizer.json` has it."""
     parts: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     return parts
@@ -124,13 +117,13 @@ def _parts(tokenizer: Any) -> dict[str, Any]:
 
 def pre_tokenizer_name(tokenizer: Any, where: str) -> str:
     """llama.cpp's name for how this tokenizer splits text; `InputError` if it has none."""
-    parts = _parts(tokenizer)
+    parts = _tokenizer_parts(tokenizer)
     model, steps = parts["model"], parts["pre_tokenizer"] or {}
     steps = steps.get("pretokenizers", [steps])
-    splits = tuple(split for step in steps if (split := _split(step)))
+    splits = tuple(split for step in steps if (split := _name_split(step)))
     sound = steps[-1].get("type") == WORDS and model["type"] == "BPE" and not model.get("ignore_merges")
     sound = sound and not (model.get("byte_fallback") and "<0x00>" in model["vocab"])  # else it has nothing to fall back on
-    sound = sound and _normalizers(parts["normalizer"]) <= {"NFC"}  # people and programs type NFC
+    sound = sound and _list_normalizers(parts["normalizer"]) <= {"NFC"}  # people and programs type NFC
     sound = sound and tokenizer("a")["input_ids"] == tokenizer("a", add_special_tokens=False)["input_ids"]
     found = next((name for name, known in SPLITS.items() if splits == known), None)
     if not sound or found is None:
@@ -139,7 +132,7 @@ def pre_tokenizer_name(tokenizer: Any, where: str) -> str:
     return found
 
 
-def _split(step: Mapping[str, Any]) -> str | None:
+def _name_split(step: Mapping[str, Any]) -> str | None:
     """How one step of a tokenizer splits text; None if it does not."""
     match step:
         case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": splits}:
@@ -151,33 +144,29 @@ def _split(step: Mapping[str, Any]) -> str | None:
     return OTHER
 
 
-def _normalizers(step: Mapping[str, Any] | None) -> set[str]:
+def _list_normalizers(step: Mapping[str, Any] | None) -> set[str]:
     """What a tokenizer does to text before it splits it."""
     if step is None:
         return set()
-    return set().union(*map(_normalizers, step["normalizers"])) if step["type"] == "Sequence" else {step["type"]}
+    return set().union(*map(_list_normalizers, step["normalizers"])) if step["type"] == "Sequence" else {step["type"]}
 
 
-def _check_added(added: Iterable[Mapping[str, Any]], where: str) -> None:
+def _check_added_tokens(added: Iterable[Mapping[str, Any]], where: str) -> None:
     """Refuse added tokens that llama.cpp would find elsewhere: it takes the longest first, transformers the leftmost."""
     texts = [token["content"] for token in added]
     if odd := [token["content"] for token in added if token["single_word"] or token["lstrip"] or token["rstrip"]]:
         raise InputError(f"llama.cpp cannot find the token {odd[0]!r} by its rules", where, MERGED)
     for first in texts:
         for later in texts:
-            if first != later and len(later) >= len(first) and _overlap(first, later):
+            overlaps = any(later.startswith(first[start:]) for start in range(1, len(first)))
+            if first != later and len(later) >= len(first) and overlaps:
                 what = f"llama.cpp finds the token {later!r} before {first!r}, which it overlaps"
                 raise InputError(what, where, "train with `split: gpt2` and without such phrases, or export without --gguf")
 
 
-def _overlap(first: str, later: str) -> bool:
-    """Whether a text can end in the midst of another."""
-    return any(later.startswith(first[start:]) for start in range(1, len(first)))
-
-
 def gguf_vocabulary(tokenizer: Any, size: int) -> list[tuple[str, int]]:
     """(text, type) of each id. Ids without a token, which pad the embeddings, get a name that no text can have."""
-    kinds, parts = require_gguf().TokenType, _parts(tokenizer)
+    kinds, parts = require_gguf().TokenType, _tokenizer_parts(tokenizer)
     rows = [(f"[PAD{number}]", kinds.UNUSED) for number in range(size)]
     for text, number in parts["model"]["vocab"].items():
         rows[number] = (text, kinds.NORMAL)
@@ -188,7 +177,7 @@ def gguf_vocabulary(tokenizer: Any, size: int) -> list[tuple[str, int]]:
 
 def _add_vocabulary(writer: Any, config: Any, tokenizer: Any) -> None:
     texts, kinds = zip(*gguf_vocabulary(tokenizer, config.vocab_size), strict=True)
-    merges = _parts(tokenizer)["model"]["merges"]
+    merges = _tokenizer_parts(tokenizer)["model"]["merges"]
     writer.add_tokenizer_model("gpt2")  # its name of all byte-level BPE
     writer.add_tokenizer_pre(pre_tokenizer_name(tokenizer, "the tokenizer"))
     writer.add_token_list(texts)
@@ -209,11 +198,11 @@ def _add_tensors(writer: Any, folder: Path, config: Any, kind: str) -> None:
     gguf = require_gguf()
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[config.model_type.upper()], config.num_hidden_layers)
     found = []
-    for path, name, shape in _shapes(folder):
+    for path, name, shape in _list_weight_shapes(folder):
         to = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if to is None:
             raise InputError(f"GGUF has no place for the weight {name}", path.name, MERGED)
-        stored = gguf.GGMLQuantizationType[_stored_as(kind, shape)]
+        stored = gguf.GGMLQuantizationType[_choose_tensor_type(kind, shape)]
         per_block, size = gguf.GGML_QUANT_SIZES[stored]
         writer.add_tensor_info(to, shape, np.dtype(np.float32), math.prod(shape) // per_block * size, stored)
         found.append((path, name, stored))
@@ -221,11 +210,11 @@ def _add_tensors(writer: Any, folder: Path, config: Any, kind: str) -> None:
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()
     for path, name, stored in found:
-        weight = _as_turned(_weight(path, name, stored.name), name, config)
+        weight = _reorder_rotary_rows(_read_weight(path, name, stored.name), name, config)
         writer.write_tensor_data(gguf.quants.quantize(weight, stored))
 
 
-def _shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ...]]]:
+def _list_weight_shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ...]]]:
     """(file, name, shape) of each weight; tied ones are stored once."""
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, "pt") as file:
@@ -233,14 +222,14 @@ def _shapes(folder: Path) -> Iterator[tuple[Path, str, tuple[int, ...]]]:
                 yield path, name, tuple(file.get_slice(name).get_shape())
 
 
-def _stored_as(kind: str, shape: tuple[int, ...]) -> str:
+def _choose_tensor_type(kind: str, shape: tuple[int, ...]) -> str:
     """The type of one tensor: vectors are f32, as llama.cpp wants them; rows that q8_0 cannot divide are f16."""
     if len(shape) == 1:
         return "F32"
     return "F16" if kind == "q8_0" and shape[-1] % 32 else kind.upper()
 
 
-def _weight(path: Path, name: str, stored: str) -> np.ndarray:
+def _read_weight(path: Path, name: str, stored: str) -> np.ndarray:
     """One weight in float32, which holds every dtype of a checkpoint; `InputError` if it would overflow."""
     with safe_open(path, "pt") as file:
         weight: np.ndarray = file.get_tensor(name).float().numpy()
@@ -249,7 +238,7 @@ def _weight(path: Path, name: str, stored: str) -> np.ndarray:
     return weight
 
 
-def _as_turned(weight: np.ndarray, name: str, config: Any) -> np.ndarray:
+def _reorder_rotary_rows(weight: np.ndarray, name: str, config: Any) -> np.ndarray:
     """The weight with rows as llama.cpp has them. In queries and keys of its `llama`, positions turn neighbours, and in
     transformers the halves of a head."""
     heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(name.split(".")[-2])

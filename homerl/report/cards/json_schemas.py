@@ -10,14 +10,10 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import (
-    Any,
-    Literal,
-    NotRequired,  # pydantic wants these before Python 3.12
-)
+from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from homerl.envs.core.documents import write_atomic
 from homerl.play.trajectory import JSON_COLUMNS, STORED_AS, Outcome, Trajectory
@@ -79,7 +75,14 @@ def build_json_schemas() -> dict[str, dict[str, Any]]:
     made = {kind: TypeAdapter(found.model).json_schema() for kind, found in file_formats().items()}
     for kind, found in file_formats().items():
         for path, other in found.refs.items():
-            _put(made[kind], path, {"$ref": schema_file_name(other)})
+            *above, last = path
+            schema = made[kind]
+            for key in above:
+                schema = schema[key]
+            # Where a text (a digest) is allowed, it stays allowed.
+            options = [option for option in schema[last].get("anyOf", ()) if option.get("type") == "string"]
+            reference = {"$ref": schema_file_name(other)}
+            schema[last] = {"anyOf": [{"type": "string"}, reference]} if options else reference
     facts = made["trajectory"]["$defs"]["StepFacts"]
     facts["properties"] = {STORED_AS.get(name, name): about for name, about in facts["properties"].items()}
     blueprints = [next(iter(world.formats())) for world in known_worlds().values()]
@@ -87,18 +90,8 @@ def build_json_schemas() -> dict[str, dict[str, Any]]:
     for column in (*JSON_COLUMNS, "fault"):
         inner = {"$ref": f"{schema_file_name('trajectory')}#/properties/{column}"}
         made["row"]["properties"][column] |= {"contentMediaType": "application/json", "contentSchema": inner}
-    return {
-        schema_file_name(kind): {"$schema": DRAFT, "$id": schema_file_name(kind), **schema} for kind, schema in made.items()
-    }
-
-
-def _put(schema: dict[str, Any], path: tuple[str, ...], value: dict[str, Any]) -> None:
-    """Set the schema at `path`; where a text (a digest) is allowed too, it stays allowed."""
-    *above, last = path
-    for key in above:
-        schema = schema[key]
-    either = {"anyOf": [{"type": "string"}, value]}
-    schema[last] = either if any(option.get("type") == "string" for option in schema[last].get("anyOf", ())) else value
+    files = {schema_file_name(kind): schema for kind, schema in made.items()}
+    return {name: {"$schema": DRAFT, "$id": name, **schema} for name, schema in files.items()}
 
 
 def schema_file_name(kind: str) -> str:
@@ -108,8 +101,6 @@ def schema_file_name(kind: str) -> str:
 
 def write_json_schemas(folder: Path) -> list[Path]:
     """Write every schema to a folder, and return the paths."""
-    paths = []
     for name, schema in build_json_schemas().items():
         write_atomic(folder / name, json.dumps(schema, indent=1, ensure_ascii=False) + "\n")
-        paths.append(folder / name)
-    return paths
+    return [folder / name for name in build_json_schemas()]

@@ -20,6 +20,8 @@ from homerl.host.run_folders import RECORD, read_stage_recipe, require_mapping, 
 from homerl.play.metrics.registry import METRICS
 from homerl.report.cards.model_lineage import last_blueprint_recipe, stage_lineage, talk_terms_of_stage, training_data_folder
 from homerl.report.cards.push_to_hub import strip_private_data
+from homerl.report.figures import FigureColumn, FigureTable
+from homerl.report.pages.flywheel_results import newest_metric, read_training_metrics
 from homerl.rewards.composite import REWARDS, SETTINGS
 from homerl.synth.recipe import STRATEGIES
 from homerl.train.credit.registry import list_credit_modes
@@ -68,14 +70,16 @@ def gather_card_facts(stage: Path, name: str, base: str | None, license: str) ->
     recipes = [read_stage_recipe(folder) for folder in stages]
     sources = [base, *(starting_model(recipe) for recipe in recipes)]
     scores = {path.parent: require_mapping(read_json(path)) for path in sorted(stage.glob("bench/*/score.json"))}
+    logged = read_training_metrics(stage)
+    said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
     return ModelCardFacts(
         name=name,
         license=license,
         base=next((source for source in sources if source and is_hub_id(source)), None),
         recipes=tuple(strip_private_data(recipe) for recipe in recipes if recipe),
-        synthesis=_synthesis(stages, recipes),
-        metrics=_metrics(stage / "metrics.jsonl"),
-        provenance=_provenance(stage),
+        synthesis=_find_synthesis_stats(stages, recipes),
+        metrics={key: value for key in LOGGED if (value := newest_metric(logged, key)) is not None},
+        provenance={key: said[key] for key in PROVENANCE if said.get(key) is not None},
         scores={folder.name: score for folder, score in scores.items() if is_score_of_stage(folder, score, stage)},
         played=last_blueprint_recipe(stage),
         talk=talk_terms_of_stage(stage),
@@ -87,29 +91,13 @@ def is_hub_id(source: str) -> bool:
     return bool(HUB_ID.fullmatch(source)) and not Path(source).exists() and Path(source).name != "model"
 
 
-def _synthesis(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
+def _find_synthesis_stats(stages: list[Path], recipes: list[dict[str, Any]]) -> dict[str, Any]:
     """The statistics of the synthesis whose data trained the model, if they are here."""
     for stage, recipe in zip(stages, recipes, strict=True):
         data = training_data_folder(stage, recipe)
         if data and (data / "stats.json").is_file():
             return require_mapping(read_json(data / "stats.json"))
     return {}
-
-
-def _metrics(path: Path) -> dict[str, Any]:
-    """The newest value of each metric in `LOGGED`."""
-    newest: dict[str, Any] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            newest |= json.loads(line)
-        except ValueError:
-            continue  # the last line of a run that was killed
-    return {key: newest[key] for key in LOGGED if key in newest}
-
-
-def _provenance(stage: Path) -> dict[str, Any]:
-    said = next((require_mapping(read_json(path)) for path in stage_files(stage, RECORD)), {})
-    return {key: said[key] for key in PROVENANCE if said.get(key) is not None}
 
 
 # Writing the card
@@ -220,7 +208,7 @@ def render_model_card(
         model_name=facts.name if results else None,
         eval_results=results or None,
     )
-    sections = [(title, text) for title, text in _sections(facts, adapter, gguf, answer, tools) if text]
+    sections = [(title, text) for title, text in _list_sections(facts, adapter, gguf, answer, tools) if text]
     acts = "in one JSON answer to each request" if card_of_world(facts).one_answer else "by calling tools"
     filled: dict[str, Any] = {"name": facts.name, "base": facts.base, "kind": kind, "acts": acts, "sections": sections}
     return str(ModelCard.from_template(data, template_str=CARD, **filled)).rstrip() + "\n"
@@ -247,47 +235,47 @@ def make_eval_results(scores: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _sections(
+def _list_sections(
     facts: ModelCardFacts, adapter: bool, gguf: str | None, answer: str, tools: Tools
 ) -> Iterator[tuple[str, str]]:
-    yield "Scores", _scores(facts.scores)
-    yield "Base", _base(facts)
-    yield "Use", "\n\n".join(filter(None, (_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer)))
-    yield "Serve", _serve(facts, adapter, tools)
-    yield "Run at home", _at_home(facts, gguf) if gguf else ""
-    yield "Data", _data(facts)
-    yield "Rewards", _rewards(facts.newest_setting("rewards"))
-    yield "Training", _training(facts)
+    yield "Scores", _describe_scores(facts.scores)
+    yield "Base", _describe_base(facts)
+    parts = _describe_use(facts, adapter), HOW_TO_ASK if tools == "by heart" else "", answer
+    yield "Use", "\n\n".join(filter(None, parts))
+    yield "Serve", _describe_serving(facts, adapter, tools)
+    if gguf:
+        name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._")  # as Ollama wants names
+        yield "Run at home", LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name or "agent")
+    yield "Data", _describe_data(facts)
+    yield "Rewards", _describe_rewards(facts.newest_setting("rewards"))
+    yield "Training", _describe_training(facts)
     yield "Limits", LIMITS
 
 
-def _scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
+def _describe_scores(scores: Mapping[str, Mapping[str, Any]]) -> str:
     if not scores:
         return ""
     shown = [metric for metric in METRICS.values() if any(metric.format_score(score) for score in scores.values())]
-    heads = ["suite", "episodes", "success", "95 %", *(metric.heading for metric in shown)]
-    lines = [_row(heads), _row(["---", *["---:"] * (len(heads) - 1)])]
+    headings = ("episodes", "success", "95 %", *(metric.heading for metric in shown))
+    rows = []
     for suite, score in scores.items():
-        interval = " to ".join(_percent(bound) for bound in score.get("interval", ()))
+        interval = " to ".join(_format_percent(bound) for bound in score.get("interval", ()))
         figures = (metric.format_score(score) for metric in shown)
-        lines.append(_row([suite, score.get("n", 0), _percent(score.get("success")), interval, *figures]))
+        rows.append((suite, score.get("n", 0), _format_percent(score.get("success")), interval, *figures))
+    lines = [FigureTable((FigureColumn("suite", right=False), *map(FigureColumn, headings)), [rows]).to_markdown()]
     for suite, score in scores.items():
-        families = [f"{family} {_percent(share)}" for family, share in score.get("by_family", {}).items()]
+        families = [f"{family} {_format_percent(share)}" for family, share in score.get("by_family", {}).items()]
         lines += ["", f"{suite}, success by family: {', '.join(families)}."] if families else []
     lines += ["", "Intervals are percentile bootstraps over episodes, or Wilson's where all ended alike. Where a task"]
     lines += ["says so, success also asks that nothing else was changed."]
     return "\n".join(lines)
 
 
-def _row(cells: Any) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def _base(facts: ModelCardFacts) -> str:
+def _describe_base(facts: ModelCardFacts) -> str:
     if not facts.base_weights:
         return ""
     known = next((base.about for base in BASES.values() if base.weights == facts.base_weights), None)
@@ -296,7 +284,7 @@ def _base(facts: ModelCardFacts) -> str:
     return BASE.format(base=facts.base or "its base", listed=listed, said=said)
 
 
-def _use(facts: ModelCardFacts, adapter: bool) -> str:
+def _describe_use(facts: ModelCardFacts, adapter: bool) -> str:
     card = card_of_world(facts)
     auto = "AutoPeftModelForCausalLM" if adapter else "AutoModelForCausalLM"
     peft = f"from peft import {auto}\nfrom transformers import AutoTokenizer"
@@ -321,7 +309,7 @@ def card_of_world(facts: ModelCardFacts) -> Card:
     return world_of(played).card(played)
 
 
-def _serve(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
+def _describe_serving(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     name = shlex.quote(facts.name)
     on_base = f"{facts.base or 'BASE'} --enable-lora --lora-modules agent={name} \\\n    --chat-template chat_template.jinja"
     parser = "PARSER" if tools == "own" else "hermes"
@@ -329,18 +317,13 @@ def _serve(facts: ModelCardFacts, adapter: bool, tools: Tools) -> str:
     return SERVE.format(model=on_base if adapter else name, parser=parser, answers=answers)
 
 
-def _at_home(facts: ModelCardFacts, gguf: str) -> str:
-    name = re.sub(r"[^a-z0-9._-]+", "-", facts.name.split("/")[-1].lower()).strip("-._") or "agent"  # as Ollama wants names
-    return LOCAL.format(file=gguf, quoted=shlex.quote(gguf), name=name)
-
-
-def _data(facts: ModelCardFacts) -> str:
+def _describe_data(facts: ModelCardFacts) -> str:
     parts = []
     if stats := facts.synthesis:
         parts.append(
             f"{STRATEGIES[stats.get('strategy', 'm3')]}"
             f"\n{stats.get('successes')} of {stats.get('rollouts')} rollouts succeeded, and "
-            f"{_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
+            f"{_format_percent(stats.get('generation_success'))} of {stats.get('blueprints')} tasks were solved."
         )
     elif isinstance(data := facts.newest_setting("data"), str):
         parts.append(f"Verified dialogues: `{data}`.")
@@ -352,19 +335,22 @@ def _data(facts: ModelCardFacts) -> str:
     return "\n\n".join(parts)
 
 
-def _rewards(weights: Mapping[str, Any]) -> str:
-    rows = [_row([f"`{name}`", weights[name], reward.card]) for name, reward in REWARDS.items() if name in weights]
-    head = ["A step earns the sum of:", "", _row(["part", "weight", ""]), _row(["---", "---:", "---"])]
+def _describe_rewards(weights: Mapping[str, Any]) -> str:
+    rows = [(f"`{name}`", weights[name], reward.card) for name, reward in REWARDS.items() if name in weights]
+    if not rows:
+        return ""
+    columns = FigureColumn("part", right=False), FigureColumn("weight"), FigureColumn("", right=False)
+    text = f"A step earns the sum of:\n\n{FigureTable(columns, [rows]).to_markdown()}"
     limits = [f"{name} {weights[name]}" for name in SETTINGS if name in weights]
-    tail = ["", f"Limits: {', '.join(limits)}."] if limits else []
-    return "\n".join([*head, *rows, *tail]) if rows else ""
+    return f"{text}\n\nLimits: {', '.join(limits)}." if limits else text
 
 
-def _training(facts: ModelCardFacts) -> str:
+def _describe_training(facts: ModelCardFacts) -> str:
     said = facts.provenance | {f"last {key}": value for key, value in facts.metrics.items()}
-    parts = ["\n".join(f"- {key}: {_inline(value)}" for key, value in said.items())] if said else []
+    parts = ["\n".join(f"- {key}: {_format_inline(value)}" for key, value in said.items())] if said else []
     for name, recipe in recipe_files(facts).items():
-        parts += _credit(recipe)
+        if mode := list_credit_modes().get((recipe.get("rlve") or {}).get("credit", "")):
+            parts.append(f"Credit `{mode.name}`: {mode.sentence}")
         parts.append(f"Recipe: [{name}]({name})")
     return "\n\n".join(parts)
 
@@ -374,16 +360,9 @@ def recipe_files(facts: ModelCardFacts) -> dict[str, dict[str, Any]]:
     return {f"recipes/{number}_{one.get('run', 'run')}.yaml": one for number, one in enumerate(facts.recipes, 1)}
 
 
-def _credit(recipe: Mapping[str, Any]) -> Iterator[str]:
-    """What the recipe's credit mode is, in a sentence, where that mode is there."""
-    mode = list_credit_modes().get((recipe.get("rlve") or {}).get("credit", ""))
-    if mode:
-        yield f"Credit `{mode.name}`: {mode.sentence}"
-
-
-def _inline(value: Any) -> str:
+def _format_inline(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_inline(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {_format_inline(item)}" for key, item in value.items())
     if isinstance(value, float):
         return f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
     return str(value)

@@ -1,17 +1,15 @@
-"""What led to a stage's model: the stages before it, and what they were trained on.
+"""What a run's folder says of a model: the stages before it, their data, and the terms of a talk with it.
 
-Invariants: files that a folder lacks are left out; a folder that was moved with the others is found.
-
-What a run's folder says about talking with its model, as plain data, which an export can hold.
-
-Invariant: a person meets the homes in which the model was measured, if the run says which, else those in which it was
-trained; the same goes for sampling and limits.
+Invariants:
+- Files that a folder lacks are left out. A folder that was moved together with the others is found.
+- A person meets the homes in which the model was measured, if the run names them, else those in which it was trained. The
+  same holds for sampling and limits. The terms are plain data, which an export can hold.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +41,8 @@ def stage_lineage(stage: Path) -> list[Path]:
 
 def last_blueprint_recipe(stage: Path) -> dict[str, Any]:
     """The recipe of the blueprints that a stage's model was last trained on, or one of them; empty if there is no trace."""
-    return next(filter(None, (_played(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))), {})
+    played = (_find_played_recipe(folder, read_stage_recipe(folder)) for folder in reversed(stage_lineage(stage)))
+    return next(filter(None, played), {})
 
 
 def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
@@ -57,11 +56,10 @@ def training_data_folder(stage: Path, recipe: Mapping[str, Any]) -> Path | None:
     return stage.parent / "synth" if flywheel else None
 
 
-def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _find_played_recipe(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe of the blueprints that a stage was trained on, or the first that is found of these blueprints."""
-    told: dict[str, Any] = next(
-        (found for key in ("blueprints", "synth") if (found := (recipe.get(key) or {}).get("recipe"))), {}
-    )
+    sources = ((recipe.get(key) or {}).get("recipe") for key in ("blueprints", "synth"))
+    told: dict[str, Any] = next(filter(None, sources), {})
     if told and "file" not in told:
         return told
     if told and (first := read_first_row(Path(told["file"]))):
@@ -71,10 +69,10 @@ def _played(stage: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
     if data and (made := (read_stage_recipe(data).get("synth") or {}).get("recipe")):
         return dict(made)
     stored = [data / "trajectories.jsonl" if data.is_dir() else data] if data else []
-    return next(filter(None, map(_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
+    return next(filter(None, map(_read_first_blueprint, (*sorted((stage / "rollouts").glob("*.jsonl")), *stored))), {})
 
 
-def _blueprint(file: Path) -> dict[str, Any]:
+def _read_first_blueprint(file: Path) -> dict[str, Any]:
     """The blueprint of the first row of a file; empty if it has none. Raises `InputError` with its place if it is none."""
     if not isinstance(text := read_first_row(file).get("blueprint"), str):
         return {}
@@ -115,7 +113,8 @@ def talk_terms_of_stage(stage: Path) -> dict[str, Any]:
 
     A key is left out if neither the recipes beside the stage's model nor those of its flywheel say it.
     """
-    data = [*_recipes(stage)]
+    # The recipe by which the stage's model was measured, that of the stage, and that of its flywheel.
+    data = [read_own_recipe(path) for path in (*stage_files(stage, "bench.yaml"), *stage_files(stage, RECIPE))]
     bench: Mapping[str, Any] = next((found for one in data if (found := one.get("bench"))), {})
     suites = [suite for suite in bench.get("suites") or () if not suite.get("benchmark")]
     recipe = suites[0].get("recipe") if suites else None
@@ -128,9 +127,3 @@ def talk_terms_of_stage(stage: Path) -> dict[str, Any]:
         "turns": limits.get("turns"),
     }
     return {key: value for key, value in told.items() if value is not None}
-
-
-def _recipes(stage: Path) -> Iterator[Mapping[str, Any]]:
-    """The recipe by which a stage's model was measured, that of the stage, and that of its flywheel."""
-    for path in (*stage_files(stage, "bench.yaml"), *stage_files(stage, RECIPE)):
-        yield read_own_recipe(path)

@@ -1,15 +1,11 @@
-"""What is published of a recipe.
+"""Publishing on the Hugging Face hub (or at HF_ENDPOINT): strips private data, chooses a license, and uploads files.
 
-Invariants: no account, address or absolute path of the machine is left; `without_files` names no file, and holds no home.
-
-The license of an exported model: its base's, if the base's card names one.
-
-Invariant: a card that cannot be read delays no export, and what was assumed in its place is said.
-
-Uploads models and datasets to the Hugging Face hub (or to HF_ENDPOINT).
-
-Invariants: a missing repository is created, private by default; an existing one keeps its visibility, and is refused if the
-other was asked for; a tagged version is never moved; local files stay, whatever the hub does.
+Invariants:
+- No account, address or absolute path of the machine is published. `strip_file_names` leaves neither a file name nor a home.
+- The license is that of the base, if its card names one. A card that cannot be read stops no export: what is assumed in its
+  place is printed.
+- A missing repository is created, private by default. An existing one keeps its visibility, and is refused if the other was
+  asked for. A tagged version is never moved. Local files stay, whatever the hub does.
 """
 
 from __future__ import annotations
@@ -46,10 +42,8 @@ def strip_file_names(recipe: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe of tasks without the names of files, but for catalogues that come with homerl. Of a file of tasks, or of a
     task, which holds a whole home, nothing is left."""
     if "worlds" in recipe:
-        parts = {
-            name: {**part, "recipe": strip_file_names(part.get("recipe") or {})} for name, part in recipe["worlds"].items()
-        }
-        return {**recipe, "worlds": parts}
+        stripped = {name: strip_file_names(part.get("recipe") or {}) for name, part in recipe["worlds"].items()}
+        return {**recipe, "worlds": {name: {**recipe["worlds"][name], "recipe": part} for name, part in stripped.items()}}
     if "id" in recipe or "file" in recipe:
         return {}
     home = recipe.get("home")
@@ -128,26 +122,19 @@ def upload_to_hub(
             remedy = f"push {how} --public, or make it {wanted} on the hub first"
             raise InputError(f"the repository exists and is {there}", repo, remedy)
         if tag and tag in {known.name for known in api.list_repo_refs(repo, repo_type=kind).tags}:
-            raise InputError(
-                f"the version {tag} is there already", repo, "name another version; one that is out never changes"
-            )
-        api.upload_folder(
-            repo_id=repo,
-            folder_path=folder,
-            commit_message=message,
-            repo_type=kind,
-            allow_patterns=files,
-            delete_patterns=list(delete),
-        )
+            remedy = "name another version; one that is out never changes"
+            raise InputError(f"the version {tag} is there already", repo, remedy)
+        what: dict[str, Any] = {"repo_id": repo, "repo_type": kind, "folder_path": folder, "commit_message": message}
+        api.upload_folder(**what, allow_patterns=files, delete_patterns=list(delete))
         if tag:
             api.create_tag(repo, tag=tag, repo_type=kind)
     except InputError:
         raise
     except (HTTPError, OSError, RuntimeError, ValueError) as error:
-        raise _in_words(error, repo, folder, api.endpoint) from error
+        raise _explain_hub_error(error, repo, folder, api.endpoint) from error
 
 
-def _in_words(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
+def _explain_hub_error(error: Exception, repo: str, folder: Path, endpoint: str) -> InputError:
     """The error as one message for people."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     again = f"The export itself is whole, in {folder}; the same command pushes it again."

@@ -1,51 +1,39 @@
-"""Reads the folder of a benchmark run.
+"""The report of a benchmark run: tables for the terminal, a CSV file, one HTML page, and a log at Weights & Biases.
 
-Invariants: every figure is the score's or is computed from the results; the papers' figures stand beside ours, marked as
-printed, and are never mixed with them.
-
-The report of a benchmark as one HTML file: success by group, errors, the paper's figures, and some trajectories.
-
-Invariants: the page needs no other file; every text of a run is escaped, by the template or by the charts; dialogues and
-changes of the home are shown as stored. For large runs the page shows the first dialogues of each subcategory and
-outcome, and says how many are missing.
-
-The report of a benchmark run: terminal tables, CSV, and one HTML page (`homerl.report.pages.bench_report`).
-
-Invariants: every figure is the score's or is computed from the results; the papers' figures stand beside ours, marked as
-printed, and are never mixed with them.
-
-Logs a benchmark run to Weights & Biases: figures, a table of groups, the report and the trajectories.
-
-Invariants: only the content of the run's folder is logged; logging again continues the same W&B run.
+Invariants:
+- Every figure is the score's, or is computed from the results. The papers' figures stand beside ours, marked as printed,
+  and are never mixed with them.
+- The page needs no other file. The template and the charts escape every text of a run.
+- Dialogues and changes of the home are shown as stored. Of a large run the page shows the first dialogues of each
+  subcategory and outcome, and says how many are missing.
+- Weights & Biases gets only the content of the run's folder. Logging again continues the same run there.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup, escape
 from rich.console import Group
-from rich.table import Column, Table
-from rich.text import Text
+from rich.table import Table
 
 from homerl.bench.suites import match_suite_name
 from homerl.envs.core.documents import write_atomic
-from homerl.host.html_pages import load_template
+from homerl.host.html_pages import identifier_to_words
 from homerl.play.bench_results import read_bench_results, read_run_facts
 from homerl.play.metrics.contract import Mean, Share, format_percent
 from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import ShownDialogue, locate_row_errors, read_rows, trajectory_from_row
-from homerl.report import figures as charts
+from homerl.report.figures import Estimate, FigureColumn, FigureTable
 from homerl.report.pages.flywheel_report import readable_dialogue
-from homerl.report.pages.world_pages import glossary_of_world
+from homerl.report.pages.world_pages import glossary_of_world, load_report_template
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_suites, world_of
 
@@ -64,17 +52,15 @@ class BenchReport:
     @classmethod
     def read_folder(cls, folder: Path) -> BenchReport:
         """Read a folder; `InputError` if it has no results."""
-        return cls(
-            folder, read_run_facts(folder, "run.json"), read_run_facts(folder, "score.json"), read_bench_results(folder)
-        )
+        run, score = (read_run_facts(folder, name) for name in ("run.json", "score.json"))
+        return cls(folder, run, score, read_bench_results(folder))
 
     @property
     def suite_name(self) -> str:
         """The suite that the instances' ids name, else the name of the suite's file."""
         first = self.results[0]["id"] if self.results else ""
-        return match_suite_name(first, known_suites()) or Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(
-            ".jsonl"
-        )
+        file = Path(self.run["suite"]).name.removesuffix(".xz").removesuffix(".jsonl")
+        return match_suite_name(first, known_suites()) or file
 
     @cached_property
     def world(self) -> WorldAdapter:
@@ -133,14 +119,11 @@ class BenchReport:
 
     def printed_figures(self) -> tuple[list[str], list[Row]]:
         """The paper's categories and rows for this suite and setting; empty if there are none, or beside a part of it."""
-        if not self._printed or self.played_part:
+        printed = known_suites()[self.suite_name][1].printed() if self.suite_name in known_suites() else {}
+        if not printed or self.played_part:
             return [], []
-        rows = [row for row in self._printed["rows"] if row.get("setting", self.setting_name) == self.setting_name]
-        return self._printed["categories"], rows
-
-    @cached_property
-    def _printed(self) -> Row:
-        return known_suites()[self.suite_name][1].printed() if self.suite_name in known_suites() else {}
+        rows = [row for row in printed["rows"] if row.get("setting", self.setting_name) == self.setting_name]
+        return printed["categories"], rows
 
 
 def figures_by_label(score: Row) -> dict[str, Mapping[str, Row]]:
@@ -168,176 +151,141 @@ def judge_sentence(score: Row) -> str:
     return found + f"{with_rules['n']} cases, kappa {with_rules['kappa']:.2f}"
 
 
-EACH = 4  # dialogues shown of one subcategory and outcome (success or not)
+SHOWN_OF_A_KIND = 4  # dialogues of one subcategory and outcome (success or not) on the page
+MOST_REASONS = 5  # of left-out episodes in the terminal
+MOST_COLUMNS = 8  # of the paper's figures that a terminal of 80 characters shows in full
 
 
-@dataclass(frozen=True)
-class BenchEntry:
-    """One result with its dialogue."""
-
-    result: dict[str, Any]
-    played: ShownDialogue
+def write_bench_report(folder: Path) -> Group:
+    """Write `report.csv` and `report.html` to the run's folder; return tables for the terminal."""
+    report = BenchReport.read_folder(folder)
+    write_atomic(folder / "report.csv", success_table(report).to_csv())
+    write_atomic(folder / "report.html", render_bench_page(report).encode("utf-8", "replace"))
+    return bench_report_tables(report)
 
 
 def render_bench_page(report: BenchReport) -> str:
     """The page as HTML."""
-    categories, rows = report.printed_figures()
     shown = list(select_entries(report))
-    words = glossary_of_world(report.world)
-    filters: dict[str, Callable[..., Any]] = {
-        "percent": format_percent,
-        "explained": words.explain_terms_as_html,
-        "full": words.expand_abbreviations,
-        "meaning": words.meaning_of_term,
-    }
-    return load_template(Path(__file__).with_name("bench.html.jinja"), **filters).render(
+    return load_report_template("bench.html.jinja", report.world).render(
         report=report,
         score=report.score,
         parts=figures_by_label(report.score),
-        bar=charts.interval_bar,
-        errors=list(count_errors(report)),
+        errors=errors_table(report),
+        faults=faults_table(report),
         taxonomy=report.world.taxonomy,
         judge=judge_sentence(report.score),
-        categories=categories,
-        overall=overall_success(report, categories),
-        printed=sorted(rows, key=lambda row: -row["overall"]),
+        printed=printed_table(report),
         entries=shown,
         shares=[metric for metric in METRICS.values() if isinstance(metric, Share)],
         hidden=len(report.results) - len(shown),
     )
 
 
-def overall_success(report: BenchReport, categories: Sequence[str]) -> float | None:
-    """Success over all of the paper's categories; None if others were played, for then it is not the paper's figure."""
-    played = report.score.get("by_category", {})
-    return report.score.get("success") if set(played) == set(categories) else None
-
-
-def count_errors(report: BenchReport) -> Iterator[tuple[str, str, int, float]]:
-    """(dimension in words, type, count, share of all failures), in the score's order: most frequent first."""
-    counts = report.score.get("errors", {})
-    known = report.world.dimensions
-    for name, count in counts.items():
-        dimension, _, kind = name.partition(": ")
-        yield f"{dimension}: {known.get(dimension, dimension)}", kind, count, count / sum(counts.values())
-
-
-def select_entries(report: BenchReport) -> Iterator[BenchEntry]:
-    """The results whose dialogues are shown, in the suite's order."""
+def select_entries(report: BenchReport) -> Iterator[tuple[Row, ShownDialogue]]:
+    """(result, dialogue) of the results whose dialogues the page shows, in the suite's order."""
     seen: Counter[tuple[str, bool]] = Counter()
     path = report.folder / "trajectories.jsonl"
     for number, (result, row) in enumerate(zip(report.results, read_rows(path), strict=True), 1):
         kind = result.get("subcategory", ""), result["success"]
         seen[kind] += 1
-        if seen[kind] <= EACH:
+        if seen[kind] <= SHOWN_OF_A_KIND:
             with locate_row_errors(f"{path}:{number}"):
-                dialogue = readable_dialogue(trajectory_from_row(row))
-            yield BenchEntry(dict(result), dialogue)
-
-
-FREQUENT = 5  # reasons of left-out episodes that are named
-MANY = 8  # most columns that a terminal shows in full
-
-
-def write_bench_report(folder: Path) -> Group:
-    """Write `report.csv` and `report.html` to the run's folder; return tables for the terminal."""
-    report = BenchReport.read_folder(folder)
-    write_atomic(folder / "report.csv", bench_report_to_csv(report))
-    write_atomic(folder / "report.html", render_bench_page(report).encode("utf-8", "replace"))
-    return bench_report_tables(report)
-
-
-def bench_report_to_csv(report: BenchReport) -> str:
-    """One row for the whole, and for each value of each label."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["suite", "model", "setting", "group", "value", "n", "success", "low", "high"])
-    for group, value, row in list_score_groups(report.score):
-        fixed = [report.suite_name, report.model_name, report.setting_name, group, value, row["n"]]
-        writer.writerow([*fixed, *(f"{share:.6f}" for share in (row["success"], *row["interval"]))])
-    return text.getvalue()
+                yield result, readable_dialogue(trajectory_from_row(row))
 
 
 def bench_report_tables(report: BenchReport) -> Group:
     """Tables for the terminal: success by group, errors, why episodes were left out, and the paper's figures."""
-    found: list[Table | str] = [_success(report)]
-    if report.score.get("errors"):
-        found.append(_errors(report))
-    if report.fault_counts:
-        found.append(faults_table(report))
-    if judge := judge_sentence(report.score):
-        found.append(f"{judge[0].upper()}{judge[1:]}.")
-    categories, rows = report.printed_figures()
-    if rows:
-        found.append(_printed(report, categories, rows))
-    return Group(*found, f"report: {report.folder / 'report.html'}")
-
-
-def _success(report: BenchReport) -> Table:
-    score = report.score
-    table = Table(
-        "", *_right("n", "success %", "95 %"), title=f"{report.suite_name}, {report.setting_name}: {report.model_name}"
-    )
-    group, words = None, glossary_of_world(report.world)
-    for label, value, row in list_score_groups(score):
-        if group not in (None, label):
-            table.add_section()
-        group = label
-        low, high = row["interval"]
-        name = words.expand_abbreviations(value.replace("_", " ")) or (report.played_part and "these tasks") or "overall"
-        table.add_row(name, str(row["n"]), f"{100 * row['success']:.1f}", f"{100 * low:.1f} to {100 * high:.1f}")
     notes = [report.played_part] if report.played_part else []
     notes += [f"{metric.heading} {said}" for metric, said in report.metric_texts]
     notes += [f"{report.left_out_count} left out: nobody's failure"] if report.left_out_count else []
     notes += [f"cost {report.token_cost:.2f}"] if report.token_cost is not None else []
     notes += [f"pass^{k} {100 * share:.1f} %{of and f' ({of})'}" for k, share, of in report.pass_hat]
-    table.caption = ", ".join(notes)
-    return table
+    title = f"{report.suite_name}, {report.setting_name}: {report.model_name}"
+    found: list[Table | str] = [success_table(report).to_rich(title=title, caption=", ".join(notes))]
+    if errors := errors_table(report):
+        found.append(errors.to_rich(title="why instances failed"))
+    if faults := faults_table(report, MOST_REASONS):
+        found.append(faults.to_rich(title="why episodes were left out"))
+    if judge := judge_sentence(report.score):
+        found.append(f"{judge[0].upper()}{judge[1:]}.")
+    if printed := printed_table(report):
+        narrow = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False}
+        settings: dict[str, Any] = narrow if len(printed.columns) > MOST_COLUMNS + 2 else {}
+        found.append(printed.to_rich(title="beside the paper's figures, as printed", **settings))
+    return Group(*found, f"report: {report.folder / 'report.html'}")
 
 
-def _errors(report: BenchReport) -> Table:
-    table = Table("dimension", "error", *_right("n", "%"), title="why instances failed")
-    for dimension, kind, count, share in count_errors(report):
-        table.add_row(dimension, kind, str(count), f"{100 * share:.1f}")
-    return table
+def success_table(report: BenchReport) -> FigureTable:
+    """Success of the whole, and of each value of each label."""
+    words = glossary_of_world(report.world)
+    whole = "these tasks" if report.played_part else "overall"
+    columns = (
+        *(FigureColumn(None, key) for key in ("suite", "model", "setting", "group")),
+        FigureColumn(
+            "", "value", lambda value: words.expand_abbreviations(identifier_to_words(value)) or whole, right=False
+        ),
+        FigureColumn("n", "n"),
+        FigureColumn("success %", "success", lambda success: f"{100 * success.value:.1f}", interval_heading="95 %"),
+    )
+    sections: dict[str, list[tuple[Any, ...]]] = {}
+    for group, value, row in list_score_groups(report.score):
+        fixed = report.suite_name, report.model_name, report.setting_name, group, value, row["n"]
+        sections.setdefault(group, []).append((*fixed, Estimate.of_score(row)))
+    return FigureTable(columns, [*sections.values()])
 
 
-def _right(*names: str) -> Iterator[Column]:
-    """Columns of figures."""
-    return (Column(name, justify="right") for name in names)
+def errors_table(report: BenchReport) -> FigureTable | None:
+    """Why instances failed, the most frequent error first, as the score has them; None without errors."""
+    if not (counts := report.score.get("errors")):
+        return None
+    explain = glossary_of_world(report.world).explain_terms_as_html
+    names = FigureColumn("dimension", html=explain, right=False), FigureColumn("error", right=False)
+    columns = *names, FigureColumn("n"), FigureColumn("share", write=format_percent)
+    rows = []
+    for name, count in counts.items():
+        dimension, _, kind = name.partition(": ")
+        known = report.world.dimensions.get(dimension, dimension)
+        rows.append((f"{dimension}: {known}", kind, count, count / sum(counts.values())))
+    return FigureTable(columns, [rows])
 
 
-def faults_table(report: BenchReport) -> Table:
-    """The most frequent reasons of episodes that were left out."""
-    table = Table("who failed", "why", *_right("n"), title="why episodes were left out")
-    for who, reason, count in report.fault_counts[:FREQUENT]:
-        table.add_row(who, Text(reason), str(count))
-    if rest := sum(count for _, _, count in report.fault_counts[FREQUENT:]):
-        table.add_row("", "other reasons", str(rest))
-    return table
+def faults_table(report: BenchReport, most: int | None = None) -> FigureTable | None:
+    """Why episodes were left out: all reasons, or the `most` frequent ones and the rest together; None without faults."""
+    if not (faults := report.fault_counts):
+        return None
+    rest = sum(count for _, _, count in faults[most:]) if most else 0
+    columns = FigureColumn("who failed", right=False), FigureColumn("why", right=False), FigureColumn("n")
+    return FigureTable(columns, [[*faults[:most], *([("", "other reasons", rest)] if rest else [])]])
 
 
-def _printed(report: BenchReport, categories: Sequence[str], rows: Sequence[Row]) -> Table:
-    many = len(categories) > MANY  # a terminal has 80 columns
-    heads = [name.removeprefix("QT").replace("-", ".").replace(" ", "\n") if many else name for name in categories]
-    shape: dict[str, Any] = {"box": None, "padding": (0, 1, 0, 0), "pad_edge": False} if many else {}
-    title = "beside the paper's figures, as printed"
-    table = Table("success %", *_right(*heads, "all" if many else "overall"), title=title, **shape)
-    by, digits = report.score.get("by_category", {}), 0 if many else 1
+def printed_table(report: BenchReport) -> FigureTable | None:
+    """Our success beside the paper's figures for this suite and setting; None without them."""
+    categories, rows = report.printed_figures()
+    if not rows or not report.score["n"]:
+        return None
+    narrow = len(categories) > MOST_COLUMNS
+    explain = glossary_of_world(report.world).explain_terms_as_html
 
-    def figures(values: Iterable[float | None]) -> list[str]:
-        return ["" if value is None else f"{value:.{digits}f}" for value in values]
+    def format_model_as_html(model: str) -> Markup:
+        return escape(model) if model == report.model_name else Markup("{} <span>printed</span>").format(model)
 
-    ours = [100 * by[name]["success"] if name in by else None for name in categories]
-    whole = overall_success(report, categories)
-    table.add_row(Text(report.model_name, "bold"), *figures([*ours, None if whole is None else 100 * whole]))
-    table.add_section()
-    for row in sorted(rows, key=lambda row: -row["overall"]):
-        table.add_row(row["model"], *figures([*row["categories"], row["overall"]]))
-    return table
+    def figure_column(name: str, heading: str) -> FigureColumn:
+        write, write_in_full = ("{:.0f}".format, "{:.1f}".format) if narrow else ("{:.1f}".format, None)
+        return FigureColumn(heading, write=write, html=write_in_full, html_heading=explain(name))
 
-
-FILES = ("report.html", "report.csv", "results.jsonl", "trajectories.jsonl", "score.json", "run.json")
+    short = [name.removeprefix("QT").replace("-", ".").replace(" ", "\n") if narrow else name for name in categories]
+    columns = (
+        FigureColumn("success in %", html=format_model_as_html, right=False, is_name=True),
+        *map(figure_column, categories, short),
+        figure_column("overall", "all" if narrow else "overall"),
+    )
+    by_category = report.score.get("by_category", {})
+    ours = [100 * by_category[name]["success"] if name in by_category else None for name in categories]
+    # Over other categories, the success of the whole is not the paper's figure.
+    whole = 100 * report.score["success"] if set(by_category) == set(categories) else None
+    printed = [(row["model"], *row["categories"], row["overall"]) for row in sorted(rows, key=lambda row: -row["overall"])]
+    return FigureTable(columns, [[(report.model_name, *ours, whole)], printed], strong=report.model_name)
 
 
 def log_bench_to_wandb(folder: Path, project: str) -> str:
@@ -356,13 +304,12 @@ def log_bench_to_wandb(folder: Path, project: str) -> str:
         config=dict(report.run),
         name=f"{report.suite_name} {report.setting_name} {report.model_name}",
     ) as run:
-        table = wandb.Table(columns=["group", "value", "n", "success", "low", "high"])
-        for group, value, row in list_score_groups(report.score):
-            table.add_data(group, value, row["n"], row["success"], *row["interval"])
+        groups, named = success_table(report), 3  # suite, model and setting are those of the run
+        table = wandb.Table(columns=groups.file_keys[named:], data=[row[named:] for row in groups.file_rows()])
         run.log({"bench/groups": table, "bench/report": wandb.Html((folder / "report.html").open(encoding="utf-8"))})
         run.summary.update(flatten_score(report))
         artifact = wandb.Artifact(f"bench-{id}", "bench")
-        for name in FILES:
+        for name in ("report.html", "report.csv", "results.jsonl", "trajectories.jsonl", "score.json", "run.json"):
             artifact.add_file(str(folder / name))
         run.log_artifact(artifact)
         return f"wandb: {run.url or run.dir}"

@@ -1,18 +1,16 @@
-"""The report of a flywheel run as one HTML file.
+"""The report of a flywheel run: tables for the terminal, and one HTML page.
 
-Invariants: the page needs no network and no scripts; every text of the run is escaped, by the template or by the charts; a
-part for which the run has no data is left out.
-
-The result of a flywheel run: a table for the terminal and a page for the browser.
-
-Invariants: both show the figures of `score.json`, rounded once; parts for which a run has no data are left out; writing
-is atomic, so a reader never sees half a page.
+Invariants:
+- Both show the figures of `score.json`, rounded once.
+- The page needs no network and no scripts. The template and the charts escape every text of the run.
+- A part for which the run has no data is left out.
+- Writing is atomic, so a reader never sees half a page.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -25,10 +23,10 @@ from rich.table import Table
 from rich.text import Text
 
 from homerl.envs.core.documents import write_atomic
-from homerl.host.html_pages import load_template
 from homerl.play.metrics.contract import format_percent
 from homerl.play.trajectory import ShownDialogue, Trajectory, show_dialogue
 from homerl.report import figures as charts
+from homerl.report.figures import Estimate, FigureColumn, FigureTable
 from homerl.report.pages.flywheel_results import (
     MODELS,
     PLAYERS,
@@ -43,7 +41,7 @@ from homerl.report.pages.flywheel_results import (
     reward_by_step,
     success_by_category,
 )
-from homerl.report.pages.world_pages import glossary_of_world
+from homerl.report.pages.world_pages import glossary_of_world, load_report_template
 from homerl.synth.synthesis_statistics import count_filter_drops
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_worlds, source_parts, world_of
@@ -61,26 +59,21 @@ class ChartFigure:
 
 def render_flywheel_page(run: FlywheelRun) -> str:
     """The page as HTML."""
-    words = glossary_of_world(shown_world(run))
-    filters: dict[str, Callable[..., Any]] = {
-        "percent": format_percent,
-        "points": format_points,
-        "figure": format_figure,
-        "duration": format_duration,
-        "kinds": success_by_category,
-    }
-    filters |= {"explained": words.explain_terms_as_html, "full": words.expand_abbreviations}
-    return load_template(Path(__file__).with_name("report.html.jinja"), **filters).render(
+    drops = list_synthesis_drops(run.synthesis)
+    columns = FigureColumn("dropped by", right=False), FigureColumn("because", right=False)
+    sft = [_draw_metric("SFT", run.sft, *curve) for curve in SFT_CURVES]
+    hardness = charts.histogram_chart("Blueprints by difficulty", run.difficulties)
+    note = f"{len(run.difficulties):,} blueprints by the share of their rollouts that failed"
+    return load_report_template("report.html.jinja", shown_world(run), kinds=success_by_category).render(
         run=run,
         players=PLAYERS,
-        bar=charts.interval_bar,
         columns=metric_columns(),
         facts=list(list_run_facts(run)),
-        sft=nonempty_figures(sft_figures(run.sft)),
+        sft=nonempty_figures(sft),
         rlve=nonempty_figures(rlve_figures(run.rlve)),
-        difficulty=nonempty_figures(difficulty_figures(run.difficulties)),
-        synthesis=list(list_synthesis_totals(run.synthesis)),
-        drops=list_synthesis_drops(run.synthesis),
+        difficulty=nonempty_figures([ChartFigure("Difficulty", note, hardness)]),
+        synthesis=[(name, say(run.synthesis[key])) for name, key, say in TOTALS if key in run.synthesis],
+        drops=FigureTable((*columns, FigureColumn("tasks", write="{:,}".format)), [drops]) if drops else None,
         examples=[readable_dialogue(trajectory) for trajectory in run.examples],
         rollouts=[readable_dialogue(trajectory) for trajectory in run.rollouts],
         commands=list(suggest_commands(run)),
@@ -100,47 +93,45 @@ def readable_dialogue(trajectory: Trajectory) -> ShownDialogue:
 def list_run_facts(run: FlywheelRun) -> Iterator[tuple[str, str]]:
     """(name, value) of the run's settings and environment."""
     record, model = run.record, run.recipe.get("model") or {}
-    made = model.get("from_scratch") or {}
-    yield "Model", model.get("name") or (f"from scratch ({_listing(made)})" if made else "")
+    listed = ((model.get("from_scratch") or {}).items(), (record.get("packages") or {}).items())
+    made, packages = (", ".join(f"{key} {value}" for key, value in each if value not in (None, [])) for each in listed)
+    yield "Model", model.get("name") or (f"from scratch ({made})" if made else "")
     yield "Newest result", run.finished or ""
     yield "Seed", str(record.get("seed", ""))
     yield "Command", shlex.join(record.get("command") or ())
-    yield "Commit", record.get("commit") or ""
-    yield "homerl", record.get("homerl") or ""
-    yield "Python", record.get("python") or ""
-    yield "Packages", _listing(record.get("packages") or {})
+    for name in ("Commit", "homerl", "Python"):
+        yield name, record.get(name.lower()) or ""
+    yield "Packages", packages
     for name, rows in (("SFT", run.sft), ("RLVE", run.rlve)):
-        yield name, summarise_training(rows)
+        step, tokens, seconds = (newest_metric(rows, key) for key in ("step", "num_tokens", "train_runtime"))
+        parts = [f"{step:,} updates"] if step else []
+        parts += [f"{tokens:,.0f} tokens"] if tokens else []
+        if seconds:
+            minutes = seconds / 60
+            hours = f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+            parts.append(f"{seconds:.0f} s" if seconds < 120 else hours)
+        yield name, ", ".join(parts)
     yield "Credit", (run.recipe.get("rlve") or {}).get("credit") or ""
-
-
-def summarise_training(rows: Sequence[Row]) -> str:
-    """How much a stage trained: updates, tokens, time."""
-    step, tokens, seconds = (newest_metric(rows, key) for key in ("step", "num_tokens", "train_runtime"))
-    parts = [f"{step:,} updates" if step else "", f"{tokens:,.0f} tokens" if tokens else ""]
-    return ", ".join(part for part in [*parts, format_duration(seconds) if seconds else ""] if part)
-
-
-def sft_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
-    """Charts of loss and token accuracy."""
-    yield _line("SFT", rows, "Loss", "loss")
-    yield _line("SFT", rows, "Token accuracy", "mean_token_accuracy", share=True)
 
 
 def rlve_figures(rows: Sequence[Row]) -> Iterator[ChartFigure]:
     """Charts of success, reward, outcomes, learning signal and credit, by update."""
     for title, key, share in CURVES:
-        yield _line("RLVE", rows, title, key, share)
+        yield _draw_metric("RLVE", rows, title, key, share)
     if any(share for _, share in metric_curve(rows, PREFIXED)):
-        yield _line("RLVE", rows, "Prefixed rollouts", PREFIXED, share=True)
+        yield _draw_metric("RLVE", rows, "Prefixed rollouts", PREFIXED, share=True)
     steps, outcomes = outcome_curves(rows)
     areas = charts.stacked_area("Outcome shares by update", steps, outcomes)
     yield ChartFigure("Outcomes", "share of rollouts", areas, tuple(outcomes))
-    yield _heat("Credit mass", curves_by_index(rows, "credit_by_step/mass"))
-    yield _heat("Reward", reward_by_step(rows))
+    maps = {"Credit mass": curves_by_index(rows, "credit_by_step/mass"), "Reward": reward_by_step(rows)}
+    for title, curves in maps.items():
+        negative = any(value < 0 for curve in curves.values() for _, value in curve)
+        note = "by step; orange below 0" if negative else "by step of the episode"
+        yield ChartFigure(title, note, charts.heat_map(f"{title} by step of the episode and update", curves))
 
 
 PREFIXED = "curriculum/prefixed"  # while it falls, the success of rollouts may fall too
+SFT_CURVES = (("Loss", "loss", False), ("Token accuracy", "mean_token_accuracy", True))
 CURVES = (
     ("Success of rollouts", "success", True),
     ("Reward of rollouts", "reward", False),
@@ -150,22 +141,9 @@ CURVES = (
 )
 
 
-def difficulty_figures(difficulties: Sequence[float]) -> Iterator[ChartFigure]:
-    """A chart of how hard the synthesised blueprints were."""
-    note = f"{len(difficulties):,} blueprints by the share of their rollouts that failed"
-    yield ChartFigure("Difficulty", note, charts.histogram_chart("Blueprints by difficulty", difficulties))
-
-
-def nonempty_figures(figures: Iterator[ChartFigure]) -> list[ChartFigure]:
+def nonempty_figures(figures: Iterable[ChartFigure]) -> list[ChartFigure]:
     """The figures whose charts are not empty."""
     return [shown for shown in figures if shown.chart]
-
-
-def list_synthesis_totals(stats: Row) -> Iterator[tuple[str, str]]:
-    """(name, value) of the synthesis' totals."""
-    for name, key, say in TOTALS:
-        if key in stats:
-            yield name, say(stats[key])
 
 
 TOTALS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -218,45 +196,19 @@ def can_visit_homes(recipe: Row) -> bool:
     return any(world_of(part).visits for part in known)
 
 
-def format_points(share: float) -> str:
-    """A difference of shares in percentage points, with its sign."""
-    return charts.with_minus_sign(f"{100 * share:+.1f}")
-
-
-def format_figure(value: float) -> str:
-    """A number with three significant digits."""
+def _format_three_digits(value: float) -> str:
     return charts.with_minus_sign(f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}")
 
 
-def format_duration(seconds: float) -> str:
-    """Seconds in a readable unit: s, min or h."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _ends(points: Sequence[charts.Point], say: Callable[[float], str]) -> str:
-    """Where a curve started and ended: means over a tenth of its points, because single updates are noisy."""
-    values, tenth = [value for _, value in points], max(1, len(points) // 10)
-    if not values:
-        return ""
-    return f"{say(fmean(values[:tenth]))} → {say(fmean(values[-tenth:]))}".replace(" % →", " →")
-
-
-def _line(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> ChartFigure:
+def _draw_metric(stage: str, rows: Sequence[Row], title: str, key: str, share: bool = False) -> ChartFigure:
+    """The curve of a metric. The note says where it started and ended."""
     points = metric_curve(rows, key)
-    chart = charts.line_chart(f"{stage}: {title.lower()} by update", points, share)
-    return ChartFigure(title, _ends(points, format_percent if share else format_figure), chart)
-
-
-def _heat(title: str, curves: Mapping[int, Sequence[charts.Point]]) -> ChartFigure:
-    values = [value for curve in curves.values() for _, value in curve]
-    note = "by step; orange below 0" if min(values, default=0.0) < 0 else "by step of the episode"
-    return ChartFigure(title, note, charts.heat_map(f"{title} by step of the episode and update", curves))
-
-
-def _listing(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in values.items() if value not in (None, []))
+    values, note = [value for _, value in points], ""
+    if values:  # single updates are noisy, so these are means over a tenth of the updates
+        tenth = max(1, len(values) // 10)
+        say: Callable[[float], str] = format_percent if share else _format_three_digits
+        note = f"{say(fmean(values[:tenth]))} → {say(fmean(values[-tenth:]))}".replace(" % →", " →")
+    return ChartFigure(title, note, charts.line_chart(f"{stage}: {title.lower()} by update", points, share))
 
 
 @dataclass(frozen=True)
@@ -278,79 +230,68 @@ def write_flywheel_report(out: Path) -> FlywheelReport:
 
 def score_table(run: FlywheelRun) -> Table:
     """One row for each model and one for the expert; all metrics but success are those of the first suite."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # within 80 columns
-    table.caption, table.caption_justify, table.caption_style = gain_caption(run), "left", ""
-    table.add_column("model")
-    for suite, by_model in run.scores.items():
-        tasks = max(score["n"] for score in by_model.values())
-        table.add_column(Text(f"{suite}\nsuccess, n={tasks}"), justify="right")
-    for metric in metric_columns():
-        table.add_column("\n".join(["", *metric.heading.split(" ", 1)][-2:]), justify="right")  # of two lines
+    columns = [FigureColumn("model", right=False)]
+    most = {suite: max(score["n"] for score in by_model.values()) for suite, by_model in run.scores.items()}
+    for suite, tasks in most.items():
+        columns.append(FigureColumn(f"{suite}\nsuccess, n={tasks}"))
+    for metric in metric_columns():  # headings of two lines, so that the table is at most 80 characters wide
+        columns.append(FigureColumn("\n".join(["", *metric.heading.split(" ", 1)][-2:])))
+    first = next(iter(run.scores.values()), {})
+    models: list[tuple[Any, ...]] = []
+    others: list[tuple[Any, ...]] = []
     for model, name in PLAYERS.items():
         if any(model in by_model for by_model in run.scores.values()):
-            if model not in MODELS:
-                table.add_section()
-            table.add_row(
-                name.replace(" (", "\n("), *model_cells(run, model), style="bold" if model == run.shown_model else ""
-            )
-    return table
-
-
-def model_cells(run: FlywheelRun, model: str) -> Iterator[Text]:
-    """A model's cells after its name: success in each suite, then the other metrics of the first suite."""
-    suites = list(run.scores.values())
-    for by_model in suites:
-        most = max(score["n"] for score in by_model.values())
-        yield success_cell(by_model.get(model, {}), most)
-    for metric in metric_columns():
-        yield Text(metric.format_score(suites[0].get(model, {})))
-
-
-def success_cell(score: Row, tasks: int | None = None) -> Text:
-    """Success in percent with its interval, as `71.2 %  67.4–75.0`, and n if it is not `tasks`; empty without a score."""
-    if "success" not in score:
-        return Text("")
-    low, high = (f"{100 * bound:.1f}" for bound in score["interval"])
-    of = f"n={score['n']}  " if tasks not in (None, score["n"]) else ""
-    return Text.assemble((of, "dim not bold"), format_percent(score["success"]), (f"{f'{low}–{high}':>11}", "dim not bold"))
-
-
-def category_tables(run: FlywheelRun) -> Iterator[Table]:
-    """For each suite with categories, success by category and model."""
-    for suite, by_model in run.scores.items():
-        found = {
-            name: by for name, by in success_by_category(by_model).items() if any("n" in score for score in by.values())
-        }
-        if not found:
-            continue
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(Text(suite))
-        models = [model for model in MODELS if model in by_model]
-        for name in ("n", *(MODELS[model] for model in models)):
-            table.add_column(name, justify="right")
-        for name, by in found.items():
-            n = max(score["n"] for score in by.values())
-            table.add_row(name, str(n), *(success_cell(by.get(model, {})) for model in models))
-        words = glossary_of_world(shown_world(run))
-        full = [words.expand_abbreviations(name) for name in found if words.expand_abbreviations(name) != name]
-        table.caption, table.caption_justify, table.caption_style = ", ".join(full) or None, "left", "dim"
-        yield table
+            successes = (success_cell(run.scores[suite].get(model, {}), tasks) for suite, tasks in most.items())
+            metrics = (metric.format_score(first.get(model, {})) for metric in metric_columns())
+            row = name.replace(" (", "\n("), *successes, *metrics
+            (models if model in MODELS else others).append(row)
+    table = FigureTable(tuple(columns), [models, others], strong=MODELS.get(run.shown_model or ""))
+    shown = table.to_rich(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=gain_caption(run))
+    shown.caption_justify, shown.caption_style = "left", ""
+    return shown
 
 
 def gain_caption(run: FlywheelRun) -> Text:
-    """RLVE's gain over SFT, one line for each suite."""
+    """RLVE's gain over SFT, one line for each suite. A gain is green if its interval is above 0, and red if below."""
     if not run.scores:
         return Text(" nothing was benchmarked yet")
-    lines = [gain_line(suite, gain) for suite, gain in run.gains.items()]
+    lines = []
+    for suite, row in run.gains.items():
+        gain, (low, high) = Estimate.of_gain(row), row["interval"]
+        style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"
+        interval = f" points (95 % {gain.bounds_text()})"
+        lines.append(Text.assemble(f"RLVE − SFT on {suite}: ", (str(gain), style), interval))
     if len(run.scores) > 1:
         *most, last = (metric.heading for metric in metric_columns())
         lines.append(Text(f"{', '.join(most)} and {last} are of {next(iter(run.scores))}", "dim"))
     return Text.assemble(" ", Text("\n ").join(lines))  # indented like the table
 
 
-def gain_line(suite: str, gain: Mapping[str, Any]) -> Text:
-    """A suite's gain in points with its interval; green if it is above 0, red if below."""
-    low, high = gain["interval"]
-    style = "bold green" if low > 0 else "bold red" if high < 0 else "bold"
-    interval = f" points (95 % {format_points(low)} to {format_points(high)})"
-    return Text.assemble(f"RLVE − SFT on {suite}: ", (format_points(gain["gain"]), style), interval)
+def success_cell(score: Row, tasks: int | None = None) -> Text:
+    """Success in percent with its interval, as `71.2 %  67.4–75.0`, and n if it is not `tasks`; empty without a score."""
+    if "success" not in score:
+        return Text("")
+    success = Estimate.of_score(score)
+    of = f"n={success.n}  " if tasks not in (None, success.n) else ""
+    return Text.assemble((of, "dim not bold"), str(success), (f"{success.bounds_text('–'):>11}", "dim not bold"))
+
+
+def category_tables(run: FlywheelRun) -> Iterator[Table]:
+    """For each suite with categories, success by category and model."""
+    words = glossary_of_world(shown_world(run))
+    for suite, by_model in run.scores.items():
+        found = success_by_category(by_model)
+        found = {name: by for name, by in found.items() if any("n" in score for score in by.values())}
+        if not found:
+            continue
+        models = [model for model in MODELS if model in by_model]
+        columns = FigureColumn(suite, right=False), *map(FigureColumn, ("n", *(MODELS[model] for model in models)))
+        rows = [
+            (name, max(score["n"] for score in by.values()), *(success_cell(by.get(model, {})) for model in models))
+            for name, by in found.items()
+        ]
+        full = [words.expand_abbreviations(name) for name in found if words.expand_abbreviations(name) != name]
+        caption = ", ".join(full) or None
+        table = FigureTable(columns, [rows]).to_rich(box=box.SIMPLE_HEAD, pad_edge=False, caption=caption)
+        table.caption_justify, table.caption_style = "left", "dim"
+        yield table

@@ -66,9 +66,9 @@ class FlywheelRun:
 
 def read_flywheel_run(out: Path) -> FlywheelRun:
     """Read a run's folder, complete or not."""
-    recipe_text = _text(out / RECIPE)
+    recipe_text = _read_text(out / RECIPE)
     recipe = yaml.safe_load(recipe_text) or {}
-    scores = _scores(out, _suites(recipe))
+    scores = _read_scores(out, [suite.get("name", "") for suite in (recipe.get("bench") or {}).get("suites") or ()])
     benchmarked = {model for by_model in scores.values() for model in by_model}
     shown = next((model for model in reversed(MODELS) if model in benchmarked), None)
     suite = next((suite for suite, by_model in scores.items() if shown in by_model), None)
@@ -77,12 +77,12 @@ def read_flywheel_run(out: Path) -> FlywheelRun:
         out=out,
         recipe=recipe,
         recipe_text=recipe_text,
-        record=_mapping(out / RECORD),
-        finished=_finished(out),
+        record=_read_mapping(out / RECORD),
+        finished=_find_end_time(out),
         scores=scores,
-        gains={suite: gain for suite in scores if (gain := _gain(out, suite))},
-        synthesis=_mapping(out / "synth/stats.json"),
-        difficulties=tuple(row["difficulty"] for row in _lines(out / "synth/blueprints.jsonl") if row.get("rollouts")),
+        gains={suite: gain for suite in scores if (gain := _compute_gain(out, suite))},
+        synthesis=_read_mapping(out / "synth/stats.json"),
+        difficulties=tuple(row["difficulty"] for row in _read_lines(out / "synth/blueprints.jsonl") if row.get("rollouts")),
         sft=read_training_metrics(out / "sft"),
         rlve=read_training_metrics(out / "rlve"),
         shown_model=shown,
@@ -150,28 +150,24 @@ def newest_metric(rows: Sequence[Row], key: str) -> Any:
     return next((row[key] for row in reversed(rows) if key in row), None)
 
 
-def _suites(recipe: Row) -> list[str]:
-    return [suite.get("name", "") for suite in (recipe.get("bench") or {}).get("suites") or ()]
-
-
-def _scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
+def _read_scores(out: Path, order: Sequence[str]) -> dict[str, dict[str, Row]]:
     found: dict[str, dict[str, Row]] = {}
     for model in PLAYERS:
         for path in sorted((out / model / "bench").glob("*/score.json")):
-            found.setdefault(path.parent.name, {})[model] = _mapping(path)
+            found.setdefault(path.parent.name, {})[model] = _read_mapping(path)
     ranks = {name: rank for rank, name in enumerate(order)}
     return dict(sorted(found.items(), key=lambda item: (ranks.get(item[0], len(ranks)), item[0])))
 
 
-def _gain(out: Path, suite: str) -> Row | None:
+def _compute_gain(out: Path, suite: str) -> Row | None:
     """RLVE's paired gain over SFT on a suite, over episodes that count for both; None if there are none."""
     paths = [out / model / "bench" / suite / "results.jsonl" for model in ("sft", "rlve")]
-    before, after = ([row for row in _lines(path) if Outcome(row["outcome"]).is_counted] for path in paths)
+    before, after = ([row for row in _read_lines(path) if Outcome(row["outcome"]).is_counted] for path in paths)
     shared = {row["id"] for row in before} & {row["id"] for row in after}
     return paired_difference(before, after) if shared else None
 
 
-def _finished(out: Path) -> str | None:
+def _find_end_time(out: Path) -> str | None:
     """When the newest result of the run was written, in UTC."""
     products = ("*/bench/*/score.json", "*/metrics.jsonl", "synth/stats.json")
     newest = max((path.stat().st_mtime for product in products for path in out.glob(product)), default=None)
@@ -180,17 +176,17 @@ def _finished(out: Path) -> str | None:
     return datetime.fromtimestamp(newest, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def _mapping(path: Path) -> dict[str, Any]:
+def _read_mapping(path: Path) -> dict[str, Any]:
     return read_json(path).data if path.is_file() else {}
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSON Lines file; an incomplete line of a killed run is skipped."""
-    for line in _text(path).split("\n"):  # a text may hold other ends of lines
+    for line in _read_text(path).split("\n"):  # a text may hold other ends of lines
         try:
             yield json.loads(line)
         except ValueError:
@@ -199,7 +195,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def read_training_metrics(folder: Path) -> tuple[Row, ...]:
     """What a training logged in its folder; empty if there is nothing."""
-    return tuple(_lines(folder / "metrics.jsonl"))
+    return tuple(_read_lines(folder / "metrics.jsonl"))
 
 
 def _is_finite(value: Any) -> bool:

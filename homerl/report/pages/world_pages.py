@@ -1,21 +1,24 @@
-"""The glossary of a world, and the page of all of them.
+"""What pages take from worlds: the words of a world with their glossary page, and the page of a played episode.
 
-Invariant: the page has every term of every glossary, and the error classes of each world's taxonomy, as the world says them.
-
-The page of one played episode, as its world draws it.
+Invariant: the glossary page has every term of every glossary, and the error classes of each world's taxonomy.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Template
 
 from homerl.envs.core.documents import InputError, write_atomic
-from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary
+from homerl.host.html_pages import HERE, Glossary, GlossaryTerm, glossary_sections, load_glossary, load_template
+from homerl.play.metrics.contract import format_percent
 from homerl.play.metrics.registry import METRICS
 from homerl.play.trajectory import Trajectory, locate_row_errors, read_rows, read_trajectory_row
+from homerl.report.figures import Estimate, format_points
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import known_worlds, world_of
 
@@ -33,6 +36,20 @@ def glossary_of_world(world: WorldAdapter) -> Glossary:
     return Glossary({**{key: GlossaryTerm("A class of errors.", name) for key, name in world.dimensions.items()}, **found})
 
 
+def load_report_template(name: str, world: WorldAdapter, **filters: Callable[..., Any]) -> Template:
+    """The template of a report in this folder. Its filters write figures, and explain the words of a world."""
+    words = glossary_of_world(world)
+    known: dict[str, Callable[..., Any]] = {
+        "percent": format_percent,
+        "points": format_points,
+        "estimate": Estimate.of_score,
+        "explained": words.explain_terms_as_html,
+        "full": words.expand_abbreviations,
+        "meaning": words.meaning_of_term,
+    }
+    return load_template(Path(__file__).with_name(name), **known | filters)
+
+
 def folder_of_world(world: WorldAdapter) -> Path:
     """The folder that holds everything about a world."""
     return Path(inspect.getfile(type(world))).parent
@@ -41,28 +58,26 @@ def folder_of_world(world: WorldAdapter) -> Path:
 def render_glossary_page(known: Iterable[WorldAdapter] | None = None) -> str:
     """The page in Markdown."""
     known = known_worlds().values() if known is None else known
-    return HEAD + "".join(f"\n## {title}\n\n{''.join(_lines(terms))}" for title, terms in _sections(known))
+    text = HEAD
+    for title, terms in _list_glossary_sections(known):
+        text += f"\n## {title}\n\n"
+        for term, said in terms.items():
+            name = f" ({said.name})" if said.name and said.means else ""
+            text += f"- **{term}**{name}: {said.means or said.name}\n"
+    return text
 
 
-def _sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
+def _list_glossary_sections(known: Iterable[WorldAdapter]) -> Iterator[tuple[str, Mapping[str, GlossaryTerm]]]:
     yield from glossary_sections(HERE)
     yield "Metrics of reports", {metric.heading: GlossaryTerm(metric.words) for metric in METRICS.values()}
     for world in known:
         yield from glossary_sections(folder_of_world(world))
         if world.taxonomy != WorldAdapter.taxonomy:
-            yield (
-                f"Errors in {world.taxonomy}'s taxonomy",
-                {key: GlossaryTerm("", name) for key, name in world.dimensions.items()},
-            )
-
-
-def _lines(terms: Mapping[str, GlossaryTerm]) -> Iterator[str]:
-    for term, said in terms.items():
-        yield f"- **{term}**{f' ({said.name})' if said.name and said.means else ''}: {said.means or said.name}\n"
+            dimensions = {key: GlossaryTerm("", name) for key, name in world.dimensions.items()}
+            yield f"Errors in {world.taxonomy}'s taxonomy", dimensions
 
 
 FILE = "trajectories.jsonl"
-NEAR = 5  # ids that an error lists
 
 
 def write_episode_page(source: Path, wanted: str, out: Path | None = None) -> tuple[Path, Trajectory]:
@@ -96,5 +111,5 @@ def find_episode(source: Path, wanted: str) -> tuple[str, Trajectory]:
             return f"{path}:{at}", read_trajectory_row(row, f"{path}:{at}")
     if number is not None:
         raise InputError(f"there is no episode {number}", str(path), f"there are {len(ids)}, counted from 1")
-    near = get_close_matches(wanted, ids, NEAR, cutoff=0)
+    near = get_close_matches(wanted, ids, 5, cutoff=0)
     raise InputError(f"there is no episode '{wanted}'", str(path), f"most like it: {', '.join(near)}; there are {len(ids)}")

@@ -404,7 +404,7 @@ def test_the_most_frequent_reasons_are_named_first():
     assert score["faults"]["user: leak"] == 7 and len(score["faults"]) == 9
     first, *_ = BenchReport(Path(), {"model": "m", "setting": "eia", "suite": "s"}, score, tuple(rows)).fault_counts
     assert first == ("user", "leak", 7)
-    text = printed(faults_table(BenchReport(Path(), {}, score, tuple(rows))))
+    text = printed(faults_table(BenchReport(Path(), {}, score, tuple(rows)), most=5).to_rich())
     assert text.index("leak") < text.index("status 0 [b]") and "status 7" not in text and "other reasons" in text
 
 

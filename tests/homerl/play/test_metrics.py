@@ -14,7 +14,7 @@ from homerl.bench.rescore import rescore_run
 from homerl.play.bench_results import read_bench_results
 from homerl.play.metrics.contract import Mean, Share
 from homerl.play.metrics.registry import METRICS
-from homerl.report.cards.model_card import _scores
+from homerl.report.cards.model_card import _describe_scores
 from homerl.report.pages import bench_report
 from homerl.report.pages import bench_report as bench_log
 from homerl.report.pages import flywheel_report as report
@@ -55,7 +55,7 @@ def test_it_is_all_that_every_report_takes(tmp_path: Path, monkeypatch: pytest.M
     assert f'<abbr title="The mean number of steps of a task.">steps a task</abbr></dt><dd>{said}</dd>' in page
     logged = bench_log.flatten_score(BenchReport.read_folder(out))
     assert logged["bench/steps"] == scored["steps"] and logged["bench/long/share"] == scored["long"]["share"]
-    card = _scores({"heldout": scored})
+    card = _describe_scores({"heldout": scored})
     assert "| steps a task | long talks |" in card and f"| {said} | 1.000" in card
     assert "- **steps a task**: The mean number of steps of a task." in glossary.render_glossary_page()
     whole = printed(report.score_table(read_flywheel_run(tmp_path)))

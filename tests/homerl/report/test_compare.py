@@ -57,8 +57,8 @@ def test_the_figures_are_those_of_the_results(runs):
     last = found.lines[-1]
     again = [[json.loads(text) for text in (run / "rlve/bench/own/results.jsonl").open()] for run in runs]
     gain = paired_difference(*again)
-    assert (last.n, last.gain, list(last.interval)) == (40, gain["gain"], list(gain["interval"]))
-    assert (last.first.n, last.first.success, last.second.success) == (40, 0.5, 1.0)  # what says nothing is left out
+    assert (last.gain.n, last.gain.value, list(last.gain.interval)) == (40, gain["gain"], list(gain["interval"]))
+    assert (last.first.n, last.first.value, last.second.value) == (40, 0.5, 1.0)  # what says nothing is left out
 
 
 def test_the_sentence_says_which_is_better_or_that_neither_is(runs):
@@ -87,7 +87,7 @@ def test_stages_folders_of_benchmarks_and_files_can_be_compared(runs, tmp_path):
         (one, other / "rlve"),
     ):
         found = compare_runs(first, second)
-        gains.append(found.lines[-1].gain)
+        gains.append(found.lines[-1].gain.value)
         assert found.first.name.startswith("step") and found.second.name.startswith(("anchor", "rlve"))
     assert gains == [0.5] * 4
 

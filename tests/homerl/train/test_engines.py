@@ -21,7 +21,7 @@ from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.runs.checks.preflight import _engine
+from homerl.app.runs.checks.preflight import _find_missing_engine
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits
@@ -546,9 +546,9 @@ def test_a_server_with_another_head_than_the_trainers_is_refused():
         engine = {"kind": "server", "url": server.url[:-3]}
         recipe = SimpleNamespace(rlve=RLVESettings(max_tokens=512, max_episode_tokens=8192, engine=engine, head="float32"))
         server.info = STARTED
-        assert "--hf-overrides" in _engine(recipe)[0]
+        assert "--hf-overrides" in _find_missing_engine(recipe)[0]
         server.info = STARTED | {"model_config": STARTED["model_config"] | {"hf_overrides": {"head_dtype": "float32"}}}
-        assert _engine(recipe) == []
+        assert _find_missing_engine(recipe) == []
 
 
 @pytest.mark.parametrize(("info", "lacks"), LACKS)
@@ -557,11 +557,11 @@ def test_a_server_that_was_started_otherwise_is_refused_before_any_work(info, la
         settings = {"max_tokens": 512, "max_episode_tokens": 8192, "engine": {"kind": "server", "url": server.url[:-3]}}
         recipe = SimpleNamespace(rlve=RLVESettings.model_validate(settings))
         server.info = STARTED
-        assert _engine(recipe) == []
+        assert _find_missing_engine(recipe) == []
         server.info = info
-        [found] = _engine(recipe)
+        [found] = _find_missing_engine(recipe)
     assert lacks in found and server.url[:-3] in found
-    assert "does not answer" in _engine(recipe)[0]
+    assert "does not answer" in _find_missing_engine(recipe)[0]
 
 
 def test_a_gate_that_is_closed_keeps_samples_out():

@@ -132,12 +132,14 @@ def test_reporters_by_recipe(kind):
 def test_a_reporter_that_is_not_installed_is_said_at_once(monkeypatch):
     import importlib.util
 
-    from homerl.app.runs.checks.preflight import _packages
+    from homerl.app.runs.checks.preflight import _find_missing_packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trackio" else find(name))
     recipe = RLVERecipe.model_validate({"homerl": 1, "run": "rlve", "model": {"name": "m"}, "report_to": ["trackio"]})
-    assert _packages(recipe) == ["the package trackio is not installed, and report_to names it (pip install trackio)"]
+    assert _find_missing_packages(recipe) == [
+        "the package trackio is not installed, and report_to names it (pip install trackio)"
+    ]
 
 
 def test_a_log_file_gets_the_bar_on_a_line_of_its_own(tmp_path, capsys):

@@ -222,7 +222,7 @@ def test_the_stage_is_read_from_deepspeeds_own_configuration(stage, how, monkeyp
     recipe = made(SHARDED)
     assert parallel_mode(recipe) == how and has_sharded_weights(recipe) == (stage == 3)
     missing = importlib.util.find_spec("deepspeed") is None
-    assert any("deepspeed" in what for what in preflight._packages(recipe)) == missing
+    assert any("deepspeed" in what for what in preflight._find_missing_packages(recipe)) == missing
     own.unlink()
     with pytest.raises(InputError, match="deepspeed.json"):
         parallel_mode(recipe)

@@ -60,7 +60,7 @@ def bench_run(
         _refuse_logged_out()
     settings = BenchRun(
         suite, model, out, setting, episodes, served, user, at_once, runs, limit, temperature, max_tokens,
-        prices=_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
+        prices=_parse_prices(price), videos=videos, resume=resume, seed=seed, cpu=cpu, first=first,
         judge=make_judge_settings(judge, judge_model, judge_votes, judge_sample),
     )  # fmt: skip
     play(settings)
@@ -81,7 +81,7 @@ def _refuse_logged_out() -> None:
         raise InputError(trouble, "--wandb", "log in, or leave it out")
 
 
-def _prices(text: str | None) -> tuple[float, float] | None:
+def _parse_prices(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
     try:

@@ -1,10 +1,7 @@
-"""Checks before any work whether this machine can run a recipe.
+"""Checks before any work whether this machine can run a recipe, and what `homerl check` says of it.
 
-Invariant: a run that would only fail later is refused now, with everything that is missing in one message.
-
-What `homerl check` says of a recipe before it runs.
-
-Invariant: what a person decides by comes first; every key with its value comes last, and only if it is asked for.
+Invariants: a run that would only fail later is refused now, with everything that is missing in one message. In the summary,
+what a person decides by comes first; every key with its value comes last, and only if it is asked for.
 """
 
 from __future__ import annotations
@@ -49,14 +46,12 @@ def check_machine(recipe: BaseRecipe, path: str) -> None:
     endpoints, the login of Weights & Biases.
     """
     refuse_untrainable(recipe)
-    looks = (_gpus, _packages, _weights, _data, _endpoints, _engine, _login)
+    looks = [_find_missing_gpus, _find_missing_packages, _find_missing_weights, _find_missing_data]
+    looks += [_find_missing_endpoints, _find_missing_engine, _find_missing_login]
     missing = [what for look in looks for what in look(recipe)]
     if missing:
-        raise InputError(
-            "this machine cannot run the recipe: " + "; ".join(missing),
-            where=path,
-            remedy="run it where these are, or begin with recipes/quickstart.yaml, which needs none of them",
-        )
+        remedy = "run it where these are, or begin with recipes/quickstart.yaml, which needs none of them"
+        raise InputError(f"this machine cannot run the recipe: {'; '.join(missing)}", path, remedy)
 
 
 def warn_of_process_count(recipe: BaseRecipe, path: str) -> str | None:
@@ -81,7 +76,7 @@ def describe_chat_template(model: str) -> str | None:
     return describe_trained_template(tokenizer)
 
 
-def _gpus(recipe: BaseRecipe) -> list[str]:
+def _find_missing_gpus(recipe: BaseRecipe) -> list[str]:
     if recipe.cpu or getattr(recipe, "model", None) is None:
         return []
     import torch
@@ -89,7 +84,7 @@ def _gpus(recipe: BaseRecipe) -> list[str]:
     return [] if torch.cuda.is_available() else ["no GPU is visible to torch (tiny models run with `cpu: true`)"]
 
 
-def _packages(recipe: BaseRecipe) -> list[str]:
+def _find_missing_packages(recipe: BaseRecipe) -> list[str]:
     serves = any(settings.serve for settings in chat_models_of_recipe(recipe).values())
     deepspeed = recipe.run in (*TRAININGS, "flywheel") and parallel_mode(recipe).startswith("zero")
     engine = chosen_engine(recipe.rlve).packages if hasattr(recipe, "rlve") else {}
@@ -101,29 +96,27 @@ def _packages(recipe: BaseRecipe) -> list[str]:
     missing |= {"vllm": GPU} if serves and find_vllm() is None else {}
     missing |= {name: how for name, how in engine.items() if importlib.util.find_spec(name) is None}
     absent = [f"the package {name} is not installed ({how})" for name, how in missing.items()]
-    return absent + [
-        f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters
-    ]
+    absent += [f"the package {name} is not installed, and report_to names it (pip install {name})" for name in reporters]
+    return absent
 
 
-def _weights(recipe: BaseRecipe) -> list[str]:
+def _find_missing_weights(recipe: BaseRecipe) -> list[str]:
     """What the policy's weights lack, and a teacher's."""
     model: ModelSettings | None = getattr(recipe, "model", None)
-    teacher = _teacher(recipe)
+    teacher = _teacher_of_recipe(recipe)
     names = (model.name if model else None, teacher.model if teacher and not teacher.url else None)
-    return [what for name in names if name for what in _lacking(name)]
+    lacking = []
+    for name in (resolve_model_source(name) for name in names if name):
+        if Path(name).exists():
+            lacking += [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
+        elif is_local_model_name(name):
+            lacking.append(f"there is no model folder {name} (train it first, or name a hub model)")
+        elif not is_on_hub(name):
+            lacking.append(f"the weights of {name} are neither cached nor reachable on the hub")
+    return lacking
 
 
-def _lacking(name: str) -> list[str]:
-    name = resolve_model_source(name)
-    if Path(name).exists():
-        return [] if is_model_folder(Path(name)) else [f"{name} holds neither a model nor an adapter"]
-    if is_local_model_name(name):
-        return [f"there is no model folder {name} (train it first, or name a hub model)"]
-    return [] if is_on_hub(name) else [f"the weights of {name} are neither cached nor reachable on the hub"]
-
-
-def _data(recipe: BaseRecipe) -> list[str]:
+def _find_missing_data(recipe: BaseRecipe) -> list[str]:
     data = getattr(recipe, "data", None)
     named = [getattr(getattr(recipe, part, None), "recipe", None) for part in ("blueprints", "evaluation")]
     sources = [part for source in named for part in source_parts(source)]
@@ -134,7 +127,7 @@ def _data(recipe: BaseRecipe) -> list[str]:
     return [*missing, f"there is no data at {data} (make it with recipes/synth.yaml)"]
 
 
-def _login(recipe: BaseRecipe) -> list[str]:
+def _find_missing_login(recipe: BaseRecipe) -> list[str]:
     """What keeps a training from sending its metrics to Weights & Biases. Only the first process sends any."""
     trains = recipe.run in TRAININGS or (recipe.run == "flywheel" and not (recipe.out / "rlve/model").is_dir())
     if not trains or not is_main_process() or "wandb" not in recipe.report_to or recipe.wandb.mode != "online":
@@ -154,15 +147,15 @@ def find_wandb_troubles(instead: str) -> list[str]:
     return [] if known else [f"nobody is logged in to Weights & Biases (type `wandb login`; {instead})"]
 
 
-def _engine(recipe: BaseRecipe) -> list[str]:
+def _find_missing_engine(recipe: BaseRecipe) -> list[str]:
     """What the engine lacks on this machine, or on its servers."""
     return list(chosen_engine(recipe.rlve).lacks(recipe.rlve)) if hasattr(recipe, "rlve") else []
 
 
-def _endpoints(recipe: BaseRecipe) -> list[str]:
+def _find_missing_endpoints(recipe: BaseRecipe) -> list[str]:
     """The models that cannot be asked at any of their URLs."""
     asked = [(part, settings.urls, settings.key) for part, settings in chat_models_of_recipe(recipe).items()]
-    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher(recipe)) and teacher.url else []
+    asked += [("teacher", (teacher.url,), NO_KEY)] if (teacher := _teacher_of_recipe(recipe)) and teacher.url else []
     found = []
     for part, urls, key in asked:
         troubles = [describe_server_trouble(url, key) for url in urls]
@@ -170,7 +163,7 @@ def _endpoints(recipe: BaseRecipe) -> list[str]:
     return found
 
 
-def _teacher(recipe: BaseRecipe) -> DistillSettings | None:
+def _teacher_of_recipe(recipe: BaseRecipe) -> DistillSettings | None:
     return recipe.rlve.distill if hasattr(recipe, "rlve") else None
 
 

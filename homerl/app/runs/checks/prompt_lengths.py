@@ -25,7 +25,6 @@ from homerl.host.terminal import count_with_noun
 from homerl.models.policy.chat_template import chat_format_of, encode_shielded, render_new_messages
 from homerl.models.policy.policy_agent import encode_guest_prompt
 from homerl.play.chat_messages import Observation, is_homerl_template
-from homerl.play.episode import Episode
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import let_user_speak, play
 from homerl.play.trajectory import Trajectory, trajectory_to_row
@@ -77,25 +76,24 @@ def measure_prompts(recipe: BaseRecipe, path: str) -> list[PromptFinding]:
     if model is None or not found:
         return []
     count = max(LEAST, BLUEPRINTS // len(found))
-    opened = {source.key: [*_openings(source, count)] for source in found}
+    opened = {source.key: [*_open_episodes(source, count)] for source in found}
     try:
-        tokenizer = _tokenizer(recipe, model, [one for some in opened.values() for one in some])
-        positions = _positions(model)
+        tokenizer = _load_tokenizer(recipe, model, [one for some in opened.values() for one in some])
+        positions = _find_max_positions(model)
     except InputError:
         raise
     except (OSError, ValueError) as error:
         return [PromptFinding(f"not measured, since there is no tokenizer: {str(error).splitlines()[0]}")]
     about = "about " if model.from_scratch else ""
-    return [
-        _finding(
-            source, [_size(tokenizer, one) for one in opened[source.key]], _limits(recipe, source, positions), about, path
-        )
-        for source in found
-        if opened[source.key]
-    ]
+    described = []
+    for source in found:
+        if sizes := [_measure_prompt(tokenizer, one) for one in opened[source.key]]:
+            limits = _limits_of_source(recipe, source, positions)
+            described.append(_describe_source(source, sizes, limits, about, path))
+    return described
 
 
-def _openings(source: RehearsalSource, count: int) -> Iterator[OpenedEpisode]:
+def _open_episodes(source: RehearsalSource, count: int) -> Iterator[OpenedEpisode]:
     """Some episodes of a source, from seeds that are spread evenly. Seeds without a blueprint are left out."""
     count = min(count, source.count)
     for number in range(count):
@@ -111,18 +109,15 @@ def _openings(source: RehearsalSource, count: int) -> Iterator[OpenedEpisode]:
             yield OpenedEpisode(replace(seen, messages=(*seen.messages, {"role": "user", "content": "."})), devices, None)
             continue
         try:
-            seen, played = asyncio.run(_played(episode, world.expert(source.expert, 0), user))
+            asyncio.run(let_user_speak(episode, user))
+            seen = episode.observation
+            played = asyncio.run(play(episode, world.expert(source.expert, 0), user))
         except EPISODE_ERRORS:
             continue
         yield OpenedEpisode(seen, devices, played)
 
 
-async def _played(episode: Episode, expert: Any, user: ScriptedUser) -> tuple[Observation, Trajectory]:
-    await let_user_speak(episode, user)
-    return episode.observation, await play(episode, expert, user)
-
-
-def _tokenizer(recipe: BaseRecipe, model: ModelSettings, opened: Sequence[OpenedEpisode]) -> Any:
+def _load_tokenizer(recipe: BaseRecipe, model: ModelSettings, opened: Sequence[OpenedEpisode]) -> Any:
     """The recipe's tokenizer. That of a model from scratch is made from the expert's dialogues."""
     if model.from_scratch is None:
         from homerl.train.training_setup import load_chat_tokenizer
@@ -134,7 +129,7 @@ def _tokenizer(recipe: BaseRecipe, model: ModelSettings, opened: Sequence[Opened
     return make_row_tokenizer(rows, model.from_scratch)
 
 
-def _positions(model: ModelSettings) -> dict[str, int]:
+def _find_max_positions(model: ModelSettings) -> dict[str, int]:
     """The most tokens that the model takes, by the key that it is of; empty if the model does not say so."""
     if model.from_scratch is not None:
         return {"model.from_scratch.max_positions": model.from_scratch.max_positions}
@@ -142,30 +137,26 @@ def _positions(model: ModelSettings) -> dict[str, int]:
     return {"model.name": most} if most else {}
 
 
-def _size(tokenizer: Any, one: OpenedEpisode) -> PromptSize:
+def _measure_prompt(tokenizer: Any, one: OpenedEpisode) -> PromptSize:
     seen = one.seen
-    prompt, bare = (len(_prompt(tokenizer, shown)) for shown in (seen, replace(seen, tools=())))
+    prompt, bare = (len(_encode_prompt(tokenizer, shown)) for shown in (seen, replace(seen, tools=())))
     before = (message["content"] for message in seen.messages if message["role"] != "user")
+    told = sum(len(encode_shielded(tokenizer, text)) for text in before)
     whole = prompt
     if one.played and is_homerl_template(tokenizer.chat_template or ""):
-        whole = len(
-            encode_shielded(
-                tokenizer, chat_format_of(tokenizer).render_dialogue(tokenizer, one.played.messages, one.played.tools)
-            )
-        )
-    return PromptSize(
-        prompt, prompt - bare, sum(len(encode_shielded(tokenizer, text)) for text in before), whole, one.devices
-    )
+        dialogue = chat_format_of(tokenizer).render_dialogue(tokenizer, one.played.messages, one.played.tools)
+        whole = len(encode_shielded(tokenizer, dialogue))
+    return PromptSize(prompt, prompt - bare, told, whole, one.devices)
 
 
-def _prompt(tokenizer: Any, seen: Observation) -> list[int]:
+def _encode_prompt(tokenizer: Any, seen: Observation) -> list[int]:
     """The first prompt as the agent of a run gives it to the model."""
     if not is_homerl_template(tokenizer.chat_template or ""):
         return encode_guest_prompt(tokenizer, seen)
     return encode_shielded(tokenizer, render_new_messages(tokenizer, seen.messages, seen.tools, first=True))
 
 
-def _limits(recipe: Any, source: RehearsalSource, positions: dict[str, int]) -> dict[str, int]:
+def _limits_of_source(recipe: Any, source: RehearsalSource, positions: dict[str, int]) -> dict[str, int]:
     """The limits on a dialogue of a source, by key."""
     if source.recipe_section == "bench":
         return positions
@@ -174,7 +165,7 @@ def _limits(recipe: Any, source: RehearsalSource, positions: dict[str, int]) -> 
     return {"rlve.max_episode_tokens": recipe.rlve.max_episode_tokens, **positions}
 
 
-def _finding(
+def _describe_source(
     source: RehearsalSource, sizes: Sequence[PromptSize], limits: Mapping[str, int], about: str, path: str
 ) -> PromptFinding:
     """The line of a source. Raises `InputError` if its prompts or dialogues cannot be trained on."""

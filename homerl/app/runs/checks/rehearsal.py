@@ -82,7 +82,7 @@ def rehearse_recipe(recipe: BaseRecipe) -> list[str]:
 
 def find_blueprint_sources(recipe: BaseRecipe) -> Iterator[RehearsalSource]:
     """The sources of blueprints, each part of a mixture by itself. An LLM author's blueprints cannot be made here."""
-    for source in _named(recipe):
+    for source in _list_named_sources(recipe):
         mixed = getattr(source.recipe, "worlds", None)
         if mixed is None:
             yield source
@@ -91,7 +91,7 @@ def find_blueprint_sources(recipe: BaseRecipe) -> Iterator[RehearsalSource]:
                 yield replace(source, key=f"{source.key}.worlds.{name}", recipe=part.recipe)
 
 
-def _named(recipe: Any) -> Iterator[RehearsalSource]:
+def _list_named_sources(recipe: Any) -> Iterator[RehearsalSource]:
     parts: Iterator[Any] = (getattr(recipe, part, None) for part in ("synth", "blueprints", "evaluation", "bench"))
     synth, training, evaluation, bench = parts
     if synth and not synth.author:
