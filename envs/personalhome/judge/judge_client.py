@@ -58,12 +58,10 @@ class VerdictStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            self._read()
-
-    def _read(self) -> None:
+        if not path.exists():
+            return
         whole = 0
-        with self.path.open("rb+") as file:
+        with path.open("rb+") as file:
             for number, line in enumerate(iter(file.readline, b""), 1):
                 if not line.endswith(b"\n"):
                     break
@@ -71,7 +69,7 @@ class VerdictStore:
                     row = json.loads(line)
                     self.rows[row["key"]] = row
                 except (ValueError, TypeError, KeyError):
-                    raise InputError("not a verdict", f"{self.path}:{number}", "remove the line") from None
+                    raise InputError("not a verdict", f"{path}:{number}", "remove the line") from None
                 whole = file.tell()
             file.truncate(whole)
 
@@ -114,7 +112,7 @@ async def ask_judge(
     missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.verdict_key(judge), {})}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, question: JudgeQuestion) -> None:
+    async def ask(key: str, question: JudgeQuestion) -> None:
         nonlocal heard
         row = {"key": key, "by": judge, "mode": question.mode, "about": dict(question.about)}
         async with gate:
@@ -127,7 +125,7 @@ async def ask_judge(
         heard += 1
         progress(heard, len(missing))
 
-    await asyncio.gather(*(one(key, question) for key, question in missing.items()))
+    await asyncio.gather(*(ask(key, question) for key, question in missing.items()))
 
 
 def answer_to_json(answer: Model) -> dict[str, Any]:

@@ -1,17 +1,15 @@
-"""The role-playing judge in abs mode (PersonalHomeBench Algorithm 1): scores from 1 to 5 for every program.
+"""The role-playing judge of plans in its two modes (PersonalHomeBench Algorithm 1).
 
-One call rates a plan: each program gets an opinion of every member and of the home, and an overall score.
+In abs mode one call rates a plan: each program gets an opinion of every member and of the home, and an overall score from
+1 to 5. In rel mode the judge orders the plans of several models from best to worst. The paper leaves the order of the
+letters open. Here plans are shuffled by a seed and asked about twice, the second time in the opposite order and so under
+other letters. Both orders count. Where their best plans differ, that is reported.
 
-Invariants: a verdict is complete, with exactly the programs and parts that were asked for, and its scores are whole
-numbers from 1 to 5; the judge does not see who made the plan; programs are told by their number, from 1.
-
-The role-playing judge in rel mode (PersonalHomeBench Algorithm 1): plans of several models, ordered from best to worst.
-
-The paper leaves the order of the letters open. Ours: plans are shuffled by a seed and asked about twice, the second time
-in the opposite order and so under other letters. Both orders count, and where their best differ, that is reported.
-
-Invariants: an order has every letter exactly once; the judge does not see who made a plan; equal arguments give equal
-questions, whatever the order of `plans`.
+Invariants:
+- A verdict is complete. It has exactly the programs and parts, or each letter once, that were asked for. Its scores are
+  whole numbers from 1 to 5.
+- The judge does not see who made a plan. Programs are told by their number, from 1.
+- Equal arguments give equal questions, whatever the order of `plans`.
 """
 
 from __future__ import annotations
@@ -97,9 +95,6 @@ def persona_scores(verdict: Mapping[str, Any]) -> dict[str, list[int]]:
     return found
 
 
-MOST_PLANS = len(string.ascii_uppercase)
-
-
 @dataclass(frozen=True)
 class PlanRanking:
     """Two orders of models, best first, one for each time of asking: for the household, and for each part."""
@@ -122,23 +117,17 @@ def relative_questions(
     about: Mapping[str, Any] | None = None,
 ) -> tuple[JudgeQuestion, JudgeQuestion]:
     """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
-    if not 2 <= len(plans) <= MOST_PLANS:
-        raise ValueError(f"2 to {MOST_PLANS} plans can be ordered, not {len(plans)}")
-    said, parts = load_judge_words(language), judge_personas(household)
-    first, second = (
-        JudgeQuestion(
-            "relative",
-            said.mode_instruction("relative", _form(letters, parts, said.rationale)),
-            household_matter_json(
-                household, situation, plans={letter: strip_program_ids(plans[model]) for letter, model in letters.items()}
-            ),
-            order_verdict_model(tuple(letters), parts),
-            at,
-            {**(about or {}), "letters": letters},
-        )
-        for at, letters in enumerate(assign_letters(plans, seed))
-    )
-    return first, second
+    if not 2 <= len(plans) <= 26:
+        raise ValueError(f"2 to 26 plans can be ordered, not {len(plans)}")
+    said, parts, questions = load_judge_words(language), judge_personas(household), []
+    for at, letters in enumerate(assign_letters(plans, seed)):
+        example = [min(letters), *(["..."] if len(letters) > 2 else []), max(letters)]
+        form = {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": said.rationale}
+        shown = {letter: strip_program_ids(plans[model]) for letter, model in letters.items()}
+        text = household_matter_json(household, situation, plans=shown)
+        shape, more = order_verdict_model(tuple(letters), parts), {**(about or {}), "letters": letters}
+        questions.append(JudgeQuestion("relative", said.mode_instruction("relative", form), text, shape, at, more))
+    return questions[0], questions[1]
 
 
 def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
@@ -151,13 +140,15 @@ def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tupl
 def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
     """The model of a complete verdict: an order of all letters for the household and for each part."""
 
-    def whole(order: tuple[str, ...]) -> tuple[str, ...]:
+    def require_each_letter(order: tuple[str, ...]) -> tuple[str, ...]:
         if sorted(order) != sorted(letters):
             raise ValueError(f"every letter from {letters[0]} to {letters[-1]} must stand in it once")
         return order
 
     letter = Annotated[str, Field(pattern=f"^[A-{letters[-1]}]$")]
-    order = Annotated[tuple[letter, ...], AfterValidator(whole), Field(min_length=len(letters), max_length=len(letters))]
+    order = Annotated[
+        tuple[letter, ...], AfterValidator(require_each_letter), Field(min_length=len(letters), max_length=len(letters))
+    ]
     fields: dict[str, Any] = {
         "overall_order": (order, ...),
         "persona_order": (model_with_keys("PersonaOrders", parts, order), ...),
@@ -166,27 +157,14 @@ def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[
     return create_model("OrderVerdict", __base__=Model, **fields)
 
 
-def _form(letters: Mapping[str, str], parts: Sequence[str], rationale: str) -> dict[str, Any]:
-    order = ["..."] if len(letters) > 2 else []
-    example = [min(letters), *order, max(letters)]
-    return {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": rationale}
-
-
 def read_plan_ranking(
     verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int
 ) -> PlanRanking:
     """Both verdicts on the plans of these models, with names in place of letters."""
-    first, second = zip(verdicts, assign_letters(models, seed), strict=True)
+    (first, first_letters), (second, second_letters) = zip(verdicts, assign_letters(models, seed), strict=True)
 
-    def both(*path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return _named(*first, path), _named(*second, path)
+    def name_both(one: Sequence[str], other: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return tuple(first_letters[letter] for letter in one), tuple(second_letters[letter] for letter in other)
 
-    parts = first[0]["persona_order"]
-    return PlanRanking(both("overall_order"), {part: both("persona_order", part) for part in parts})
-
-
-def _named(verdict: Mapping[str, Any], letters: Mapping[str, str], path: Sequence[str]) -> tuple[str, ...]:
-    order: Any = verdict
-    for key in path:
-        order = order[key]
-    return tuple(letters[letter] for letter in order)
+    parts = {part: name_both(order, second["persona_order"][part]) for part, order in first["persona_order"].items()}
+    return PlanRanking(name_both(first["overall_order"], second["overall_order"]), parts)

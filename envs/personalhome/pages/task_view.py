@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
 from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_plan, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
@@ -27,7 +25,7 @@ from homerl.envs.personalhome.tasks.plan_rules import (
     household_needs,
     reference_plan,
     run_plan_steps,
-    step_to_tool_call,
+    try_plan_step,
 )
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
 
@@ -185,15 +183,6 @@ def view_of_programs(household: Household, programs: Sequence[Program]) -> PlanV
         words.key_word("tastes", taste.kind) for taste in broken_preferences(household, start.home, end.home)
     )
     return PlanView(tuple(rows), compare_homes(start.home, end.home), tuple(kept))
-
-
-def try_plan_step(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
-    """Run a step; return why it was refused, or None."""
-    try:
-        call_household_tool(state, *step_to_tool_call(step))
-    except Refused as refusal:
-        return refusal.message
-    return None
 
 
 def plan_step_in_words(step: Mapping[str, Any]) -> str:

@@ -153,21 +153,21 @@ class PersonalHomeRecipe(Model):
 
     @field_validator("tasks")
     @classmethod
-    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+    def _check_kinds(cls, weights: dict[str, float]) -> dict[str, float]:
         if unknown := sorted(set(weights) - set(KINDS)):
             raise ValueError(f"there is no task {', '.join(unknown)} (there is {', '.join(KINDS)})")
         return weights
 
     @field_validator("tools")
     @classmethod
-    def _looking(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _check_tools(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
         known = [tool.name for tool in TOOLS.values() if not tool.in_plans]
         if unknown := sorted(set(tools or ()) - set(known)):
             raise ValueError(f"an agent has no tool {', '.join(unknown)} (there is {', '.join(known)})")
         return tools
 
     @model_validator(mode="after")
-    def _some(self) -> PersonalHomeRecipe:
+    def _check_weights(self) -> PersonalHomeRecipe:
         for name in ("tasks", "difficulties"):
             weights: dict[Any, float] = getattr(self, name)
             if min(weights.values(), default=0) < 0 or not sum(weights.values()) > 0:
