@@ -24,13 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.suite import (
-    LEVELS,
-    PersonalHomeInstance,
-    find_task_flaw,
-    instance_fields,
-    keep_valid_tasks,
-)
+from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, find_task_flaw, instance_fields, keep_valid_tasks
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.generate.household_maker import household_id_of_seed
 from homerl.envs.personalhome.sim.household import Household
@@ -44,7 +38,14 @@ from homerl.envs.personalhome.tasks.author import (
     make_question_task,
     question_in_words,
 )
-from homerl.envs.personalhome.tasks.blueprint import Difficulty, PersonalHomeBlueprint, PersonalHomeRecipe, Setting, Task
+from homerl.envs.personalhome.tasks.blueprint import (
+    LEVELS,
+    Difficulty,
+    PersonalHomeBlueprint,
+    PersonalHomeRecipe,
+    Setting,
+    Task,
+)
 from homerl.envs.personalhome.tasks.questions.question_maker import draw_questions
 from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
 from homerl.worlds import contract

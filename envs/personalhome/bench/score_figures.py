@@ -1,11 +1,9 @@
 """The figures of PersonalHomeBench (Appendix F.2) from the results of a run: number of cases, mean and 95 % interval.
 
-Beside them stand tables of figures as plain data, for the terminal and for a page.
-
 Invariants:
 - A figure is a pure function of results.
 - Only episodes that say something about the agent count.
-- A figure of no cases is left out (in a table it is None), never 0.
+- A figure of no cases is left out, never 0.
 - Shares have Wilson's intervals, differences have Newcombe's, and all other means have those of a seeded bootstrap over
   episodes, so that equal results give equal digits. Every interval has a width, also where all episodes ended alike.
 """
@@ -24,17 +22,15 @@ from homerl.envs.personalhome.tasks.benchmark_metrics import (
     CALL_CLASSES,
     CUTS,
     ERRORS,
-    HIGHEST_SCORE,
     RULES,
     WORST_RANK_SUM,
     counterfactual_accuracy,
 )
+from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
 from homerl.host.confidence_intervals import SHARES, difference_interval, mean_interval, share_interval
 from homerl.play.trajectory import Outcome
 
 Row = Mapping[str, Any]
-TASKS = ("IG", "MC", "FR", "PG")
-LEVELS = ("simple", "medium", "hard")
 QUESTIONS = ("IG ACC", "CF ACC", "MC ACC")  # figures that difficulty and naming divide
 
 
@@ -73,7 +69,7 @@ def compute_run_scores(rows: Iterable[Row]) -> RunScores:
     """The scores of a run's results (`results.jsonl`)."""
     rows = list(rows)
     counted = [row for row in rows if Outcome(row["outcome"]).is_counted]
-    parts = {task: part for task in TASKS if (part := select_task_rows(counted, task))}
+    parts = {task: part for task in CATEGORIES.values() if (part := select_task_rows(counted, task))}
     levels = {level: question_figures([row for row in counted if row["difficulty"] == level]) for level in LEVELS}
     calls = {task: Counter(row["calls"] for row in part) for task, part in parts.items()}
     return RunScores(
@@ -193,72 +189,3 @@ def plan_figures(rows: Sequence[Row]) -> Figures:
         settled=mean_figure(sum(row["settled"].values()) / len(row["settled"]) for row in rows),
         **kept,
     )
-
-
-# Tables
-
-
-@dataclass(frozen=True)
-class FigureUnit:
-    """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
-
-    factor: float = 100.0
-    digits: int = 1
-    signed: bool = False
-    top: float | None = 1.0
-
-    def format_value(self, value: float) -> str:
-        """A value in this unit, with a minus that is as wide as a plus."""
-        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
-
-
-PERCENT = FigureUnit()
-SHARE, RANKS, SCORE = FigureUnit(1.0, 3), FigureUnit(1.0, 2, top=WORST_RANK_SUM), FigureUnit(1.0, 2, top=HIGHEST_SCORE)
-UNITS = {
-    "RRS": RANKS,
-    "difference": FigureUnit(signed=True, top=None),  # percentage points
-    **dict.fromkeys(("validity", "executed", *(f"MAP@{k}" for k in CUTS)), SHARE),
-    **dict.fromkeys(("RPJ abs", "RPJ members", "RPJ home"), SCORE),
-}
-
-
-@dataclass(frozen=True)
-class FigureCell:
-    """A figure as text. `bar` has its low, mean and high end as shares of the unit's range, if it has one."""
-
-    text: str
-    interval: str = ""
-    n: int | None = None
-    bar: tuple[float, float, float] | None = None
-
-
-@dataclass(frozen=True)
-class FigureLine:
-    """A line of a table. A missing figure is None."""
-
-    label: str
-    cells: tuple[FigureCell | None, ...]
-
-    @property
-    def case_counts(self) -> tuple[str, ...]:
-        """The number of cases of each cell, once if it is the same in all."""
-        return tuple(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
-
-
-@dataclass(frozen=True)
-class FigureTable:
-    """A table: the heads of its columns, and lines. `notes` stand below it."""
-
-    title: str
-    heads: tuple[str, ...]
-    lines: tuple[FigureLine, ...]
-    notes: tuple[str, ...] = ()
-
-
-def figure_to_cell(figure: ScoreFigure | None, unit: FigureUnit) -> FigureCell | None:
-    """A figure as a cell."""
-    if figure is None:
-        return None
-    between = f"{unit.format_value(figure.low)} to {unit.format_value(figure.high)}"
-    bar = None if unit.top is None else tuple(value / unit.top for value in (figure.low, figure.mean, figure.high))
-    return FigureCell(unit.format_value(figure.mean), between, figure.n, bar)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The report of runs of PersonalHomeBench as tables.
 
-Invariant: every figure of ours is computed from results and stored verdicts; nobody is asked.
+Invariants: every figure is computed from results and stored verdicts; nobody is asked; a missing figure is None, never 0.
 """
 
 from __future__ import annotations
@@ -20,26 +20,85 @@ from homerl.envs.personalhome.bench.judge_figures import (
 )
 from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
 from homerl.envs.personalhome.bench.plan_reflection import ReflectionFigures, compute_reflection_figures
-from homerl.envs.personalhome.bench.score_figures import (
-    LEVELS,
-    PERCENT,
-    QUESTIONS,
-    TASKS,
-    UNITS,
-    FigureCell,
-    FigureLine,
-    Figures,
-    FigureTable,
-    RunScores,
-    ScoreFigure,
-    compute_run_scores,
-    figure_to_cell,
-)
+from homerl.envs.personalhome.bench.score_figures import QUESTIONS, Figures, RunScores, ScoreFigure, compute_run_scores
 from homerl.envs.personalhome.judge.judge_client import VerdictStore
-from homerl.envs.personalhome.tasks.benchmark_metrics import CALL_CLASSES, CUTS, ERRORS
+from homerl.envs.personalhome.tasks.benchmark_metrics import CALL_CLASSES, CUTS, ERRORS, HIGHEST_SCORE, WORST_RANK_SUM
+from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
 from homerl.host.html_pages import glossary_sections
 
 HERE = Path(__file__).parents[1]  # the world's folder, with its glossary
+
+
+# Tables as plain data
+
+
+@dataclass(frozen=True)
+class FigureUnit:
+    """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
+
+    factor: float = 100.0
+    digits: int = 1
+    signed: bool = False
+    top: float | None = 1.0
+
+    def format_value(self, value: float) -> str:
+        """A value in this unit, with a minus that is as wide as a plus."""
+        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
+
+
+PERCENT = FigureUnit()
+SHARE, RANKS, SCORE = FigureUnit(1.0, 3), FigureUnit(1.0, 2, top=WORST_RANK_SUM), FigureUnit(1.0, 2, top=HIGHEST_SCORE)
+UNITS = {
+    "RRS": RANKS,
+    "difference": FigureUnit(signed=True, top=None),  # percentage points
+    **dict.fromkeys(("validity", "executed", *(f"MAP@{k}" for k in CUTS)), SHARE),
+    **dict.fromkeys(("RPJ abs", "RPJ members", "RPJ home"), SCORE),
+}
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure as text. `bar` has its low, mean and high end as shares of the unit's range, if it has one."""
+
+    text: str
+    interval: str = ""
+    n: int | None = None
+    bar: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class FigureLine:
+    """A line of a table. A missing figure is None."""
+
+    label: str
+    cells: tuple[FigureCell | None, ...]
+
+    @property
+    def case_counts(self) -> str:
+        """The number of cases of each cell, as `3/4`; once if it is the same in all."""
+        return "/".join(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table: the heads of its columns, and lines. `notes` stand below it."""
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[FigureLine, ...]
+    notes: tuple[str, ...] = ()
+
+
+def figure_to_cell(figure: ScoreFigure | None, unit: FigureUnit) -> FigureCell | None:
+    """A figure as a cell."""
+    if figure is None:
+        return None
+    between = f"{unit.format_value(figure.low)} to {unit.format_value(figure.high)}"
+    bar = None if unit.top is None else tuple(value / unit.top for value in (figure.low, figure.mean, figure.high))
+    return FigureCell(unit.format_value(figure.mean), between, figure.n, bar)  # type: ignore[arg-type]
+
+
+# The runs
 
 
 @dataclass(frozen=True)
@@ -141,7 +200,7 @@ def _build_tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
     yield FigureTable("Plans before and after one revision", heads, lines)
     yield FigureTable("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
     lines = ()
-    for task in TASKS:
+    for task in CATEGORIES.values():
         found = [run.scores.calls.get(task) for run in runs]
         for kind in CALL_CLASSES if any(found) else ():
             totals = [sum(calls.values()) if calls else 0 for calls in found]
@@ -162,7 +221,7 @@ def _figure_lines(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterat
 
 def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
     """The errors that occurred."""
-    for task in TASKS:
+    for task in CATEGORIES.values():
         for name in ERRORS:
             counts = [(run.scores.errors.get(task, {}).get(name, 0), run.scores.episodes.get(task, 0)) for run in runs]
             if any(count for count, _ in counts):

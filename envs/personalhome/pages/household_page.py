@@ -29,7 +29,9 @@ from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
+from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
+from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.envs.personalhome.tasks.task_goals import personalhome_goals_in_words
 from homerl.host.html_pages import load_template
 from homerl.play.trajectory import ShownStep, show_dialogue
@@ -97,9 +99,8 @@ def timeline_by_month(entries: Sequence[TimelineEntry], people: Mapping[str, str
     times = [entry.time for entry in entries]
     months = range(number_month(min(times, default=now)), number_month(max([*times, now])) + 1)
     columns = [TimelineColumn(f"{datetime(2000, at % 12 + 1, 1):%b}", str(at // 12), at % 3 == 0) for at in months]
-    return Timeline(
-        tuple(columns), _fill_lanes(entries, people, [number_month(time) - months[0] for time in times], len(months))
-    )
+    places = [number_month(time) - months[0] for time in times]
+    return Timeline(tuple(columns), _fill_lanes(entries, people, places, len(months)))
 
 
 def timeline_by_hour(entries: Sequence[TimelineEntry], people: Mapping[str, str], now: datetime) -> Timeline:
@@ -189,8 +190,9 @@ class EpisodeView:
             self.ranked_features = task_view.build_ranked_features(task, blueprint.household, self.answer_text)
         self.plan_views: dict[str, task_view.PlanView] = {}
         if isinstance(task, Plans):
-            self.plan_views["The agent's plan"] = task_view.build_plan_view(blueprint, self.answer_text)
-            self.plan_views["A right plan"] = task_view.build_right_plan_view(blueprint)
+            written = parse_plan(self.answer_text).value or ()
+            self.plan_views["The agent's plan"] = task_view.view_of_programs(blueprint.household, written)
+            self.plan_views["A right plan"] = task_view.view_of_programs(blueprint.household, reference_plan(blueprint))
 
     def step_views(self) -> Iterator[EvidenceStepView]:
         """The agent's steps."""

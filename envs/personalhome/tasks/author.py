@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
@@ -156,20 +157,6 @@ def draw_task(
     return None
 
 
-def make_question_task(
-    kind: str,
-    question: HouseholdQuestion,
-    text: str,
-    wording: QuestionWording,
-    recipe: PersonalHomeRecipe,
-    rng: random.Random,
-) -> Task | None:
-    """A task that asks a question: a choice, or a grounding task; None if there is none."""
-    if kind == "choice":
-        return make_choice_task(question, text, wording, rng)
-    return make_grounding_task(question, text, wording, recipe.counterfactuals, rng)
-
-
 def question_in_words(question: HouseholdQuestion, wording: QuestionWording, split: Split, rng: random.Random) -> str | None:
     """The question in words of a split; None if it has none, or states its answer."""
     texts = wording.question_texts(question.candidate)
@@ -180,46 +167,38 @@ def question_in_words(question: HouseholdQuestion, wording: QuestionWording, spl
     return None if is_answer_stated(text, wording.answer_texts(question.candidate.answer, question.answer)) else text
 
 
-def make_grounding_task(
-    question: HouseholdQuestion, text: str, wording: QuestionWording, counterfactuals: bool, rng: random.Random
-) -> Grounding | None:
-    """A grounding task; None if it needs counterfactuals and there is no pair of them."""
-    kind = question.candidate.answer
-    parts = [Part(key="original", variants=wording.answer_texts(kind, question.answer))]
-    evidence = {*question.evidence}
-    pair = draw_counterfactuals(question, wording, rng) if counterfactuals else ()
+def make_question_task(
+    kind: str,
+    question: HouseholdQuestion,
+    text: str,
+    wording: QuestionWording,
+    recipe: PersonalHomeRecipe,
+    rng: random.Random,
+) -> Grounding | Choice | None:
+    """A task that asks a question: a choice, or a grounding task.
+
+    None if there are not four wrong choices of the right type, or no pair of the counterfactuals that the recipe wants.
+    """
+    candidate = question.candidate
+    about: dict[str, Any] = {"family": candidate.family, "difficulty": question.difficulty}
+    about |= {"personal": wording.personal, "question": text}
+    right = wording.answer_texts(candidate.answer, question.answer)
+    if kind == "choice":
+        wrong = draw_distractors(question, wording, rng)
+        if wrong is None:
+            return None
+        choices = rng.sample([right[0], *wrong], 5)
+        letter = LETTERS[choices.index(right[0])]
+        return Choice(**about, choices=tuple(choices), right=letter, evidence=question.evidence)
+    parts, evidence = [Part(key="original", variants=right)], {*question.evidence}
+    pair = draw_counterfactuals(question, wording, rng) if recipe.counterfactuals else ()
     if pair is None:
         return None
     for key, one in zip(("counterfactual_1", "counterfactual_2"), pair):
-        variants = wording.answer_texts(kind, one.answer)
+        variants = wording.answer_texts(candidate.answer, one.answer)
         evidence |= {*one.edit.reads} if one.changed else set()
         parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
-    return Grounding(
-        family=question.candidate.family,
-        difficulty=question.difficulty,
-        personal=wording.personal,
-        question=text,
-        parts=tuple(parts),
-        evidence=tuple(sorted(evidence)),
-    )
-
-
-def make_choice_task(question: HouseholdQuestion, text: str, wording: QuestionWording, rng: random.Random) -> Choice | None:
-    """A multiple-choice task; None if there are not four wrong answers of the right type."""
-    wrong = draw_distractors(question, wording, rng)
-    if wrong is None:
-        return None
-    right = wording.answer_texts(question.candidate.answer, question.answer)[0]
-    choices = rng.sample([right, *wrong], 5)
-    return Choice(
-        family=question.candidate.family,
-        difficulty=question.difficulty,
-        personal=wording.personal,
-        question=text,
-        choices=tuple(choices),
-        right=LETTERS[choices.index(right)],
-        evidence=question.evidence,
-    )
+    return Grounding(**about, parts=tuple(parts), evidence=tuple(sorted(evidence)))
 
 
 def make_features_task(household: Household, rng: random.Random) -> Features | None:

@@ -17,7 +17,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +39,10 @@ from homerl.envs.personalhome.tasks.authoring.written_household import (
     WrittenPeople,
     telling_events,
 )
-from homerl.envs.personalhome.tasks.blueprint import PersonalHomeBlueprint, PersonalHomeRecipe
-from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
+from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
+from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import Split
-from homerl.worlds.contract import NoBlueprint
+from homerl.worlds.llm_authors import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 FEWEST_EVENTS = 2  # of the last day, with those that tell of the situation
 
@@ -55,17 +54,9 @@ class HouseholdPrompts(Model):
     past: str
 
 
-@dataclass(frozen=True)
-class AuthoredHousehold:
-    """A blueprint and the record of its making: how many candidates and statements were written, and how many were kept."""
-
-    blueprint: PersonalHomeBlueprint
-    record: dict[str, Any]
-
-
 async def author_household_blueprint(
     recipe: PersonalHomeRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
-) -> AuthoredHousehold:
+) -> AuthoredBlueprint:
     """The first candidate of a seed that keeps all rules and has a task.
 
     Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped is
@@ -73,31 +64,21 @@ async def author_household_blueprint(
     """
     rng = random.Random(f"llm personalhome {split} {seed}")
     kind, level, household_recipe = draw_recipe_choices(recipe, split, rng)
-    for attempt in range(1, attempts + 1):
-        number = rng.randrange(1 << 31)
-        scaffold = make_household(number, household_recipe)
-        dropped["candidates: written"] += 1
-        try:
-            fewest = recipe.household.memories[0]
-            household = await _write_household(scaffold, split, fewest, client, dropped, rng.getrandbits(31))
-            filmed = film_household(household, number) if recipe.scenes else household
-            if filmed is None:
-                raise UnfitCandidate("no situation that can be filmed")
-            task = draw_task(kind, level, filmed, recipe, split, rng)
-            if task is None:
-                raise UnfitCandidate(f"no task of kind '{kind}'")
-        except UnreadableAnswer:
-            dropped["candidate: unreadable"] += 1
-        except UnfitCandidate as error:
-            dropped[f"candidate: {error}"] += 1
-        else:
-            record = {"candidates": attempt, "memories": len(filmed.memories), "events": len(filmed.context.events)}
-            return AuthoredHousehold(task_to_blueprint(filmed, task, f"{split}-{seed}", seed, split, recipe), record)
-    raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
 
+    async def write(number: int) -> AuthoredBlueprint:
+        household_seed = rng.randrange(1 << 31)
+        scaffold, fewest = make_household(household_seed, household_recipe), recipe.household.memories[0]
+        written = await _write_household(scaffold, split, fewest, client, dropped, rng.getrandbits(31))
+        household = film_household(written, household_seed) if recipe.scenes else written
+        if household is None:
+            raise UnfitCandidate("no situation that can be filmed")
+        task = draw_task(kind, level, household, recipe, split, rng)
+        if task is None:
+            raise UnfitCandidate(f"no task of kind '{kind}'")
+        record = {"candidates": number, "memories": len(household.memories), "events": len(household.context.events)}
+        return AuthoredBlueprint(task_to_blueprint(household, task, f"{split}-{seed}", seed, split, recipe), record)
 
-class UnfitCandidate(Exception):
-    """Too little of a candidate is left, or it breaks a rule; the text says which."""
+    return await write_fit_candidate(write, attempts, seed, dropped)
 
 
 async def _write_household(
