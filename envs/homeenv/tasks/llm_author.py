@@ -136,7 +136,9 @@ async def author_home_blueprint(
 ) -> AuthoredBlueprint:
     """The first candidate of a seed that still has enough tasks after all filters.
 
-    Its record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task. Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
+    Its record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
+
+    Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
     is counted in `dropped`.
     """
     rng = random.Random(f"llm blueprint {split} {seed}")

@@ -16,22 +16,8 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.tasks.answer_parser import (
-    FORMAT_ERROR,
-    decide_by_rules,
-    parse_counterfactual_answers,
-    parse_final_answer,
-    parse_plan,
-    parse_ranking,
-)
-from homerl.envs.personalhome.tasks.benchmark_metrics import (
-    CUTS,
-    RULES,
-    average_precision,
-    call_class,
-    count_error_types,
-    rank_deviation,
-)
+from homerl.envs.personalhome.tasks import answer_parser as answers
+from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right, is_choice_right
@@ -71,8 +57,8 @@ def extra_results(trajectory: Trajectory) -> dict[str, Any]:
     return {
         **answer_metrics(blueprint, text),
         "personal": getattr(blueprint.task, "personal", None),
-        "errors": count_error_types(rules, [_format_error(blueprint, text)]),
-        "calls": call_class(trajectory.tool_calls),
+        "errors": metrics.count_error_types(rules, [_format_error(blueprint, text)]),
+        "calls": metrics.call_class(trajectory.tool_calls),
     }
 
 
@@ -80,10 +66,10 @@ def _format_error(blueprint: PersonalHomeBlueprint, text: str) -> str | None:
     """The error of the answer's form, if it has one."""
     task = blueprint.task
     if isinstance(task, Grounding) and len(task.parts) > 1:
-        return parse_counterfactual_answers(text).error
+        return answers.parse_counterfactual_answers(text).error
     if isinstance(task, Grounding | Choice):
-        return parse_final_answer(text).error
-    return (parse_ranking if isinstance(task, Features) else parse_plan)(text).error
+        return answers.parse_final_answer(text).error
+    return (answers.parse_ranking if isinstance(task, Features) else answers.parse_plan)(text).error
 
 
 def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
@@ -98,12 +84,12 @@ def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any
     if isinstance(task, Choice):
         return {"right": {"original": is_choice_right(task, text)}}
     if isinstance(task, Features):
-        ranking = parse_ranking(text).value or ()
+        ranking = answers.parse_ranking(text).value or ()
         return {
-            "average_precision": [average_precision(ranking, task.ranking[:3], k) for k in CUTS],
-            "rank_deviation": rank_deviation(ranking, task.ranking[:3]),
+            "average_precision": [metrics.average_precision(ranking, task.ranking[:3], k) for k in metrics.CUTS],
+            "rank_deviation": metrics.rank_deviation(ranking, task.ranking[:3]),
         }
-    programs = parse_plan(text).value or ()
+    programs = answers.parse_plan(text).value or ()
     verdict = judge_plan(blueprint.household, task.situations, programs)
     start = HouseholdState(blueprint.household)
     static = [ok for program in programs for ok in static_validity(start, program["steps"])]
@@ -111,7 +97,7 @@ def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any
         "validity": sum(static) / len(static) if static else 0.0,
         "executed": sum(verdict.runs) / len(verdict.runs) if verdict.runs else 0.0,
         "settled": dict(verdict.settled),
-        "rules": {name: getattr(verdict, name) for name in RULES},
+        "rules": {name: getattr(verdict, name) for name in metrics.RULES},
     }
 
 
@@ -120,9 +106,9 @@ def personalhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
-    if (error := _format_error(blueprint, text)) and (error != FORMAT_ERROR or not text):
+    if (error := _format_error(blueprint, text)) and (error != answers.FORMAT_ERROR or not text):
         return EpisodeFailure("FORMAT", error)
-    errors = count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
+    errors = metrics.count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
     if any(errors.values()) and not text:
         return EpisodeFailure("TOOLS", max(errors, key=lambda name: errors[name]))
     # The goals of the evidence are the first ones. Each must have been met at some time.
@@ -138,20 +124,13 @@ def grounding_cases(trajectory: Trajectory) -> list[JudgeCase]:
     task = blueprint.task
     if not isinstance(task, Grounding) or not text:
         return []
-    return [
-        JudgeCase(
-            len(trajectory.steps) - 1,
-            number,
-            "meaning",
-            f"{task.question} {part.condition}".strip(),
-            " / ".join(part.variants),
-            str(said),
-            decide_by_rules(said, part.variants),
-            RUBRIC,
-        )
-        for number, part in enumerate(task.parts)
-        if (said := answer_to_part(task, part.key, text)) is not None
-    ]
+    cases, last = [], len(trajectory.steps) - 1
+    for number, part in enumerate(task.parts):
+        if (said := answer_to_part(task, part.key, text)) is not None:
+            asked, wanted = f"{task.question} {part.condition}".strip(), " / ".join(part.variants)
+            rule = answers.decide_by_rules(said, part.variants)
+            cases.append(JudgeCase(last, number, "meaning", asked, wanted, str(said), rule, RUBRIC))
+    return cases
 
 
 def is_grounding_right(trajectory: Trajectory, right: Mapping[int, int]) -> bool:

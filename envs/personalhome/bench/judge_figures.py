@@ -14,26 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.personalhome.bench import score_figures
 from homerl.envs.personalhome.bench.episode_results import PlayedTask, RunResults, result_key
-from homerl.envs.personalhome.bench.score_figures import (
-    Figures,
-    ScoreFigure,
-    drop_missing_figures,
-    mean_figure,
-    question_figures,
-    share_figure,
-)
 from homerl.envs.personalhome.bench.suite import household_digest
+from homerl.envs.personalhome.judge import plan_judge
 from homerl.envs.personalhome.judge.answer_judge import KEYS, decide_answers, equivalence_question
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore
 from homerl.envs.personalhome.judge.judge_prompts import HOME
-from homerl.envs.personalhome.judge.plan_judge import (
-    absolute_question,
-    overall_scores,
-    persona_scores,
-    read_plan_ranking,
-    relative_questions,
-)
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
@@ -50,7 +37,7 @@ class RunRatings:
     """What the judge `by` said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
 
     by: str
-    figures: Figures
+    figures: score_figures.Figures
     missing: int
     unsure: int
 
@@ -63,9 +50,9 @@ class RunOrderComparison:
     was the same both times. `missing` tasks lack a verdict.
     """
 
-    wins: Mapping[str, ScoreFigure]
-    disagrees: ScoreFigure | None
-    kept: ScoreFigure | None
+    wins: Mapping[str, score_figures.ScoreFigure]
+    disagrees: score_figures.ScoreFigure | None
+    kept: score_figures.ScoreFigure | None
     missing: int
 
 
@@ -104,7 +91,7 @@ def plan_rating_question(played: PlayedTask, programs: Programs) -> JudgeQuestio
     if not programs:
         return None
     household = household_shown(played.blueprint.household)
-    return absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
+    return plan_judge.absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
 
 
 def plan_verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
@@ -145,22 +132,24 @@ def compute_run_ratings(run: RunResults, verdicts: VerdictStore, by: str) -> Run
         keys = (part.key for part in played.blueprint.task.parts)  # type: ignore[union-attr]
         asked.append(rows[played.key] | {"right": dict(zip(keys, decision.correct.values(), strict=True))})
         unsure, missing = unsure + len(decision.unsure), missing + bool(decision.open)
-    figures = {name: figure for name, figure in question_figures(asked).items() if not name.startswith("MC")}
+    figures = {name: figure for name, figure in score_figures.question_figures(asked).items() if not name.startswith("MC")}
     given = [plan_verdict(played, verdicts, by) for played in run.played_tasks(("plans",))]
     rated = [verdict for verdict in given if verdict is not None]
     return RunRatings(by, figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
 
 
-def rating_figures(rated: Sequence[Mapping[str, Any]]) -> Figures:
+def rating_figures(rated: Sequence[Mapping[str, Any]]) -> score_figures.Figures:
     """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
     scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
     for verdict in rated:
-        by_part = persona_scores(verdict)
+        by_part = plan_judge.persona_scores(verdict)
         members = [mean_value(given) for part, given in by_part.items() if part != HOME]
-        for name, values in zip(scores, (overall_scores(verdict), members, by_part.get(HOME)), strict=True):
+        for name, values in zip(scores, (plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
             scores[name].append(mean_value(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
-    return drop_missing_figures(**{name: mean_figure(values, ends) for name, values in scores.items()})
+    return score_figures.drop_missing_figures(
+        **{name: score_figures.mean_figure(values, ends) for name, values in scores.items()}
+    )
 
 
 # Several runs
@@ -186,7 +175,7 @@ def plan_ordering_questions(
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = household_shown(played.blueprint.household), derive_seed(*played.key)
         plans, language = dict(zip(names, (plan_programs(played), *theirs), strict=True)), played.blueprint.language
-        asked = relative_questions(household, household["context"], plans, seed, language, played.about)
+        asked = plan_judge.relative_questions(household, household["context"], plans, seed, language, played.about)
         yield names, seed, asked
 
 
@@ -199,10 +188,10 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
         if len(given) < len(asked):
             missing += 1
             continue
-        order = read_plan_ranking(given, names, seed)
+        order = plan_judge.read_plan_ranking(given, names, seed)
         for name in names:
             firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
         disagrees.append(order.has_unstable_best)
         kept.append(kept_order_share(*order.overall))
-    wins = drop_missing_figures(**{name: mean_figure(values) for name, values in firsts.items()})
-    return RunOrderComparison(wins, share_figure(disagrees), mean_figure(kept), missing)
+    wins = score_figures.drop_missing_figures(**{name: score_figures.mean_figure(values) for name, values in firsts.items()})
+    return RunOrderComparison(wins, score_figures.share_figure(disagrees), score_figures.mean_figure(kept), missing)

@@ -31,13 +31,7 @@ from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene.scene_scripts import domain_counts
 from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.scene.video_clips import ClipFolder, frame_handles_in
-from homerl.envs.personalhome.tasks.author import (
-    film_household,
-    make_features_task,
-    make_plans_task,
-    make_question_task,
-    question_in_words,
-)
+from homerl.envs.personalhome.tasks import author
 from homerl.envs.personalhome.tasks.blueprint import (
     LEVELS,
     Difficulty,
@@ -160,7 +154,7 @@ class ScenesSuite(contract.Suite):
 def make_filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
     """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
     household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
-    return film_household(household, seed, domain)
+    return author.film_household(household, seed, domain)
 
 
 def build_scene_instances(
@@ -199,7 +193,7 @@ def question_difficulties(number: int) -> list[Difficulty]:
 def household_scene_tasks(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
     """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
     rng = random.Random(f"{NAME} {household.language} {household.household_id}")
-    drawn = (("features", make_features_task(household, rng)), ("plans", make_plans_task(household)))
+    drawn = (("features", author.make_features_task(household, rng)), ("plans", author.make_plans_task(household)))
     proactive = keep_valid_tasks(drawn, household, RECIPE, dropped)
     tasks: list[Task] = []
     for kind in ("grounding", "choice") if proactive else ():
@@ -222,10 +216,10 @@ def draw_question_tasks(
         if not left[question.difficulty]:
             continue
         wording = QuestionWording(household, rng.random() < RECIPE.personal)
-        text = question_in_words(question, wording, "heldout", rng)
+        text = author.question_in_words(question, wording, "heldout", rng)
         if text is None or text in texts:
             continue
-        task = make_question_task(kind, question, text, wording, RECIPE, rng)
+        task = author.make_question_task(kind, question, text, wording, RECIPE, rng)
         if task is not None and find_task_flaw(household, task, RECIPE) is None:
             tasks.append(task)
             texts.add(text)

@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from homerl.envs.personalhome.tasks.benchmark_metrics import (
-    CALL_CLASSES,
-    CUTS,
-    ERRORS,
-    RULES,
-    WORST_RANK_SUM,
-    counterfactual_accuracy,
-)
+from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
 from homerl.host.confidence_intervals import SHARES, difference_interval, mean_interval, share_interval
 from homerl.play.trajectory import Outcome
@@ -71,15 +63,18 @@ def compute_run_scores(rows: Iterable[Row]) -> RunScores:
     counted = [row for row in rows if Outcome(row["outcome"]).is_counted]
     parts = {task: part for task in CATEGORIES.values() if (part := select_task_rows(counted, task))}
     levels = {level: question_figures([row for row in counted if row["difficulty"] == level]) for level in LEVELS}
-    calls = {task: Counter(row["calls"] for row in part) for task, part in parts.items()}
+    errors, calls = {}, {}
+    for task, part in parts.items():
+        errors[task] = {name: sum(row["errors"][name] for row in part) for name in metrics.ERRORS}
+        calls[task] = {name: sum(row["calls"] == name for row in part) for name in metrics.CALL_CLASSES}
     return RunScores(
         episodes={task: len(part) for task, part in parts.items()},
         left_out=len(rows) - len(counted),
         tasks=question_figures(counted) | ranking_figures(parts.get("FR", ())) | plan_figures(parts.get("PG", ())),
         levels={level: figures for level, figures in levels.items() if figures},
         naming=_compare_naming(counted),
-        errors={task: {name: sum(row["errors"][name] for row in part) for name in ERRORS} for task, part in parts.items()},
-        calls={task: {name: found[name] for name in CALL_CLASSES} for task, found in calls.items()},
+        errors=errors,
+        calls=calls,
     )
 
 
@@ -145,7 +140,7 @@ def accuracy_cases(rows: Sequence[Row]) -> dict[str, list[float]]:
     """
     grounding = select_task_rows(rows, "IG")
     both = (
-        counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
+        metrics.counterfactual_accuracy([row["right"][key] for key in row["changed"]], [*row["changed"].values()])
         for row in grounding
     )
     return {
@@ -172,8 +167,8 @@ def _compare_naming(rows: Sequence[Row]) -> dict[str, Figures]:
 
 def ranking_figures(rows: Sequence[Row]) -> Figures:
     """MAP@k (eq. 9) and RRS (eq. 13)."""
-    found = {f"MAP@{k}": mean_figure(row["average_precision"][at] for row in rows) for at, k in enumerate(CUTS)}
-    sums = mean_figure((row["rank_deviation"] for row in rows), (0.0, WORST_RANK_SUM))
+    found = {f"MAP@{k}": mean_figure(row["average_precision"][at] for row in rows) for at, k in enumerate(metrics.CUTS)}
+    sums = mean_figure((row["rank_deviation"] for row in rows), (0.0, metrics.WORST_RANK_SUM))
     return drop_missing_figures(**found, RRS=sums)
 
 
@@ -182,7 +177,8 @@ def plan_figures(rows: Sequence[Row]) -> Figures:
 
     A plan that settles nothing keeps no rule, as in `plan_rules.PlanVerdict.goals_met`.
     """
-    kept = {rule: share_figure(any(row["settled"].values()) and row["rules"][rule] for row in rows) for rule in RULES}
+    useful = [(any(row["settled"].values()), row["rules"]) for row in rows]
+    kept = {rule: share_figure(some and rules[rule] for some, rules in useful) for rule in metrics.RULES}
     return drop_missing_figures(
         validity=mean_figure(row["validity"] for row in rows),
         executed=mean_figure(row["executed"] for row in rows),

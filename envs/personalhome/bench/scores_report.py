@@ -9,15 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from homerl.envs.personalhome.bench import judge_figures
 from homerl.envs.personalhome.bench.episode_results import RunResults, read_named_results
-from homerl.envs.personalhome.bench.judge_figures import (
-    RunOrderComparison,
-    RunRatings,
-    choose_judge,
-    compare_ranked_runs,
-    compute_run_ratings,
-    merge_verdicts,
-)
 from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
 from homerl.envs.personalhome.bench.plan_reflection import ReflectionFigures, compute_reflection_figures
 from homerl.envs.personalhome.bench.score_figures import QUESTIONS, Figures, RunScores, ScoreFigure, compute_run_scores
@@ -107,7 +100,7 @@ class Run:
 
     results: RunResults
     scores: RunScores
-    judged: RunRatings | None
+    judged: judge_figures.RunRatings | None
     win: ScoreFigure | None
     reflection: ReflectionFigures | None = None
 
@@ -129,16 +122,16 @@ class ScoresReport:
 def build_scores_report(folders: Sequence[Path], judge: str | None = None) -> ScoresReport:
     """The report of the runs in some folders, with the stored verdicts of a judge. Nobody is asked."""
     found = read_named_results(folders)
-    verdicts = merge_verdicts(found)
-    by = choose_judge(verdicts, judge)
-    orders = compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
+    verdicts = judge_figures.merge_verdicts(found)
+    by = judge_figures.choose_judge(verdicts, judge)
+    orders = judge_figures.compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
     runs = []
     for one in found:
         run = Run(one, compute_run_scores(one.rows), None, orders.wins.get(one.name) if orders else None)
         if by:
             kept = VerdictStore(one.folder / REVISIONS)
             reflected = compute_reflection_figures(one, verdicts, by, kept) if kept.rows else None
-            run = replace(run, judged=compute_run_ratings(one, verdicts, by), reflection=reflected)
+            run = replace(run, judged=judge_figures.compute_run_ratings(one, verdicts, by), reflection=reflected)
         runs.append(run)
     tables = tuple(table for table in _build_tables(runs) if table.lines)
     return ScoresReport(tuple(one.name for one in found), tables, tuple(_write_notes(runs, by, orders)))
@@ -229,7 +222,7 @@ def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
                 yield FigureLine(f"{task}, {name.lower().replace('_', ' ')}", tuple(cells))
 
 
-def _write_notes(runs: Sequence[Run], by: str | None, orders: RunOrderComparison | None) -> Iterator[str]:
+def _write_notes(runs: Sequence[Run], by: str | None, orders: judge_figures.RunOrderComparison | None) -> Iterator[str]:
     named = (f"{term} is {said.name}" for _, terms in glossary_sections(HERE) for term, said in terms.items() if said.name)
     yield f"{', '.join(named)}."
     yield "Intervals are of 95 %."

@@ -23,7 +23,7 @@ from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
-from homerl.play.faults import Boundary, Fault, InfraError
+from homerl.play.faults import InfraError
 
 AT_ONCE = 16
 MOST_TOKENS = 4096  # of an answer: several programs, each from the view of every member
@@ -85,14 +85,9 @@ class VerdictStore:
         key = question.verdict_key(judge)
         given = self.rows.get(key, {}).get("verdict")
         try:
-            return None if given is None else answer_to_json(question.shape.model_validate(given))
+            return None if given is None else question.shape.model_validate(given).model_dump(mode="json", by_alias=True)
         except ValidationError:
             raise InputError(f"the verdict {key} has another form", str(self.path), "remove its line") from None
-
-    def stored_fault(self, question: JudgeQuestion, judge: str) -> Fault | None:
-        """Why the judge gave no verdict on this question; None if it gave one or was not asked."""
-        given = self.rows.get(question.verdict_key(judge), {}).get("fault")
-        return None if given is None else Fault(Boundary(given["boundary"]), given["reason"])
 
 
 def make_judge_client(urls: str, model: str) -> StructuredClient:
@@ -118,7 +113,7 @@ async def ask_judge(
         async with gate:
             try:
                 answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
-                row |= {"verdict": answer_to_json(answer)}
+                row |= {"verdict": answer.model_dump(mode="json", by_alias=True)}
             except (InfraError, UnreadableAnswer) as error:
                 row |= {"fault": asdict(judge_fault(error))}
         verdicts.add_row(row)
@@ -126,8 +121,3 @@ async def ask_judge(
         progress(heard, len(missing))
 
     await asyncio.gather(*(ask(key, question) for key, question in missing.items()))
-
-
-def answer_to_json(answer: Model) -> dict[str, Any]:
-    """A judge's answer as plain data, under the keys that it was asked for."""
-    return answer.model_dump(mode="json", by_alias=True)

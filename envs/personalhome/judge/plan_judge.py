@@ -23,13 +23,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, create_model
 
 from homerl.envs.core.model import Model
+from homerl.envs.personalhome.judge import judge_prompts as prompts
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion
-from homerl.envs.personalhome.judge.judge_prompts import (
-    household_matter_json,
-    judge_personas,
-    load_judge_words,
-    strip_program_ids,
-)
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE
 
 
@@ -50,15 +45,15 @@ def absolute_question(
     """The question that rates a plan. Raises `ValueError` for a plan without programs, of which nothing can be asked."""
     if not programs:
         raise ValueError("a plan without programs cannot be rated")
-    said, parts = load_judge_words(language), judge_personas(household)
+    said, parts = prompts.load_judge_words(language), prompts.judge_personas(household)
     numbers = [str(number) for number in range(1, len(programs) + 1)]
     opinion = {"feedback": said.feedback, "score": 3}
     one = {"personas": dict.fromkeys(parts, opinion), "rationale": said.rationale, "overall_score": 3}
-    numbered = dict(zip(numbers, strip_program_ids(programs), strict=True))
+    numbered = dict(zip(numbers, prompts.strip_program_ids(programs), strict=True))
     return JudgeQuestion(
         "absolute",
         said.mode_instruction("absolute", dict.fromkeys(numbers, one)),
-        household_matter_json(household, situation, programs=numbered),
+        prompts.household_matter_json(household, situation, programs=numbered),
         plan_verdict_model(numbers, parts),
         about=about or {},
     )
@@ -119,12 +114,12 @@ def relative_questions(
     """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
     if not 2 <= len(plans) <= 26:
         raise ValueError(f"2 to 26 plans can be ordered, not {len(plans)}")
-    said, parts, questions = load_judge_words(language), judge_personas(household), []
+    said, parts, questions = prompts.load_judge_words(language), prompts.judge_personas(household), []
     for at, letters in enumerate(assign_letters(plans, seed)):
         example = [min(letters), *(["..."] if len(letters) > 2 else []), max(letters)]
         form = {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": said.rationale}
-        shown = {letter: strip_program_ids(plans[model]) for letter, model in letters.items()}
-        text = household_matter_json(household, situation, plans=shown)
+        shown = {letter: prompts.strip_program_ids(plans[model]) for letter, model in letters.items()}
+        text = prompts.household_matter_json(household, situation, plans=shown)
         shape, more = order_verdict_model(tuple(letters), parts), {**(about or {}), "letters": letters}
         questions.append(JudgeQuestion("relative", said.mode_instruction("relative", form), text, shape, at, more))
     return questions[0], questions[1]

@@ -15,17 +15,10 @@ from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_feature
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
+from homerl.envs.personalhome.tasks import plan_rules
 from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding
-from homerl.envs.personalhome.tasks.plan_rules import (
-    TOOLBOX,
-    Program,
-    broken_preferences,
-    household_needs,
-    run_plan_steps,
-    try_plan_step,
-)
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
 
 NAMES = {  # the paper's names
@@ -135,7 +128,7 @@ def build_option_views(task: Choice, text: str) -> list[OptionView]:
 def build_ranked_features(task: Features, household: Household, text: str) -> list[RankedFeature]:
     """The features, the best first."""
     given = {feature: place for place, feature in enumerate(parse_ranking(text).value or (), 1)}
-    needs, words = household_needs(household), load_fact_words(household.language)
+    needs, words = plan_rules.household_needs(household), load_fact_words(household.language)
     tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
     return [
         RankedFeature(
@@ -155,20 +148,20 @@ def _need_in_words(key: str, words: FactWords) -> str:
     return next((words.keys[group][key] for group in GROUPS if key in words.keys[group]), key)
 
 
-def view_of_programs(household: Household, programs: Sequence[Program]) -> PlanView:
+def view_of_programs(household: Household, programs: Sequence[plan_rules.Program]) -> PlanView:
     """Programs as they run: each step is tried in a fork of its program, and changes add up to the judged end state."""
     start = HouseholdState(household)
     end, rows = start.fork(), []
     for program in programs:
         tried, steps = start.fork(), []
         for step in program["steps"]:
-            refusal, before = try_plan_step(tried, step), end.home.fork()
-            if step["appliance"] != TOOLBOX:  # what is written down changes no device
-                run_plan_steps(end, [step])
+            refusal, before = plan_rules.try_plan_step(tried, step), end.home.fork()
+            if step["appliance"] != plan_rules.TOOLBOX:  # what is written down changes no device
+                plan_rules.run_plan_steps(end, [step])
             steps.append(PlanStepView(plan_step_in_words(step), step["rationale"], refusal, compare_homes(before, end.home)))
         rows.append((program["program_id"], tuple(steps)))
     words = load_fact_words(household.language)
-    broken = broken_preferences(household, start.home, end.home)
+    broken = plan_rules.broken_preferences(household, start.home, end.home)
     names = tuple(dict.fromkeys(words.key_word("tastes", taste.kind) for taste in broken))
     return PlanView(tuple(rows), compare_homes(start.home, end.home), names)
 

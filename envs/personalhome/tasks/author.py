@@ -24,6 +24,7 @@ from homerl.envs.personalhome.sim.scene.scene_scripts import situation_domain
 from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.scene.transcript_writer import write_transcript
 from homerl.envs.personalhome.sim.situations import load_situations
+from homerl.envs.personalhome.tasks import plan_rules
 from homerl.envs.personalhome.tasks.blueprint import (
     LETTERS,
     Choice,
@@ -37,20 +38,8 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Plans,
     Task,
 )
-from homerl.envs.personalhome.tasks.plan_rules import (
-    MOST_PROGRAMS,
-    household_needs,
-    judge_plan,
-    settling_program,
-    situation_room,
-)
-from homerl.envs.personalhome.tasks.questions.question_maker import (
-    HouseholdQuestion,
-    draw_counterfactuals,
-    draw_distractors,
-    draw_questions,
-    is_answer_stated,
-)
+from homerl.envs.personalhome.tasks.questions import question_maker
+from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion
 from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording
 from homerl.envs.personalhome.tasks.situation import user_question
 from homerl.play.words.splits import NoSentence, Split, draw_of_split
@@ -63,7 +52,7 @@ def film_household(household: Household, seed: int, domain: Domain | None = None
         if domain not in (None, situation_domain(key)):
             continue
         try:
-            transcript = write_transcript(household, key, seed, situation_room(household, load_situations()[key]))
+            transcript = write_transcript(household, key, seed, plan_rules.situation_room(household, load_situations()[key]))
         except InputError:  # the household lacks what the scripts of the situation need
             continue
         return household.model_copy(update={"transcript": transcript})
@@ -145,7 +134,7 @@ def draw_task(
     if kind == "plans":
         return make_plans_task(household)
     wording = QuestionWording(household, rng.random() < recipe.personal)
-    for question in draw_questions(household, rng, recipe.families):
+    for question in question_maker.draw_questions(household, rng, recipe.families):
         if question.difficulty != level:
             continue
         text = question_in_words(question, wording, split, rng)
@@ -164,7 +153,8 @@ def question_in_words(question: HouseholdQuestion, wording: QuestionWording, spl
         text = draw_of_split(lambda: rng.choice(texts), split)
     except NoSentence:
         return None
-    return None if is_answer_stated(text, wording.answer_texts(question.candidate.answer, question.answer)) else text
+    answers = wording.answer_texts(question.candidate.answer, question.answer)
+    return None if question_maker.is_answer_stated(text, answers) else text
 
 
 def make_question_task(
@@ -184,14 +174,14 @@ def make_question_task(
     about |= {"personal": wording.personal, "question": text}
     right = wording.answer_texts(candidate.answer, question.answer)
     if kind == "choice":
-        wrong = draw_distractors(question, wording, rng)
+        wrong = question_maker.draw_distractors(question, wording, rng)
         if wrong is None:
             return None
         choices = rng.sample([right[0], *wrong], 5)
         letter = LETTERS[choices.index(right[0])]
         return Choice(**about, choices=tuple(choices), right=letter, evidence=question.evidence)
     parts, evidence = [Part(key="original", variants=right)], {*question.evidence}
-    pair = draw_counterfactuals(question, wording, rng) if recipe.counterfactuals else ()
+    pair = question_maker.draw_counterfactuals(question, wording, rng) if recipe.counterfactuals else ()
     if pair is None:
         return None
     for key, one in zip(("counterfactual_1", "counterfactual_2"), pair):
@@ -206,7 +196,7 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
 
     The three best differ from each other, so that there is one right ranking of them.
     """
-    needs = household_needs(household)
+    needs = plan_rules.household_needs(household)
     owned = {device.spec.category for device in HouseholdState(household).appliances}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
@@ -244,9 +234,9 @@ def _choose_features_in_tiers(ranked: Sequence[tuple[str, float]]) -> list[str] 
 
 def make_plans_task(household: Household) -> Plans | None:
     """The household's situations, if its reference plan keeps all rules; otherwise None."""
-    keys = household.context.situations[:MOST_PROGRAMS]
-    programs = [settling_program(household, key) for key in keys]
-    if not keys or not all(judge_plan(household, keys, programs).goals_met()):
+    keys = household.context.situations[: plan_rules.MOST_PROGRAMS]
+    programs = [plan_rules.settling_program(household, key) for key in keys]
+    if not keys or not all(plan_rules.judge_plan(household, keys, programs).goals_met()):
         return None
     events = (f"event:{at}" for at in range(len(household.context.events)))
     used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])

@@ -31,14 +31,7 @@ from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import profile_shown
 from homerl.envs.personalhome.sim.vocabulary import FactShape, load_fact_words, load_vocabulary
 from homerl.envs.personalhome.tasks.author import draw_recipe_choices, draw_task, film_household, task_to_blueprint
-from homerl.envs.personalhome.tasks.authoring.written_household import (
-    EVENTS,
-    MEMORIES,
-    HouseholdReader,
-    WrittenPast,
-    WrittenPeople,
-    telling_events,
-)
+from homerl.envs.personalhome.tasks.authoring import written_household as written
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import Split
@@ -68,8 +61,8 @@ async def author_household_blueprint(
     async def write(number: int) -> AuthoredBlueprint:
         household_seed = rng.randrange(1 << 31)
         scaffold, fewest = make_household(household_seed, household_recipe), recipe.household.memories[0]
-        written = await _write_household(scaffold, split, fewest, client, dropped, rng.getrandbits(31))
-        household = film_household(written, household_seed) if recipe.scenes else written
+        unfilmed = await _write_household(scaffold, split, fewest, client, dropped, rng.getrandbits(31))
+        household = film_household(unfilmed, household_seed) if recipe.scenes else unfilmed
         if household is None:
             raise UnfitCandidate("no situation that can be filmed")
         task = draw_task(kind, level, household, recipe, split, rng)
@@ -92,14 +85,14 @@ async def _write_household(
     prompts = validate_document(dict[str, HouseholdPrompts], document)[scaffold.language]
     home = home_from_json(scaffold.home)
     life = household_life(scaffold, home)
-    people = await client.ask(prompts.people, people_request_text(scaffold, life), WrittenPeople, seed)
-    members = HouseholdReader(scaffold, life, split, dropped).read_members(people)
+    people = await client.ask(prompts.people, people_request_text(scaffold, life), written.WrittenPeople, seed)
+    members = written.HouseholdReader(scaffold, life, split, dropped).read_members(people)
     if members is None:
         raise UnfitCandidate("a person has no persona, hobby or taste")
     scaffold = scaffold.model_copy(update={"members": members})
     life = household_life(scaffold, home)
-    past = await client.ask(prompts.past, past_request_text(scaffold, life), WrittenPast, seed)
-    reader = HouseholdReader(scaffold, life, split, dropped)
+    past = await client.ask(prompts.past, past_request_text(scaffold, life), written.WrittenPast, seed)
+    reader = written.HouseholdReader(scaffold, life, split, dropped)
     memories, events = reader.read_memories(past.memories), reader.read_events(past.events)
     if len(memories) < fewest_memories:
         raise UnfitCandidate("too few memories are left")
@@ -130,14 +123,15 @@ def past_request_text(household: Household, life: Life) -> str:
     words, facts, known = load_fact_words(household.language), load_vocabulary().facts, _describe_household(household, life)
     for person, member in zip(known["people"], household.members, strict=True):
         person |= {"persona": member.persona, "habits": member.lifestyle, "likes": member.preference}
-    groups = {facts[kind].what for kind in (*MEMORIES, *EVENTS)} - {None}
+    before = min(event.time for event in written.telling_events(household))
+    groups = {facts[kind].what for kind in (*written.MEMORIES, *written.EVENTS)} - {None}
     asked = {
         "now": household.now.isoformat(timespec="minutes"),
-        "memories": {kind: _describe_shape(facts[kind]) for kind in MEMORIES},
-        "events": {kind: _describe_shape(facts[kind]) for kind in EVENTS},
+        "memories": {kind: _describe_shape(facts[kind]) for kind in written.MEMORIES},
+        "events": {kind: _describe_shape(facts[kind]) for kind in written.EVENTS},
         "words": {group: words.keys[str(group)] for group in sorted(map(str, groups))} | {"units": words.units},
         "number_of_memories": len(household.memories),
-        "events_before": min(event.time for event in telling_events(household)).isoformat(timespec="minutes"),
+        "events_before": before.isoformat(timespec="minutes"),
     }
     return json.dumps(known | asked, ensure_ascii=False)
 

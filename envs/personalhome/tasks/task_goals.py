@@ -11,14 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from homerl.envs.personalhome.tasks.answer_parser import (
-    matches_variant,
-    parse_choice,
-    parse_counterfactual_answers,
-    parse_final_answer,
-    parse_plan,
-    parse_ranking,
-)
+from homerl.envs.personalhome.tasks import answer_parser as answers
 from homerl.envs.personalhome.tasks.benchmark_metrics import rank_deviation
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.plan_rules import judge_plan
@@ -28,20 +21,20 @@ LAZY_RANKS = 6  # a random ranking deviates by 11.3 ranks on average, and seldom
 
 def are_parts_right(task: Grounding, text: str) -> tuple[bool, ...]:
     """For each part, whether it is answered right by an exact match (PersonalHomeBench eq. 1)."""
-    return tuple(matches_variant(answer_to_part(task, part.key, text), part.variants) for part in task.parts)
+    return tuple(answers.matches_variant(answer_to_part(task, part.key, text), part.variants) for part in task.parts)
 
 
 def answer_to_part(task: Grounding, key: str, text: str) -> Any:
     """The agent's answer to a part; None if it gave none."""
-    read = parse_counterfactual_answers(text)
+    read = answers.parse_counterfactual_answers(text)
     if read.value is None and len(task.parts) == 1:
-        return parse_final_answer(text).value
+        return answers.parse_final_answer(text).value
     return None if read.value is None else read.value.get(key)
 
 
 def is_choice_right(task: Choice, text: str) -> bool:
     """Whether the choice is right (eq. 6)."""
-    return parse_choice(parse_final_answer(text).value, task.choices) == LETTERS.index(task.right)
+    return answers.parse_choice(answers.parse_final_answer(text).value, task.choices) == LETTERS.index(task.right)
 
 
 def answer_goals(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...]:
@@ -59,9 +52,9 @@ def answer_goals(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...
     if isinstance(task, Features):
         # The paper's reward is 1 - RRS / 27; a random ranking would earn more than half of it. Here k of the goals are unmet
         # if the three best features deviate by k ranks from their places (eq. 12).
-        deviation = rank_deviation(parse_ranking(text).value or (), task.ranking[:3])
+        deviation = rank_deviation(answers.parse_ranking(text).value or (), task.ranking[:3])
         return tuple(deviation <= allowed for allowed in reversed(range(LAZY_RANKS)))
-    return judge_plan(blueprint.household, task.situations, parse_plan(text).value or ()).goals_met()
+    return judge_plan(blueprint.household, task.situations, answers.parse_plan(text).value or ()).goals_met()
 
 
 def personalhome_goals_in_words(blueprint: Mapping[str, Any]) -> list[str]:
