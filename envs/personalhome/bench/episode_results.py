@@ -108,6 +108,7 @@ def personalhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
     if (error := _format_error(blueprint, text)) and (error != answers.FORMAT_ERROR or not text):
         return EpisodeFailure("FORMAT", error)
+    # An agent that answers in spite of refused calls failed by its answer.
     errors = metrics.count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
     if any(errors.values()) and not text:
         return EpisodeFailure("TOOLS", max(errors, key=lambda name: errors[name]))

@@ -147,9 +147,8 @@ def rating_figures(rated: Sequence[Mapping[str, Any]]) -> score_figures.Figures:
         for name, values in zip(scores, (plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
             scores[name].append(mean_value(values or (LOWEST_SCORE,)))
     ends = (LOWEST_SCORE, HIGHEST_SCORE)
-    return score_figures.drop_missing_figures(
-        **{name: score_figures.mean_figure(values, ends) for name, values in scores.items()}
-    )
+    found = {name: score_figures.mean_figure(values, ends) for name, values in scores.items()}
+    return score_figures.drop_missing_figures(**found)
 
 
 # Several runs

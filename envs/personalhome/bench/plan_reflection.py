@@ -75,7 +75,8 @@ async def ask_for_revision(played: PlayedTask, message: Message, agent: Policy) 
 
 def revision_key(played: PlayedTask, message: Message, agent: str) -> str:
     """A hash of all that a revision depends on."""
-    household = household_digest(played.blueprint.household)  # tasks with tools have equal prompts
+    # Tasks with tools have equal prompts, so the household must be in the hash.
+    household = household_digest(played.blueprint.household)
     said = json.dumps([agent, *played.key, household, played.trajectory.messages, message["content"]], ensure_ascii=False)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

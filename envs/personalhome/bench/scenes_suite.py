@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.suite import PersonalHomeInstance, find_task_flaw, instance_fields, keep_valid_tasks
+from homerl.envs.personalhome.bench.suite import (
+    PersonalHomeInstance,
+    find_task_flaw,
+    household_digest,
+    keep_valid_tasks,
+    task_fields,
+)
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.generate.household_maker import household_id_of_seed
 from homerl.envs.personalhome.sim.household import Household
@@ -76,9 +82,8 @@ def find_household_clips(households: Mapping[str, int], folder: Path) -> tuple[d
         remedy = f"name clips by their households, such as {household_id_of_seed(next(iter(seeds)))}.mp4"
         raise InputError("no clip is of a household that is played", str(folder), remedy)
     films: dict[int, Film] = {}
-    for seed in paths:
-        videos.check_clip(household_id_of_seed(seed))
     for seed, path in paths.items():
+        videos.check_clip(household_id_of_seed(seed))
         digest = hashlib.sha256()
         for file in sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]:
             with file.open("rb") as data:
@@ -178,14 +183,14 @@ def household_scene_instances(
     if household is None:
         dropped["validity: nothing to film"] += 1
         return []
-    return [
-        SceneInstance(**instance_fields(f"{NAME}-{task.kind}-{seed}-{at}", household, seed, task), domain=domain)
-        for at, task in enumerate(household_scene_tasks(household, number, dropped))
-    ]
+    about = {"domain": domain, "language": language, "household": seed, "digest": household_digest(household)}
+    tasks = enumerate(household_scene_tasks(household, number, dropped))
+    return [SceneInstance(**task_fields(f"{NAME}-{task.kind}-{seed}-{at}", task), **about) for at, task in tasks]
 
 
 def question_difficulties(number: int) -> list[Difficulty]:
     """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
+    # 742 questions in 100 households are 7 or 8 each: the differences of rounded multiples add up to the whole.
     count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
     return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
 
@@ -209,12 +214,12 @@ def draw_question_tasks(
     kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random
 ) -> list[Task] | None:
     """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
-    left = Counter(levels)
-    texts: set[str] = set()
+    left, texts = Counter(levels), set[str]()
     tasks: list[Task] = []
     for question in draw_questions(household, rng, FAMILIES):
         if not left[question.difficulty]:
             continue
+        # Each question draws anew whether people are named or told by id.
         wording = QuestionWording(household, rng.random() < RECIPE.personal)
         text = author.question_in_words(question, wording, "heldout", rng)
         if text is None or text in texts:

@@ -97,7 +97,7 @@ class PersonalHomeSuite(contract.Suite):
         return HOUSEHOLDS * len(KINDS), build_household_instances(seed, language, dropped, progress)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # the tasks of a household follow each other
 def make_suite_household(seed: int, language: str) -> Household:
     """The household of a seed, in held-out words."""
     return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout"))
@@ -114,28 +114,21 @@ def build_household_instances(
     """The instances of as many households as have all four tasks, in the order of their seeds."""
     candidates = itertools.count(seed * 1_000_000)
     for number in range(households):
-        level = LEVELS[number % len(LEVELS)]
-        household_seed, tasks = next(
-            (at, tasks) for at in candidates if (tasks := draw_household_tasks(at, language, level, dropped))
-        )
-        household = make_suite_household(household_seed, language)
+        level, tasks = LEVELS[number % len(LEVELS)], list[Task]()
+        while not tasks:
+            candidate = next(candidates)
+            tasks = draw_household_tasks(candidate, language, level, dropped)
+        digest = household_digest(make_suite_household(candidate, language))
+        about: dict[str, Any] = {"language": language, "household": candidate, "digest": digest}
         for task in tasks:
-            id = f"{NAME}-{task.kind}-{household_seed}"
-            yield PersonalHomeInstance(**instance_fields(id, household, household_seed, task))
+            yield PersonalHomeInstance(**task_fields(f"{NAME}-{task.kind}-{candidate}", task), **about)
         progress((number + 1) * len(KINDS), households * len(KINDS))
 
 
-def instance_fields(id: str, household: Household, seed: int, task: Task) -> dict[str, Any]:
-    """The fields of the instance of a task in the household of a seed."""
-    return {
-        "id": id,
-        "category": CATEGORIES[task.kind],
-        "difficulty": getattr(task, "difficulty", "unrated"),
-        "language": household.language,
-        "household": seed,
-        "digest": household_digest(household),
-        "task": task,
-    }
+def task_fields(id: str, task: Task) -> dict[str, Any]:
+    """The fields of an instance that follow from its task."""
+    difficulty = getattr(task, "difficulty", "unrated")
+    return {"id": id, "category": CATEGORIES[task.kind], "difficulty": difficulty, "task": task}
 
 
 def draw_household_tasks(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task]:

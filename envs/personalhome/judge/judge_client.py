@@ -60,7 +60,7 @@ class VerdictStore:
         self.rows: dict[str, dict[str, Any]] = {}
         if not path.exists():
             return
-        whole = 0
+        whole = 0  # bytes of whole lines
         with path.open("rb+") as file:
             for number, line in enumerate(iter(file.readline, b""), 1):
                 if not line.endswith(b"\n"):
@@ -104,6 +104,7 @@ async def ask_judge(
 ) -> None:
     """Ask each question that has no stored verdict, and store the verdicts; a judge that fails leaves its fault there."""
     judge = client.endpoint.model
+    # A stored fault does not count, so its question is asked again.
     missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.verdict_key(judge), {})}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 

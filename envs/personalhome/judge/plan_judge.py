@@ -72,6 +72,7 @@ def plan_verdict_model(numbers: Sequence[str], parts: Sequence[str]) -> type[Mod
 
 def model_with_keys(name: str, keys: Sequence[str], kind: Any) -> type[Model]:
     """A model with exactly these keys, all of one kind."""
+    # The ids of members may be no Python names, so fields have names of their own and aliases.
     fields: dict[str, Any] = {f"key_{at}": (kind, Field(alias=key)) for at, key in enumerate(keys)}
     return create_model(name, __base__=Model, **fields)
 

@@ -120,7 +120,7 @@ def _fill_lanes(
     for entry, place in zip(entries, places, strict=True):
         for id in [one for one in entry.about if one in people] or [HOME]:
             cells[id][min(max(place, 0), width - 1)].append(entry)
-    kept = [id for id in cells if id in people or any(cells[id])]
+    kept = [id for id in cells if id in people or any(cells[id])]  # the lane of the home only if it has entries
     return tuple(TimelineLane(people.get(id, HOME), tuple(map(tuple, cells[id]))) for id in kept)
 
 

@@ -51,6 +51,7 @@ def _split_table(table: FigureTable, width: int) -> Iterator[FigureTable]:
     for cell in (cell for line in table.lines for cell in line.cells if cell):
         words += [cell.text, f"({cell.interval})"]
     fitting = max(1, (width - labels - cases) // (max(map(len, words)) + GAP))
+    # Parts of equal size look better than full ones and a rest.
     parts = ceil(len(table.heads) / fitting)
     count = ceil(len(table.heads) / parts)
     for first in range(0, len(table.heads), count):

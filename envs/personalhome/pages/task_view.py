@@ -14,7 +14,7 @@ from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks import plan_rules
 from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
@@ -130,22 +130,14 @@ def build_ranked_features(task: Features, household: Household, text: str) -> li
     given = {feature: place for place, feature in enumerate(parse_ranking(text).value or (), 1)}
     needs, words = plan_rules.household_needs(household), load_fact_words(household.language)
     tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
-    return [
-        RankedFeature(
-            place,
-            given.get(key),
-            key,
-            task.titles[key],
-            tier,
-            tuple(_need_in_words(need, words) for need in load_features()[key].wanted_when if need in needs),
-        )
-        for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1)
-    ]
-
-
-def _need_in_words(key: str, words: FactWords) -> str:
-    """The words of a need, which is a key of one of several groups."""
-    return next((words.keys[group][key] for group in GROUPS if key in words.keys[group]), key)
+    rows = []
+    for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1):
+        wanted = []
+        for need in (need for need in load_features()[key].wanted_when if need in needs):
+            # A need is a key of one of several groups of words.
+            wanted.append(next((words.keys[group][need] for group in GROUPS if need in words.keys[group]), need))
+        rows.append(RankedFeature(place, given.get(key), key, task.titles[key], tier, tuple(wanted)))
+    return rows
 
 
 def view_of_programs(household: Household, programs: Sequence[plan_rules.Program]) -> PlanView:

@@ -55,6 +55,7 @@ class ReadAnswer:
 
 def find_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer | None:
     """The text as JSON, or the last piece of JSON in it that `fits`. None if there is none."""
+    # First as it stands: thoughts and fences inside of a string of valid JSON are not cut away.
     whole = _parse_strict_json(text.strip())
     if whole is not None and fits(whole):
         return ReadAnswer(whole)
@@ -85,6 +86,7 @@ def _mend_brackets(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | 
         match kind:
             case "single":
                 mended["single quotes"] = None
+                # In double quotes, \' needs no backslash any more, and " needs one.
                 inner = re.sub(r"\\(.)", lambda found: found[1] if found[1] == "'" else found[0], said[1:-1], flags=re.S)
                 said = '"' + re.sub(r'(?<!\\)"', r"\"", inner) + '"'
             case "comma":
@@ -103,7 +105,7 @@ def _parse_strict_json(text: str) -> Any:
     """The value of JSON. None if the text is no JSON, and for `null`, which answers nothing."""
     try:
         value = parse_model_json(text)
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False)  # `NaN` and `Infinity` are no JSON, though Python reads them
     except (ValueError, RecursionError):
         return None
     return value
@@ -237,7 +239,7 @@ def _are_values_apart(said: str, wanted: str) -> bool:
     if ours["number"] and theirs["number"]:
         units = {(found["unit"] or "").strip() for found in (ours, theirs)}
         if len(units) > 1 and ("" not in units or units & CONVERTED):
-            return False  # "2 hours" may be said as 2, and has become 120 minutes
+            return False  # "2 hours" may be said as 2, and its normal form is 120 minutes
         a, b = float(ours["number"]), float(theirs["number"])
         # One may be the other, rounded to its own decimals.
         return all(round(x, 0 if y.is_integer() else len(repr(y).partition(".")[2])) != y for x, y in ((a, b), (b, a)))
@@ -250,6 +252,7 @@ def parse_choice(said: Any, options: Sequence[str]) -> int | None:
     A letter beside the text of another option names none.
     """
     text = _value_as_text(said[0] if isinstance(said, (list, tuple)) and len(said) == 1 else said).strip()
+    # "B", "B) text" and "B text" name a letter. Without a mark behind it, "A red" may also be a text.
     lettered = LETTER.fullmatch(text)
     at = ord(lettered[1].upper()) - ord("A") if lettered else len(options)
     if lettered and at < len(options):

@@ -135,12 +135,8 @@ def draw_task(
         return make_plans_task(household)
     wording = QuestionWording(household, rng.random() < recipe.personal)
     for question in question_maker.draw_questions(household, rng, recipe.families):
-        if question.difficulty != level:
-            continue
-        text = question_in_words(question, wording, split, rng)
-        if text is None:
-            continue
-        task = make_question_task(kind, question, text, wording, recipe, rng)
+        text = question_in_words(question, wording, split, rng) if question.difficulty == level else None
+        task = make_question_task(kind, question, text, wording, recipe, rng) if text is not None else None
         if task is not None:
             return task
     return None
@@ -200,12 +196,13 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
     owned = {device.spec.category for device in HouseholdState(household).appliances}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
-    rng.shuffle(ranked)
+    rng.shuffle(ranked)  # so that features of equal weight are not always chosen in the order of the file
     chosen = _choose_features_in_tiers(ranked)
     if chosen is None:
         return None
     titles = {key: getattr(load_features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
     used = {key for feature in chosen for key in load_features()[feature].wanted_when if key in needs}
+    # The needs of all ten features count, since the less relevant ones must be told from the best.
     evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
 

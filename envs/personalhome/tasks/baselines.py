@@ -136,6 +136,7 @@ def _rows_told(messages: Sequence[Message]) -> Iterator[TextRow]:
 def _flatten_rows(data: Any) -> Iterator[TextRow]:
     """Each mapping in a tree as a row, without the mappings and lists in it, which are rows of their own."""
     if isinstance(data, dict):
+        # The words of a row are its keys and values: a question may ask for either.
         plain = {key: value for key, value in data.items() if isinstance(value, (str, int, float)) and value != ""}
         if plain:
             yield " ".join(f"{key} {value}" for key, value in plain.items()), [str(value) for value in plain.values()]

@@ -47,6 +47,7 @@ def scene_reads(state: HouseholdState, question: str, wanted: Sequence[str], beg
     offered = [(each, _ids_shown_by(state, each)) for each in known]
     missing = set(wanted).difference(*(_ids_shown_by(state, each) for each in begun))
     chosen: list[Call] = []
+    # A greedy set cover: an exact one would cost more than the few calls that it saves.
     while missing:
         best, shown = max(offered, key=lambda offer: (len(missing & offer[1]), -len(offer[1])))
         if not missing & shown:
@@ -118,6 +119,7 @@ def evidence_calls(blueprint: PersonalHomeBlueprint) -> list[Call]:
         calls.append(("get_weather", {}))
     sensors = {device.did for device in state.sensors}
     devices = [name for kind in ("appliance", "sensor", "state", "features") for name in needed.get(kind, ())]
+    # An agent learns the ids of devices from these lists.
     if any(name not in sensors for name in devices):
         calls.append(("get_owned_appliances", {}))
     if any(name in sensors for name in devices):

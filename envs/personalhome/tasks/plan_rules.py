@@ -132,6 +132,7 @@ def judge_plan(household: Household, keys: Sequence[str], programs: Sequence[Pro
         return {key: is_situation_settled(one, home, situation_room(household, one)) for key, one in found.items()}
 
     start = HouseholdState(household)
+    # Whether a step works is tried in its program alone. What all programs settle is judged on the end state.
     runs = tuple(worked for program in programs for worked in run_plan_steps(start.fork(), program["steps"]))
     end, settled, order = start.fork(), settled_in(start.home), list[str]()
     for program in programs:
@@ -198,7 +199,7 @@ def are_steps_compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any
         feature, asker = load_features().get(feature_key(state, step) or ""), step["appliance"]
         if feature and feature.attention != "none" and askers.setdefault(feature.attention, asker) != asker:
             return False
-    present, written = state.fork(), set[int]()
+    present, written = state.fork(), set[int]()  # numbers of slots that earlier steps changed
     for step in steps:
         before = present.home.fork()
         run_plan_steps(present, [step])

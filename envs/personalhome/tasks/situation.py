@@ -106,6 +106,7 @@ class PersonalHomeSituation(Situation):
             evidence = ()
         if self.answer is not None:
             return (self.verdict[0],) * len(evidence) + self.verdict
+        # Whoever reads everything would gain every goal of the evidence without knowing what is asked.
         rows = len({id.removesuffix(".time") for id in seen})
         # One message for each kind of evidence, and two to find out what there is.
         patience = len({id.partition(":")[0] for id in evidence}) + 2

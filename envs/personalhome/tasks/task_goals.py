@@ -46,7 +46,8 @@ def answer_goals(blueprint: PersonalHomeBlueprint, text: str) -> tuple[bool, ...
     task = blueprint.task
     if isinstance(task, Grounding):
         original, *others = are_parts_right(task, text)
-        return original, *(original and other for other in others)  # an assumption may state its answer
+        # A counterfactual counts only with the original: its assumption may state its answer.
+        return original, *(original and other for other in others)
     if isinstance(task, Choice):
         return (is_choice_right(task, text),)
     if isinstance(task, Features):

@@ -104,6 +104,7 @@ def normal_form(text: str) -> str:
     text = SPAN.sub(lambda found: f"{_shortest_digits(float(found[1]) + float(found[2]))} minute", text)
     words = TOKEN.findall(re.sub(r"(?<=\w)'(?=\w)", "", text))
     kept = [word for word in words if word not in ARTICLES] or words
+    # Chinese is written without spaces, so those that the steps above put in are taken out.
     plain = re.sub(f"(?<=[{CJK}]) (?=[{CJK}])", "", " ".join(kept)) or text
     return "yes" if plain in YES else "no" if plain in NO else plain
 
@@ -140,7 +141,7 @@ def _time_to_digits(found: re.Match[str]) -> str:
     hour, half, part = _parse_whole_number(found["hour"]), said.get("half"), said.get("part")
     quarters = {"半": 30, "一刻": 15, "三刻": 45}
     minute = quarters.get(said.get("quarter")) or _parse_whole_number(said.get("minute") or said.get("minutes") or "0")
-    if half:
+    if half:  # 99 is no hour, so that "13 pm" stays as it is
         hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
     # A Chinese part of the day says which half of it is meant: 下午六点 is 18:00.
     if hour == 12 and part in ("凌晨", "晚上"):
