@@ -139,4 +139,4 @@ def compute_reflection_figures(run: RunResults, verdicts: VerdictStore, by: str,
     for side in (0, 1):
         metrics = [answer_metrics(both[at][side].blueprint, both[at][side].text) for at in whole]
         sides.append(plan_figures(metrics) | rating_figures([rated[at][side] or {} for at in whole]))
-    return ReflectionFigures(*sides, missing=sum(1 for _ in run.played_tasks(("plans",))) - len(whole))
+    return ReflectionFigures(sides[0], sides[1], sum(1 for _ in run.played_tasks(("plans",))) - len(whole))

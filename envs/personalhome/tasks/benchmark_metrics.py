@@ -22,7 +22,7 @@ CUTS = tuple(range(1, 11))  # k of MAP@k
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
 
 # The error types of F.1. The order is that of the tables.
-ERRORS = ("EXECUTION_ERROR", "MISSING_ARGUMENTS", "UNEXPECTED_ARGUMENTS", "INVALID_TOOL_NAME")
+ERRORS: tuple[str, ...] = ("EXECUTION_ERROR", "MISSING_ARGUMENTS", "UNEXPECTED_ARGUMENTS", "INVALID_TOOL_NAME")
 ERRORS += ("UPSTREAM_FORMAT_ERROR", "EMPTY_OUTPUT")
 ERROR_OF_RULE = {  # the rules that refuse a call; all others are EXECUTION_ERROR
     "unknown_tool": "INVALID_TOOL_NAME",

@@ -115,9 +115,10 @@ def normal_form(text: str) -> str:
 def _moments_to_digits(text: str) -> str:
     """The text with its dates and times in one form, the date before the time."""
     text = re.sub(r"(?<=\d)t(?=\d\d:)", " ", text)
-    for patterns, to_digits in ((DATES, _date_to_digits), (TIMES, _time_to_digits)):
-        for pattern in patterns:
-            text = pattern.sub(lambda found, to_digits=to_digits: f" {to_digits(found)} ", text)
+    for pattern in DATES:
+        text = pattern.sub(lambda found: f" {_date_to_digits(found)} ", text)
+    for pattern in TIMES:
+        text = pattern.sub(lambda found: f" {_time_to_digits(found)} ", text)
     text = " ".join(text.split())
     return AT.sub("", ORDERED.sub(r"\2 \1", JOINED.sub(r"\1 \2", text)))
 
@@ -140,7 +141,7 @@ def _time_to_digits(found: re.Match[str]) -> str:
         return "00:00" if said["named"] == "midnight" else "12:00"
     hour, half, part = _parse_whole_number(found["hour"]), said.get("half"), said.get("part")
     quarters = {"半": 30, "一刻": 15, "三刻": 45}
-    minute = quarters.get(said.get("quarter")) or _parse_whole_number(said.get("minute") or said.get("minutes") or "0")
+    minute = quarters.get(said.get("quarter") or "") or _parse_whole_number(said.get("minute") or said.get("minutes") or "0")
     if half:  # 99 is no hour, so that "13 pm" stays as it is
         hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
     # A Chinese part of the day says which half of it is meant: 下午六点 is 18:00.
