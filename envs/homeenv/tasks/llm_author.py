@@ -39,7 +39,7 @@ from homerl.envs.homeenv.tasks.prompts import describe_services
 from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import Split, split_of
 from homerl.play.words.user_manner import load_manner
-from homerl.worlds.llm_authors import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
+from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"

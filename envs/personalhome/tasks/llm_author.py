@@ -35,7 +35,7 @@ from homerl.envs.personalhome.tasks.authoring import written_household as writte
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe
 from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import Split
-from homerl.worlds.llm_authors import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
+from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 FEWEST_EVENTS = 2  # of the last day, with those that tell of the situation
 

@@ -19,8 +19,7 @@ from homerl.play.words.splits import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import synthesise_shards
 from homerl.synth.synthesis_statistics import SynthesisStatistics
-from homerl.worlds.contract import NoBlueprint
-from homerl.worlds.llm_authors import AuthoredBlueprint
+from homerl.worlds.contract import AuthoredBlueprint, NoBlueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})
 DEVICE = re.compile(r"^- (\S+) \((.+?)\): (\{.*?\}); (.*)$", re.M)
