@@ -69,7 +69,7 @@ def user_question(task: Task, language: str) -> str:
 
 
 ANSWER = "answer"  # the action that words stand for
-ROOM, SPARE = 4, 24
+ROOM, SPARE = 4, 24  # rows that may be read: 4 for each row of evidence, and 24 more
 
 
 @dataclass
