@@ -81,7 +81,7 @@ class FactMark:
     def tags(self) -> str:
         """What the filter finds it by."""
         needed = self.tone in ("both", "missed", "needed")
-        parts = {"read": bool(self.steps), "needed": needed, "missed": self.tone == "missed"}
+        parts = {"read": self.steps, "needed": needed, "missed": self.tone == "missed"}
         return " ".join(name for name, holds in parts.items() if holds)
 
 

@@ -27,11 +27,7 @@ NAMES = {  # the paper's names
     "features": "Feature Recommendation (FR)",
     "plans": "Plan Generation (PG)",
 }
-PARTS = {
-    "original": "Question",
-    "counterfactual_1": "Counterfactual 1",
-    "counterfactual_2": "Counterfactual 2",
-}
+PARTS = {"original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2"}
 TIER_NAMES = ("highly relevant", "relevant", "less relevant")
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
-WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  # 27
+# Three features of a list are HIGHLY_RELEVANT (R in eq. 8, K in eq. 12). Their ideal ranks are 1, 2 and 3.
+WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in (1, 2, 3))  # 27
 CUTS = tuple(range(1, 11))  # k of MAP@k
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
 

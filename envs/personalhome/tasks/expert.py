@@ -101,8 +101,8 @@ def evidence_calls(blueprint: PersonalHomeBlueprint) -> list[Call]:
     members, by_id = blueprint.household.members, isinstance(task, Grounding | Choice) and not task.personal
     filmed_by_name = "scene" in needed and any(member.name in question for member in members)
     if {"member", "life"} & needed.keys() or (by_id and {"memory", "event"} & needed.keys()) or filmed_by_name:
-        calls.append(("get_household_profile", {}))
-        calls.append(("get_household_member_info", {"member_ids": [member.member_id for member in members]}))
+        ids = [member.member_id for member in members]
+        calls += [("get_household_profile", {}), ("get_household_member_info", {"member_ids": ids})]
     calls += [("get_household_member_major_events", {"member_id": name}) for name in needed.get("life", ())]
     if "pet" in needed and ("get_household_profile", {}) not in calls:
         calls.append(("get_household_profile", {}))
