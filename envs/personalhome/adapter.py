@@ -11,7 +11,7 @@ from typing import Any
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle
 from homerl.play.trajectory import Trajectory
-from homerl.worlds.contract import ExpertConfig, Suite, WorldAdapter
+from homerl.worlds.contract import Card, ExpertConfig, Suite, WorldAdapter
 
 
 class PersonalHomeWorld(WorldAdapter):
@@ -63,7 +63,25 @@ class PersonalHomeWorld(WorldAdapter):
         """None: an answer is data, and does nothing in the household."""
 
     extra_results = late("homerl.envs.personalhome.bench.episode_results", "extra_results")
-    card = late("homerl.envs.personalhome.card", "make_personalhome_card")
+
+    def card(self, recipe: Mapping[str, Any]) -> Card:
+        """Tools and system message of the first blueprint of a recipe."""
+        from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
+
+        # `recipe` may be a blueprint: only what both have in common counts.
+        language = self.language_of(recipe)
+        known = {key: recipe[key] for key in self.recipe.model_fields if key in recipe} | {"world": self.name}
+        made = self.recipe.model_validate({**known, "household": {"language": language}})
+        blueprint = self.make_blueprint(made, "train", 0)
+        situation = PersonalHomeSituation.begin(blueprint)
+        return Card(
+            tools=situation.world.tools,
+            system=situation.opening()[0]["content"],
+            told="says how to look around in the household and in which form to answer",
+            utterance=blueprint.intents[0].queries[0],
+            language=language,
+            answers="in JSON or in tool calls;\nrun the calls and append what they return as `tool` messages",
+        )
 
     def episode_page(self, trajectory: Trajectory, where: str) -> str:
         """The household, and what the episode read of it, see `pages.household_page`."""

@@ -1,7 +1,7 @@
 """The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
-Beside it stand what worlds share: how a scripted expert works and errs, the error of an author that made no blueprint, and
-what an agent took that was asked before another one.
+Beside it stands what worlds share: how a scripted expert works and errs, how an LLM author tries candidates, the error of an
+author that made no blueprint, and what an agent took that was asked before another one.
 
 Invariants:
 - No module outside a world's folder names the world.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -176,6 +176,46 @@ class CommandServices:
 
 class NoBlueprint(Exception):
     """Raised by an LLM author if it dropped all of its drafts for a seed."""
+
+
+@dataclass(frozen=True)
+class AuthoredBlueprint:
+    """A blueprint and the record of its making: how much was written and kept, by name."""
+
+    blueprint: Any
+    record: dict[str, Any]
+
+
+class UnfitCandidate(Exception):
+    """Too little of a candidate is left, or it breaks a rule; the text says which."""
+
+
+async def write_fit_candidate(
+    write: Callable[[int], Awaitable[AuthoredBlueprint]], attempts: int, seed: int, dropped: Counter[str]
+) -> AuthoredBlueprint:
+    """The first candidate of a seed that is fit.
+
+    Args:
+        write: Writes a candidate, given its number from 1. It raises `UnfitCandidate` or `UnreadableAnswer` if it has to be
+            dropped.
+        attempts: The most candidates that are written.
+        seed: The seed of the blueprint, for the message.
+        dropped: Counts the candidates that are written, and those that are dropped by reason.
+
+    Raises:
+        NoBlueprint: All candidates were dropped.
+    """
+    from homerl.models.endpoint.structured_answers import UnreadableAnswer
+
+    for number in range(1, attempts + 1):
+        dropped["candidates: written"] += 1
+        try:
+            return await write(number)
+        except UnreadableAnswer:
+            dropped["candidate: unreadable"] += 1
+        except UnfitCandidate as error:
+            dropped[f"candidate: {error}"] += 1
+    raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
 
 
 class SuiteInstance(Protocol):

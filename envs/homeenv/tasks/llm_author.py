@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -36,10 +36,10 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
 from homerl.envs.homeenv.tasks.prompts import describe_services
-from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer
+from homerl.models.endpoint.structured_answers import StructuredClient
 from homerl.play.words.splits import Split, split_of
 from homerl.play.words.user_manner import load_manner
-from homerl.worlds.contract import NoBlueprint
+from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"
@@ -125,17 +125,6 @@ class Verdicts(Model):
     verdicts: tuple[Verdict, ...]
 
 
-@dataclass(frozen=True)
-class AuthoredHomeTasks:
-    """A blueprint and the record of its making.
-
-    The record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
-    """
-
-    blueprint: Blueprint
-    record: dict[str, Any]
-
-
 @cache
 def home_authoring_prompts() -> HomeAuthoringPrompts:
     """The prompts, read once."""
@@ -144,24 +133,22 @@ def home_authoring_prompts() -> HomeAuthoringPrompts:
 
 async def author_home_blueprint(
     recipe: BlueprintRecipe, split: Split, seed: int, client: StructuredClient, attempts: int, dropped: Counter[str]
-) -> AuthoredHomeTasks:
+) -> AuthoredBlueprint:
     """The first candidate of a seed that still has enough tasks after all filters.
+
+    Its record counts the candidates and tasks written and the tasks kept, and holds the verdict on each kept task.
 
     Raises `NoBlueprint` after `attempts` candidates, and `InfraError` if the server fails. What is written and dropped
     is counted in `dropped`.
     """
     rng = random.Random(f"llm blueprint {split} {seed}")
-    for attempt in range(1, attempts + 1):
+
+    async def write(number: int) -> AuthoredBlueprint:
         home = make_home(2 * rng.getrandbits(40) + (split == "heldout"), recipe.home)
-        dropped["candidates: written"] += 1
-        try:
-            authored = await TaskCandidate(recipe, split, seed, home, client, dropped).author_tasks(rng)
-        except UnreadableAnswer:
-            dropped["candidate: unreadable"] += 1
-            continue
-        if authored:
-            return AuthoredHomeTasks(authored.blueprint, authored.record | {"candidates": attempt})
-    raise NoBlueprint(f"no blueprint in {attempts} candidates for seed {seed}: {dict(dropped)}")
+        authored = await TaskCandidate(recipe, split, seed, home, client, dropped).author_tasks(rng)
+        return AuthoredBlueprint(authored.blueprint, authored.record | {"candidates": number})
+
+    return await write_fit_candidate(write, attempts, seed, dropped)
 
 
 @dataclass(frozen=True)
@@ -175,18 +162,17 @@ class TaskCandidate:
     client: StructuredClient
     dropped: Counter[str]
 
-    async def author_tasks(self, rng: random.Random) -> AuthoredHomeTasks | None:
-        """The blueprint of the tasks that pass the filters, or None if too few do.
+    async def author_tasks(self, rng: random.Random) -> AuthoredBlueprint:
+        """The blueprint of the tasks that pass the filters.
 
-        Raises `UnreadableAnswer` if an answer of the model cannot be parsed.
+        Raises `UnfitCandidate` if too few do, and `UnreadableAnswer` if an answer of the model cannot be parsed.
         """
         prompts, language = home_authoring_prompts(), load_manner(self.recipe.home.language).language
         # At least one controllable device is not shown, so that the tasks leave it alone.
         able = [device for device in self.home.plan.devices if device.spec.service_index]
         chosen = rng.sample(able, min(SHOWN, len(able) - 1)) if len(able) > 1 else []
         if not (shown := "\n".join(_describe_device(self.home, device) for device in chosen)):
-            self.dropped["candidate: home offers too little"] += 1
-            return None
+            raise UnfitCandidate("home offers too little")
         seed = rng.getrandbits(31)
         sketch = prompts.sketch.format(
             person=_person_as_json(sample_profile(rng, self.split, self.recipe.home.language)),
@@ -198,11 +184,9 @@ class TaskCandidate:
         person = await self.client.ask(prompts.person.format(language=language), sketch, Person, seed)
         others = load_people_words(self.recipe.home.language).given["train" if self.split == "heldout" else "heldout"]
         if any(name in person.name.split() or person.name.endswith(name) for name in others):
-            self.dropped["candidate: a name of the other split"] += 1
-            return None
+            raise UnfitCandidate("a name of the other split")
         if self._is_code(person.scene):
-            self.dropped["candidate: code in the scene"] += 1
-            return None
+            raise UnfitCandidate("code in the scene")
         given = prompts.given.format(person=_person_as_json(person), scene=person.scene, devices=shown)
         low, high = self.recipe.intents
         asked = prompts.tasks.format(low=low, high=high, phrasings=self.recipe.phrasings, language=language)
@@ -212,15 +196,13 @@ class TaskCandidate:
         verdicts = await self._ask_for_verdicts(kept, person, seed) if kept else {}
         agreed = [intent for number, intent in enumerate(kept, 1) if self._is_consistent(verdicts.get(number))]
         if len(agreed) < low:
-            self.dropped["candidate: too few tasks are left"] += 1
-            return None
+            raise UnfitCandidate("too few tasks are left")
         intents = [intent.model_copy(update={"id": number}) for number, intent in enumerate(agreed, 1)]
         made = self._make_blueprint(intents, person)
         if failure := first_filter_failure(made):
-            self.dropped["candidate: {}, {}".format(*failure)] += 1
-            return None
+            raise UnfitCandidate("{}, {}".format(*failure))
         stored = [verdict.model_dump() for number, verdict in sorted(verdicts.items()) if kept[number - 1] in agreed]
-        return AuthoredHomeTasks(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
+        return AuthoredBlueprint(made, {"tasks": len(tasks), "kept": len(agreed), "verdicts": stored})
 
     def _intent_of_task(self, task: Task, person: Person) -> Intent | None:
         """The task as an intent, if its sentences and the simulator allow it."""

@@ -1,10 +1,10 @@
 """What the results of PersonalHomeBench hold of an episode: metrics of the task, error types, and cases for a judge.
 
-Invariants: everything is a pure function of a trajectory; metrics of a task that was not answered are those of no answer.
+Beside it stands what reads the folder that `homerl bench run` wrote, as far as this world's figures need it. It writes
+nothing, and reads trajectories one at a time.
 
-Reads the folder that `homerl bench run` wrote, as far as this world's figures need it.
-
-Invariant: nothing is written; trajectories are read one at a time.
+Invariants: what is said of an episode is a pure function of its trajectory; a task that was not answered has the metrics of
+an empty answer.
 """
 
 from __future__ import annotations
@@ -16,22 +16,9 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.tasks.answer_parser import (
-    FORMAT_ERROR,
-    decide_by_rules,
-    parse_counterfactual_answers,
-    parse_final_answer,
-    parse_plan,
-    parse_ranking,
-)
-from homerl.envs.personalhome.tasks.benchmark_metrics import (
-    CUTS,
-    average_precision,
-    call_class,
-    count_error_types,
-    rank_deviation,
-)
-from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint, Plans
+from homerl.envs.personalhome.tasks import answer_parser as answers
+from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
+from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.plan_rules import judge_plan, static_validity
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right, is_choice_right
 from homerl.play import bench_results as results
@@ -70,19 +57,19 @@ def extra_results(trajectory: Trajectory) -> dict[str, Any]:
     return {
         **answer_metrics(blueprint, text),
         "personal": getattr(blueprint.task, "personal", None),
-        "errors": count_error_types(rules, [_form(blueprint, text)]),
-        "calls": call_class(trajectory.tool_calls),
+        "errors": metrics.count_error_types(rules, [_format_error(blueprint, text)]),
+        "calls": metrics.call_class(trajectory.tool_calls),
     }
 
 
-def _form(blueprint: PersonalHomeBlueprint, text: str) -> str | None:
+def _format_error(blueprint: PersonalHomeBlueprint, text: str) -> str | None:
     """The error of the answer's form, if it has one."""
     task = blueprint.task
-    if isinstance(task, Grounding):
-        return parse_counterfactual_answers(text).error if len(task.parts) > 1 else parse_final_answer(text).error
-    if isinstance(task, Choice):
-        return parse_final_answer(text).error
-    return (parse_ranking if isinstance(task, Features) else parse_plan)(text).error
+    if isinstance(task, Grounding) and len(task.parts) > 1:
+        return answers.parse_counterfactual_answers(text).error
+    if isinstance(task, Grounding | Choice):
+        return answers.parse_final_answer(text).error
+    return (answers.parse_ranking if isinstance(task, Features) else answers.parse_plan)(text).error
 
 
 def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any]:
@@ -97,25 +84,20 @@ def answer_metrics(blueprint: PersonalHomeBlueprint, text: str) -> dict[str, Any
     if isinstance(task, Choice):
         return {"right": {"original": is_choice_right(task, text)}}
     if isinstance(task, Features):
-        ranking = parse_ranking(text).value or ()
+        ranking = answers.parse_ranking(text).value or ()
         return {
-            "average_precision": [average_precision(ranking, task.ranking[:3], k) for k in CUTS],
-            "rank_deviation": rank_deviation(ranking, task.ranking[:3]),
+            "average_precision": [metrics.average_precision(ranking, task.ranking[:3], k) for k in metrics.CUTS],
+            "rank_deviation": metrics.rank_deviation(ranking, task.ranking[:3]),
         }
-    return _of_plan(blueprint, task, text)
-
-
-def _of_plan(blueprint: PersonalHomeBlueprint, task: Plans, text: str) -> dict[str, Any]:
-    programs = parse_plan(text).value or ()
+    programs = answers.parse_plan(text).value or ()
     verdict = judge_plan(blueprint.household, task.situations, programs)
     start = HouseholdState(blueprint.household)
     static = [ok for program in programs for ok in static_validity(start, program["steps"])]
-    rules = ("kept", "ordered", "compatible", "reasoned", "sized")
     return {
         "validity": sum(static) / len(static) if static else 0.0,
         "executed": sum(verdict.runs) / len(verdict.runs) if verdict.runs else 0.0,
         "settled": dict(verdict.settled),
-        "rules": {name: getattr(verdict, name) for name in rules},
+        "rules": {name: getattr(verdict, name) for name in metrics.RULES},
     }
 
 
@@ -124,25 +106,17 @@ def personalhome_failure(trajectory: Trajectory) -> EpisodeFailure | None:
     if trajectory.success or not trajectory.outcome.is_counted:
         return None
     blueprint, text = blueprint_of_trajectory(trajectory), final_words(trajectory)
-    if (form := _form(blueprint, text)) and (form != FORMAT_ERROR or not text):
-        return EpisodeFailure("FORMAT", form)
-    errors = count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
+    if (error := _format_error(blueprint, text)) and (error != answers.FORMAT_ERROR or not text):
+        return EpisodeFailure("FORMAT", error)
+    # An agent that answers in spite of refused calls failed by its answer.
+    errors = metrics.count_error_types([rule for step in trajectory.steps for rule in step.facts.blocked], [])
     if any(errors.values()) and not text:
         return EpisodeFailure("TOOLS", max(errors, key=lambda name: errors[name]))
-    read = _evidence_read(trajectory, blueprint)
-    return (
-        EpisodeFailure("REASONING", "a wrong answer")
-        if read
-        else EpisodeFailure("READING", "evidence not read, or not sparingly")
-    )
-
-
-def _evidence_read(trajectory: Trajectory, blueprint: PersonalHomeBlueprint) -> bool:
-    """Whether all evidence was shown at some time: the goals of the evidence are the first ones."""
-    if blueprint.setting == "sole":
-        return True
+    # The goals of the evidence are the first ones. Each must have been met at some time.
     met = {goal for step in trajectory.steps for goal in step.facts.met}
-    return met >= set(range(len(blueprint.task.evidence)))
+    if blueprint.setting == "sole" or met >= set(range(len(blueprint.task.evidence))):
+        return EpisodeFailure("REASONING", "a wrong answer")
+    return EpisodeFailure("READING", "evidence not read, or not sparingly")
 
 
 def grounding_cases(trajectory: Trajectory) -> list[JudgeCase]:
@@ -151,20 +125,13 @@ def grounding_cases(trajectory: Trajectory) -> list[JudgeCase]:
     task = blueprint.task
     if not isinstance(task, Grounding) or not text:
         return []
-    return [
-        JudgeCase(
-            len(trajectory.steps) - 1,
-            number,
-            "meaning",
-            f"{task.question} {part.condition}".strip(),
-            " / ".join(part.variants),
-            str(said),
-            decide_by_rules(said, part.variants),
-            RUBRIC,
-        )
-        for number, part in enumerate(task.parts)
-        if (said := answer_to_part(task, part.key, text)) is not None
-    ]
+    cases, last = [], len(trajectory.steps) - 1
+    for number, part in enumerate(task.parts):
+        if (said := answer_to_part(task, part.key, text)) is not None:
+            asked, wanted = f"{task.question} {part.condition}".strip(), " / ".join(part.variants)
+            rule = answers.decide_by_rules(said, part.variants)
+            cases.append(JudgeCase(last, number, "meaning", asked, wanted, str(said), rule, RUBRIC))
+    return cases
 
 
 def is_grounding_right(trajectory: Trajectory, right: Mapping[int, int]) -> bool:
@@ -188,14 +155,17 @@ class PlayedTask:
     text: str
     trajectory: Trajectory
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is stored beside an answer about the task."""
+        return {"id": self.key[0], "run": self.key[1]}
+
 
 @dataclass(frozen=True)
 class RunResults:
     """A run's folder. `name` tells it from the others beside it."""
 
     folder: Path
-    model: str
-    setting: str
     rows: tuple[Mapping[str, Any], ...]
     name: str
 
@@ -217,17 +187,14 @@ def read_named_results(folders: Sequence[Path]) -> list[RunResults]:
 
     Raises `InputError` for a folder that has no results of this world.
     """
-    found = [_read(folder) for folder in folders]
+    found = []
+    for folder in folders:
+        run, rows = results.read_run_facts(folder, "run.json"), results.read_bench_results(folder)
+        if not all({"category", "calls", "errors"} <= set(row) for row in rows):
+            raise InputError("these are results of another world", str(folder), "name runs of personalhome-bench")
+        found.append(RunResults(folder, rows, f"{run.get('served') or run['model']}, {run['setting']}"))
     names = [result.name for result in found]
     found = [replace(one, name=f"{one.name}, {one.folder}") if names.count(one.name) > 1 else one for one in found]
     if len({one.name for one in found}) < len(found):
         raise InputError("one folder is named twice", str(folders[0]), "name each folder once")
     return found
-
-
-def _read(folder: Path) -> RunResults:
-    run, rows = results.read_run_facts(folder, "run.json"), results.read_bench_results(folder)
-    if not all({"category", "calls", "errors"} <= set(row) for row in rows):
-        raise InputError("these are results of another world", str(folder), "name runs of personalhome-bench")
-    model, setting = run.get("served") or run["model"], run["setting"]
-    return RunResults(folder, model, setting, rows, f"{model}, {setting}")

@@ -14,26 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.episode_results import Key, PlayedTask, RunResults, result_key
-from homerl.envs.personalhome.bench.score_figures import (
-    Figures,
-    ScoreFigure,
-    drop_missing_figures,
-    mean_figure,
-    question_figures,
-    share_figure,
-)
+from homerl.envs.personalhome.bench import score_figures
+from homerl.envs.personalhome.bench.episode_results import PlayedTask, RunResults, result_key
 from homerl.envs.personalhome.bench.suite import household_digest
+from homerl.envs.personalhome.judge import plan_judge
 from homerl.envs.personalhome.judge.answer_judge import KEYS, decide_answers, equivalence_question
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore
 from homerl.envs.personalhome.judge.judge_prompts import HOME
-from homerl.envs.personalhome.judge.plan_judge import (
-    absolute_question,
-    overall_scores,
-    persona_scores,
-    read_plan_ranking,
-    relative_questions,
-)
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE, kept_order_share, mean_value
@@ -47,22 +34,25 @@ Programs = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class RunRatings:
-    """What the judge `by` said of a run. `missing` questions have no verdict, and of `unsure` answers it could not tell."""
+    """What the judge `by` said of a run. `missing` questions have no verdict; of `unsure` answers it could not tell."""
 
     by: str
-    figures: Figures
+    figures: score_figures.Figures
     missing: int
     unsure: int
 
 
 @dataclass(frozen=True)
 class RunOrderComparison:
-    """The orders of plans of several runs: win rates by run, how often the best changed with the letters, and how much of
-    an order was the same both times. `missing` questions have no verdict."""
+    """The orders of plans of several runs.
 
-    wins: Mapping[str, ScoreFigure]
-    disagrees: ScoreFigure | None
-    kept: ScoreFigure | None
+    `wins` has the win rates by run, `disagrees` how often the best changed with the letters, and `kept` how much of an order
+    was the same both times. `missing` tasks lack a verdict.
+    """
+
+    wins: Mapping[str, score_figures.ScoreFigure]
+    disagrees: score_figures.ScoreFigure | None
+    kept: score_figures.ScoreFigure | None
     missing: int
 
 
@@ -70,7 +60,7 @@ def merge_verdicts(runs: Sequence[RunResults]) -> VerdictStore:
     """The verdicts beside all runs. What is added goes to the first."""
     first, *others = (VerdictStore(run.folder / FILE) for run in runs)
     for other in others:
-        first.rows.update({key: row for key, row in other.rows.items() if "verdict" not in first.rows.get(key, {})})
+        first.rows |= {key: row for key, row in other.rows.items() if "verdict" not in first.rows.get(key, {})}
     return first
 
 
@@ -80,7 +70,7 @@ def choose_judge(verdicts: VerdictStore, asked: str | None = None) -> str | None
     Raises `InputError` if there are several, or another than was asked for.
     """
     known: list[str] = sorted({row["by"] for row in verdicts.rows.values()})
-    if asked in known or not known:
+    if not known or asked in known:
         return asked if known else None
     if asked is not None or len(known) > 1:
         what = f"the judge '{asked}' has given no verdict" if asked else "several judges have given verdicts"
@@ -101,93 +91,64 @@ def plan_rating_question(played: PlayedTask, programs: Programs) -> JudgeQuestio
     if not programs:
         return None
     household = household_shown(played.blueprint.household)
-    return absolute_question(household, household["context"], programs, played.blueprint.language, _about(played))
+    return plan_judge.absolute_question(household, household["context"], programs, played.blueprint.language, played.about)
 
 
-def answer_meaning_question(played: PlayedTask) -> JudgeQuestion | None:
-    """The question about the answers to a grounding task that no rule decides; None if rules decide them all."""
-    asked, said, variants = _answers(played)
-    return equivalence_question(asked, said, variants, played.blueprint.language, _about(played))
+def plan_verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
+    """The stored verdict on a plan, empty for a plan of no program; None if there is no verdict."""
+    asked = plan_rating_question(played, plan_programs(played))
+    return {} if asked is None else verdicts.stored_verdict(asked, by)
 
 
-def _answers(played: PlayedTask) -> tuple[dict[str, str], dict[str, Any], dict[str, tuple[str, ...]]]:
-    """What was asked, what was answered and the right answers, by the judge's keys."""
+def _meaning_question(played: PlayedTask) -> tuple[JudgeQuestion | None, dict[str, Any], dict[str, tuple[str, ...]]]:
+    """(question, answers, right answers) of a grounding task. The question is None if rules decide all answers."""
     task = played.blueprint.task
     assert isinstance(task, Grounding)
     parts = dict(zip(KEYS, task.parts))
-    return (
-        {key: f"{task.question} {part.condition}".strip() for key, part in parts.items()},
-        {key: answer_to_part(task, part.key, played.text) for key, part in parts.items()},
-        {key: part.variants for key, part in parts.items()},
-    )
-
-
-def _about(played: PlayedTask) -> dict[str, Any]:
-    return {"id": played.key[0], "run": played.key[1]}
+    asked = {key: f"{task.question} {part.condition}".strip() for key, part in parts.items()}
+    said = {key: answer_to_part(task, part.key, played.text) for key, part in parts.items()}
+    variants = {key: part.variants for key, part in parts.items()}
+    return equivalence_question(asked, said, variants, played.blueprint.language, played.about), said, variants
 
 
 def judge_questions_of_run(run: RunResults) -> Iterator[JudgeQuestion]:
     """All that the judges are asked about one run."""
     for played in run.played_tasks(("grounding", "plans")):
-        asked = (
-            answer_meaning_question(played)
-            if isinstance(played.blueprint.task, Grounding)
-            else plan_rating_question(played, plan_programs(played))
-        )
+        if isinstance(played.blueprint.task, Grounding):
+            asked = _meaning_question(played)[0]
+        else:
+            asked = plan_rating_question(played, plan_programs(played))
         if asked is not None:
             yield asked
 
 
 def compute_run_ratings(run: RunResults, verdicts: VerdictStore, by: str) -> RunRatings:
     """The mean scores of plans in abs mode, and the accuracies with the judge of meaning (eq. 3)."""
-    rows, unsure, meant_missing = _with_meaning(run, verdicts, by)
-    rated, missing = collect_plan_verdicts(run, verdicts, by)
-    of_questions = {name: figure for name, figure in question_figures(rows).items() if not name.startswith("MC")}
-    return RunRatings(by, {**of_questions, **rating_figures(rated)}, missing + meant_missing, unsure)
-
-
-def collect_plan_verdicts(run: RunResults, verdicts: VerdictStore, by: str) -> tuple[dict[Key, Mapping[str, Any]], int]:
-    """The verdict on each rated plan, empty for a plan of no program; and how many plans have none."""
-    found: dict[Key, Mapping[str, Any]] = {}
-    missing = 0
-    for played in run.played_tasks(("plans",)):
-        asked = plan_rating_question(played, plan_programs(played))
-        verdict = {} if asked is None else verdicts.stored_verdict(asked, by)
-        if verdict is None:
-            missing += 1
-        else:
-            found[played.key] = verdict
-    return found, missing
-
-
-def rating_figures(rated: Mapping[Key, Mapping[str, Any]]) -> Figures:
-    """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
-    whole, people, home = [], [], []
-    for verdict in rated.values():
-        by_part = persona_scores(verdict)
-        whole.append(mean_value(overall_scores(verdict) or (LOWEST_SCORE,)))
-        people.append(
-            mean_value([mean_value(scores) for part, scores in by_part.items() if part != HOME] or (LOWEST_SCORE,))
-        )
-        home.append(mean_value(by_part.get(HOME, (LOWEST_SCORE,))))
-    scores = {"RPJ abs": whole, "RPJ members": people, "RPJ home": home}
-    return drop_missing_figures(
-        **{name: mean_figure(values, (LOWEST_SCORE, HIGHEST_SCORE)) for name, values in scores.items()}
-    )
-
-
-def _with_meaning(run: RunResults, verdicts: VerdictStore, by: str) -> tuple[list[dict[str, Any]], int, int]:
-    """The results of IG with the judge's verdicts in them, and the numbers of unsure and of missing ones."""
     rows = {result_key(row): dict(row) for row in run.rows}
-    found, unsure, missing = [], 0, 0
+    asked, unsure, missing = [], 0, 0
     for played in run.played_tasks(("grounding",)):
-        asked, (_, said, variants) = answer_meaning_question(played), _answers(played)
-        verdict = None if asked is None else verdicts.stored_verdict(asked, by)
-        decision = decide_answers(said, variants, verdict)
+        question, said, variants = _meaning_question(played)
+        decision = decide_answers(said, variants, verdicts.stored_verdict(question, by) if question else None)
         keys = (part.key for part in played.blueprint.task.parts)  # type: ignore[union-attr]
-        found.append(rows[played.key] | {"right": dict(zip(keys, decision.correct.values(), strict=True))})
+        asked.append(rows[played.key] | {"right": dict(zip(keys, decision.correct.values(), strict=True))})
         unsure, missing = unsure + len(decision.unsure), missing + bool(decision.open)
-    return found, unsure, missing
+    figures = {name: figure for name, figure in score_figures.question_figures(asked).items() if not name.startswith("MC")}
+    given = [plan_verdict(played, verdicts, by) for played in run.played_tasks(("plans",))]
+    rated = [verdict for verdict in given if verdict is not None]
+    return RunRatings(by, figures | rating_figures(rated), missing + len(given) - len(rated), unsure)
+
+
+def rating_figures(rated: Sequence[Mapping[str, Any]]) -> score_figures.Figures:
+    """The mean scores overall, of members and of the home: over programs, then over plans (eq. 14)."""
+    scores: dict[str, list[float]] = {"RPJ abs": [], "RPJ members": [], "RPJ home": []}
+    for verdict in rated:
+        by_part = plan_judge.persona_scores(verdict)
+        members = [mean_value(given) for part, given in by_part.items() if part != HOME]
+        for name, values in zip(scores, (plan_judge.overall_scores(verdict), members, by_part.get(HOME)), strict=True):
+            scores[name].append(mean_value(values or (LOWEST_SCORE,)))
+    ends = (LOWEST_SCORE, HIGHEST_SCORE)
+    found = {name: score_figures.mean_figure(values, ends) for name, values in scores.items()}
+    return score_figures.drop_missing_figures(**found)
 
 
 # Several runs
@@ -212,12 +173,9 @@ def plan_ordering_questions(
         if set(digests) != {household_digest(played.blueprint.household)}:
             raise InputError("the runs have other households", played.key[0], "compare runs of one file of instances")
         household, seed = household_shown(played.blueprint.household), derive_seed(*played.key)
-        plans = dict(zip(names, (plan_programs(played), *theirs), strict=True))
-        yield (
-            names,
-            seed,
-            relative_questions(household, household["context"], plans, seed, played.blueprint.language, _about(played)),
-        )
+        plans, language = dict(zip(names, (plan_programs(played), *theirs), strict=True)), played.blueprint.language
+        asked = plan_judge.relative_questions(household, household["context"], plans, seed, language, played.about)
+        yield names, seed, asked
 
 
 def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: str) -> RunOrderComparison:
@@ -225,14 +183,14 @@ def compare_ranked_runs(runs: Sequence[RunResults], verdicts: VerdictStore, by: 
     firsts: dict[str, list[float]] = {run.name: [] for run in runs}
     disagrees, kept, missing = [], [], 0
     for names, seed, asked in plan_ordering_questions(runs):
-        given = [verdicts.stored_verdict(question, by) for question in asked]
-        if None in given:
+        given = [verdict for question in asked if (verdict := verdicts.stored_verdict(question, by)) is not None]
+        if len(given) < len(asked):
             missing += 1
             continue
-        order = read_plan_ranking([verdict for verdict in given if verdict is not None], names, seed)
+        order = plan_judge.read_plan_ranking(given, names, seed)
         for name in names:
             firsts[name].append(mean_value([float(one[0] == name) for one in order.overall]))
         disagrees.append(order.has_unstable_best)
         kept.append(kept_order_share(*order.overall))
-    wins = drop_missing_figures(**{name: mean_figure(values) for name, values in firsts.items()})
-    return RunOrderComparison(wins, share_figure(disagrees), mean_figure(kept), missing)
+    wins = score_figures.drop_missing_figures(**{name: score_figures.mean_figure(values) for name, values in firsts.items()})
+    return RunOrderComparison(wins, score_figures.share_figure(disagrees), score_figures.mean_figure(kept), missing)

@@ -6,23 +6,22 @@ Invariant: what is stored is not asked for again, so a run that was killed goes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.progress import Progress, TaskID
-
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.bench import judge_figures as judged
 from homerl.envs.personalhome.bench import plan_reflection as reflecting
-from homerl.envs.personalhome.bench.episode_results import RunResults, read_named_results
+from homerl.envs.personalhome.bench.episode_results import read_named_results
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore, ask_judge, make_judge_client
 from homerl.host.progress_bar import progress_bar
 from homerl.models.endpoint.endpoint import Endpoint, make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.llm_agent import LLMAgent
+from homerl.worlds.contract import Progress
 
 T = TypeVar("T")
 MOST_TOKENS = 2048  # of an agent's message
@@ -45,24 +44,13 @@ def judge_runs(folders: Sequence[Path], url: str, model: str, relative: bool) ->
     if relative and len(runs) < 2:
         raise InputError("the plans of one run cannot be compared", "--relative", "name the results of several runs")
     heard = [
-        _ask(judge, list(judged.judge_questions_of_run(run)), VerdictStore(run.folder / judged.FILE), run.name)
+        _ask_with_progress(judge, list(judged.judge_questions_of_run(run)), VerdictStore(run.folder / judged.FILE), run.name)
         for run in runs
     ]
     if relative:
         pairs = [question for _, _, both in judged.plan_ordering_questions(runs) for question in both]
-        heard.append(_ask(judge, pairs, judged.merge_verdicts(runs), "all together"))
+        heard.append(_ask_with_progress(judge, pairs, judged.merge_verdicts(runs), "all together"))
     return VerdictCount(sum(one.asked for one in heard), sum(one.answered for one in heard))
-
-
-def _ask(judge: tuple[str, str], questions: Sequence[JudgeQuestion], verdicts: VerdictStore, note: str) -> VerdictCount:
-    """Ask the judge of a URL and a name what has no verdict yet."""
-    client = make_judge_client(*judge)
-    with progress_bar() as bar:
-        task = bar.add_task("judge", total=None, note=note)
-        progress = partial(_show, bar, task)
-        asyncio.run(_closing(client.endpoint, ask_judge(client, questions, verdicts, progress)))
-    by = client.endpoint.model
-    return VerdictCount(len(questions), sum(verdicts.stored_verdict(question, by) is not None for question in questions))
 
 
 def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model: str) -> tuple[VerdictCount, int]:
@@ -73,31 +61,34 @@ def reflect_run(folder: Path, url: str, model: str, judge_url: str, judge_model:
     (run,), judge = read_named_results([folder]), (judge_url, judge_model)
     verdicts, kept = VerdictStore(folder / judged.FILE), VerdictStore(folder / reflecting.FILE)
     before = (judged.plan_rating_question(played, judged.plan_programs(played)) for played in run.played_tasks(("plans",)))
-    _ask(judge, [question for question in before if question], verdicts, run.name)
-    missing = _revise(run, _agent(url, model), verdicts, judge_model, kept)
-    after = reflecting.revision_rating_questions(run, verdicts, judge_model, kept)
-    return _ask(judge, after, verdicts, "revised plans"), missing
-
-
-def _agent(url: str, model: str) -> LLMAgent:
+    _ask_with_progress(judge, [question for question in before if question], verdicts, run.name)
     settings = EndpointSettings(url=tuple(url.split(",")), model=model, temperature=0.0, max_tokens=MOST_TOKENS)
-    return LLMAgent(make_endpoint(settings), max_tokens=MOST_TOKENS)
+    agent = LLMAgent(make_endpoint(settings), max_tokens=MOST_TOKENS)
+    revise = partial(reflecting.revise_run_plans, run, agent, verdicts, judge_model, kept)
+    missing = _run_with_progress("revise", agent.name, agent.endpoint, revise)
+    after = reflecting.revision_rating_questions(run, verdicts, judge_model, kept)
+    return _ask_with_progress(judge, after, verdicts, "revised plans"), missing
 
 
-def _revise(run: RunResults, agent: LLMAgent, verdicts: VerdictStore, by: str, kept: VerdictStore) -> int:
+def _ask_with_progress(
+    judge: tuple[str, str], questions: Sequence[JudgeQuestion], verdicts: VerdictStore, note: str
+) -> VerdictCount:
+    """Ask the judge of a URL and a name what has no verdict yet."""
+    client = make_judge_client(*judge)
+    _run_with_progress("judge", note, client.endpoint, partial(ask_judge, client, questions, verdicts))
+    by = client.endpoint.model
+    return VerdictCount(len(questions), sum(verdicts.stored_verdict(question, by) is not None for question in questions))
+
+
+def _run_with_progress(name: str, note: str, endpoint: Endpoint, work: Callable[[Progress], Coroutine[Any, Any, T]]) -> T:
+    """Do the work, which is given its progress to call, and close the connections in the loop that opened them."""
+
+    async def work_and_close() -> T:
+        try:
+            return await work(lambda done, total: bar.update(task, completed=done, total=total))
+        finally:
+            await endpoint.close()
+
     with progress_bar() as bar:
-        task = bar.add_task("revise", total=None, note=agent.name)
-        asked = reflecting.revise_run_plans(run, agent, verdicts, by, kept, partial(_show, bar, task))
-        return asyncio.run(_closing(agent.endpoint, asked))
-
-
-def _show(bar: Progress, task: TaskID, done: int, total: int) -> None:
-    bar.update(task, completed=done, total=total)
-
-
-async def _closing(endpoint: Endpoint, work: Coroutine[Any, Any, T]) -> T:
-    """Do the work, and close the connections in the loop in which they were opened."""
-    try:
-        return await work
-    finally:
-        await endpoint.close()
+        task = bar.add_task(name, total=None, note=note)
+        return asyncio.run(work_and_close())

@@ -13,22 +13,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.personalhome.bench.episode_results import Key, PlayedTask, RunResults, answer_metrics, final_words
-from homerl.envs.personalhome.bench.judge_figures import Programs, plan_programs, plan_rating_question, rating_figures
+from homerl.envs.personalhome.bench.episode_results import PlayedTask, RunResults, answer_metrics, final_words
+from homerl.envs.personalhome.bench.judge_figures import plan_programs, plan_rating_question, plan_verdict, rating_figures
 from homerl.envs.personalhome.bench.score_figures import Figures, plan_figures
 from homerl.envs.personalhome.bench.suite import TURNS, household_digest
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion, VerdictStore
 from homerl.envs.personalhome.judge.judge_prompts import RefusedStep, revision_message
-from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
-from homerl.envs.personalhome.tasks.plan_rules import step_to_tool_call
+from homerl.envs.personalhome.tasks.plan_rules import try_plan_step
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy, play
@@ -49,39 +46,24 @@ class ReflectionFigures:
     missing: int
 
 
-def find_refused_steps(household: Household, programs: Programs) -> list[RefusedStep]:
-    """The steps that could not be carried out, each program tried in a fork of the household."""
-    found = []
-    for program in programs:
-        state = HouseholdState(household)
-        for step in program["steps"]:
-            try:
-                call_household_tool(state, *step_to_tool_call(step))
-            except Refused as refused:
-                found.append(RefusedStep(program["program_id"], step["step_id"], refused.message))
-    return found
-
-
 def plan_feedback_message(played: PlayedTask, verdict: Mapping[str, Any] | None) -> Message:
-    """What the agent is told of its plan, with the judge's verdict if there is one."""
-    blueprint, programs = played.blueprint, plan_programs(played)
+    """What the agent is told of its plan: which steps were refused, and the judge's verdict if there is one."""
+    blueprint, programs, refused = played.blueprint, plan_programs(played), []
+    for program in programs:
+        state = HouseholdState(blueprint.household)
+        for step in program["steps"]:
+            if (why := try_plan_step(state, step)) is not None:
+                refused.append(RefusedStep(program["program_id"], step["step_id"], why))
     names = {member.member_id: member.name for member in blueprint.household.members}
-    refused = find_refused_steps(blueprint.household, programs)
     return revision_message(programs, verdict, refused, names, blueprint.language)
-
-
-def reopen_episode(played: PlayedTask) -> Episode:
-    """The episode of a task as it ended, open again for one more turn."""
-    episode = Episode.from_situation(PersonalHomeSituation.begin(played.blueprint), LIMITS)
-    for step in replay_steps(episode, played.trajectory):
-        episode.apply_reply(reply_of_step(step))
-    episode.outcome, episode.situation.answer = None, None  # type: ignore[attr-defined]
-    return episode
 
 
 async def ask_for_revision(played: PlayedTask, message: Message, agent: Policy) -> dict[str, Any] | None:
     """The agent's last words after a message about its plan, and how many calls it made; None if a server failed."""
-    episode = reopen_episode(played)
+    episode = Episode.from_situation(PersonalHomeSituation.begin(played.blueprint), LIMITS)
+    for step in replay_steps(episode, played.trajectory):
+        episode.apply_reply(reply_of_step(step))
+    episode.outcome, episode.situation.answer = None, None  # type: ignore[attr-defined]  # open again for one more turn
     before = len(episode.steps)
     episode.add_utterance(message["content"])
     trajectory = await play(episode, agent, ScriptedUser())
@@ -93,7 +75,8 @@ async def ask_for_revision(played: PlayedTask, message: Message, agent: Policy) 
 
 def revision_key(played: PlayedTask, message: Message, agent: str) -> str:
     """A hash of all that a revision depends on."""
-    household = household_digest(played.blueprint.household)  # tasks with tools have equal prompts
+    # Tasks with tools have equal prompts, so the household must be in the hash.
+    household = household_digest(played.blueprint.household)
     said = json.dumps([agent, *played.key, household, played.trajectory.messages, message["content"]], ensure_ascii=False)
     return hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -102,33 +85,31 @@ async def revise_run_plans(
     run: RunResults, agent: Policy, verdicts: VerdictStore, by: str, kept: VerdictStore, progress: Callable[[int, int], None]
 ) -> int:
     """Ask for each revision that is not kept; return how many are missing still."""
-    todo = [
-        (played, message)
-        for played, message in _told(run, verdicts, by)
-        if revision_key(played, message, agent.name) not in kept.rows
+    told = [
+        (played, message, revision_key(played, message, agent.name)) for played, message in _tell_plans(run, verdicts, by)
     ]
+    todo = [each for each in told if each[2] not in kept.rows]
     gate, done, failed = asyncio.Semaphore(AT_ONCE), 0, 0
 
-    async def one(played: PlayedTask, message: Message) -> None:
+    async def revise(played: PlayedTask, message: Message, key: str) -> None:
         nonlocal done, failed
         async with gate:
             found = await ask_for_revision(played, message, agent)
         if found is None:
             failed += 1
         else:
-            about = {"id": played.key[0], "run": played.key[1]}
-            kept.add_row({"key": revision_key(played, message, agent.name), "by": agent.name, "about": about, **found})
+            kept.add_row({"key": key, "by": agent.name, "about": played.about, **found})
         done += 1
         progress(done, len(todo))
 
-    await asyncio.gather(*(one(*each) for each in todo))
+    await asyncio.gather(*(revise(*each) for each in todo))
     return failed
 
 
-def _told(run: RunResults, verdicts: VerdictStore, by: str) -> Iterator[tuple[PlayedTask, Message]]:
+def _tell_plans(run: RunResults, verdicts: VerdictStore, by: str) -> Iterator[tuple[PlayedTask, Message]]:
+    """Each plan of a run, with the message about it."""
     for played in run.played_tasks(("plans",)):
-        asked = plan_rating_question(played, plan_programs(played))
-        yield played, plan_feedback_message(played, verdicts.stored_verdict(asked, by) if asked else None)
+        yield played, plan_feedback_message(played, plan_verdict(played, verdicts, by) or None)
 
 
 def pair_revised_plans(
@@ -136,7 +117,7 @@ def pair_revised_plans(
 ) -> Iterator[tuple[PlayedTask, PlayedTask]]:
     """Each task whose plan was revised: as it was, and with the revision as its last words."""
     agents = {row["by"] for row in kept.rows.values()}
-    for played, message in _told(run, verdicts, by):
+    for played, message in _tell_plans(run, verdicts, by):
         for agent in sorted(agents):
             if (found := kept.rows.get(revision_key(played, message, agent))) is not None:
                 yield played, replace(played, text=found["text"])
@@ -152,17 +133,10 @@ def revision_rating_questions(run: RunResults, verdicts: VerdictStore, by: str, 
 def compute_reflection_figures(run: RunResults, verdicts: VerdictStore, by: str, kept: VerdictStore) -> ReflectionFigures:
     """The figures of plans before and after, of those plans that were revised and rated both times."""
     both = list(pair_revised_plans(run, verdicts, by, kept))
-    rated = [tuple(_verdict(one, verdicts, by) for one in pair) for pair in both]
+    sides = []
+    rated = [[plan_verdict(played, verdicts, by) for played in pair] for pair in both]
     whole = [at for at, pair in enumerate(rated) if None not in pair]
-    before, after = (_figures([both[at][side] for at in whole], [rated[at][side] or {} for at in whole]) for side in (0, 1))
-    return ReflectionFigures(before, after, sum(1 for _ in run.played_tasks(("plans",))) - len(whole))
-
-
-def _verdict(played: PlayedTask, verdicts: VerdictStore, by: str) -> Mapping[str, Any] | None:
-    asked = plan_rating_question(played, plan_programs(played))
-    return {} if asked is None else verdicts.stored_verdict(asked, by)
-
-
-def _figures(played: Sequence[PlayedTask], rated: Sequence[Mapping[str, Any]]) -> Figures:
-    keyed: dict[Key, Mapping[str, Any]] = {one.key: verdict for one, verdict in zip(played, rated, strict=True)}
-    return {**plan_figures([answer_metrics(one.blueprint, one.text) for one in played]), **rating_figures(keyed)}
+    for side in (0, 1):
+        metrics = [answer_metrics(both[at][side].blueprint, both[at][side].text) for at in whole]
+        sides.append(plan_figures(metrics) | rating_figures([rated[at][side] or {} for at in whole]))
+    return ReflectionFigures(sides[0], sides[1], sum(1 for _ in run.played_tasks(("plans",))) - len(whole))

@@ -1,20 +1,20 @@
-"""Real clips of the households of a suite, in a folder (`homerl bench run --videos`).
-
-Invariants: each clip that was found has a first frame, and a folder's images are images; an agent is shown the clip of its
-own household, and what a tool showed of it.
-
-PersonalHomeBench with videos, in words: 742 grounding tasks and choices, 100 feature and plan tasks, in 100 households.
+"""PersonalHomeBench with videos, in words: 742 grounding tasks and choices, 100 feature and plan tasks, in 100 households.
 
 The households are 30 of safety, 38 of health and 32 of daily life (Table 6), each with a transcript of a situation of its
 domain. Questions are about the scene. A grounding task asks its two counterfactuals too, which makes 1,484 of these.
+A folder may hold real clips of the households (`homerl bench run --videos`).
 
-Invariants: those of `suite.py`; an instance keeps the domain of its household too; a household asks no question twice in one
-kind of task, and of each difficulty as often as the others, up to one.
+Invariants:
+- Those of `suite.py` hold. An instance keeps the domain of its household too.
+- A household asks no question twice in one kind of task. It asks each difficulty as often as the others, up to one.
+- Each clip that was found has a first frame, and a folder's images are images. An agent is shown the clip of its own
+  household, and what a tool showed of it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,22 +24,22 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.bench.suite import LEVELS, PersonalHomeInstance, find_task_flaws, household_digest
+from homerl.envs.personalhome.bench.suite import (
+    PersonalHomeInstance,
+    find_task_flaw,
+    household_digest,
+    keep_valid_tasks,
+    task_fields,
+)
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.generate.household_maker import household_id_of_seed
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene.scene_scripts import domain_counts
 from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.scene.video_clips import ClipFolder, frame_handles_in
-from homerl.envs.personalhome.tasks.author import (
-    film_household,
-    make_features_task,
-    make_plans_task,
-    make_question_task,
-    question_in_words,
-)
+from homerl.envs.personalhome.tasks import author
 from homerl.envs.personalhome.tasks.blueprint import (
-    CATEGORIES,
+    LEVELS,
     Difficulty,
     PersonalHomeBlueprint,
     PersonalHomeRecipe,
@@ -81,22 +81,15 @@ def find_household_clips(households: Mapping[str, int], folder: Path) -> tuple[d
     if seeds and not paths:
         remedy = f"name clips by their households, such as {household_id_of_seed(next(iter(seeds)))}.mp4"
         raise InputError("no clip is of a household that is played", str(folder), remedy)
-    for seed in paths:
+    films: dict[int, Film] = {}
+    for seed, path in paths.items():
         videos.check_clip(household_id_of_seed(seed))
-    films: dict[int, Mapping[str, str]] = {
-        seed: {"video_path": path.name, "video": _digest(path)} for seed, path in paths.items()
-    }
+        digest = hashlib.sha256()
+        for file in sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]:
+            with file.open("rb") as data:
+                digest.update(file.name.encode() + hashlib.file_digest(data, "sha256").digest())
+        films[seed] = {"video_path": path.name, "video": digest.hexdigest()}
     return films, TaskClips(videos, households, f"{len(paths)} of {len(seeds)} households")
-
-
-def _digest(clip: Path) -> str:
-    """A hash of a clip's content, in hex."""
-    files = sorted(filter(Path.is_file, clip.iterdir())) if clip.is_dir() else [clip]
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as data:
-            digest.update(file.name.encode() + hashlib.file_digest(data, "sha256").digest())
-    return digest.hexdigest()
 
 
 NAME = "personalhome-scenes"
@@ -113,12 +106,9 @@ class SceneInstance(PersonalHomeInstance):
 
     suite: ClassVar[str] = NAME
 
-    def remake_household(self) -> Household:
-        """The household with its transcript, made again."""
-        household = make_filmed_household(self.household, self.language, self.domain)
-        if household is None:
-            raise self.outdated_error()
-        return household
+    def remake_household(self) -> Household | None:
+        """The household with its transcript, made again; None if nothing in it can be filmed any more."""
+        return make_filmed_household(self.household, self.language, self.domain)
 
 
 class FilmedInstance(SceneInstance):
@@ -169,20 +159,17 @@ class ScenesSuite(contract.Suite):
 def make_filmed_household(seed: int, language: str, domain: Domain) -> Household | None:
     """The household of a seed with a transcript of a situation of the domain; None if none can be played."""
     household = make_household(seed, HouseholdRecipe(language=language, lexicon="heldout", wanted=domain))
-    return film_household(household, seed, domain)
+    return author.film_household(household, seed, domain)
 
 
 def build_scene_instances(
     seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
 ) -> Iterator[SceneInstance]:
     """The instances of as many households as have all their tasks, domain by domain, in the order of their seeds."""
-    wanted = [domain for domain, count in domain_counts(households).items() for _ in range(count)]
-    candidate, done = seed * 1_000_000, 0
-    for number, domain in enumerate(wanted):
-        made: list[SceneInstance] = []
-        while not made:
-            made = household_scene_instances(candidate, language, domain, number, dropped)
-            candidate += 1
+    candidates, done = itertools.count(seed * 1_000_000), 0
+    for number, domain in enumerate(Counter(domain_counts(households)).elements()):
+        tried = (household_scene_instances(at, language, domain, number, dropped) for at in candidates)
+        made = next(filter(None, tried))
         yield from made
         done += len(made)
         progress(done, 2 * QUESTIONS + 2 * HOUSEHOLDS)
@@ -196,24 +183,14 @@ def household_scene_instances(
     if household is None:
         dropped["validity: nothing to film"] += 1
         return []
-    digest = household_digest(household)
-    return [
-        SceneInstance(
-            id=f"{NAME}-{task.kind}-{seed}-{at}",
-            category=CATEGORIES[task.kind],
-            domain=domain,
-            language=language,
-            difficulty=getattr(task, "difficulty", "unrated"),
-            household=seed,
-            digest=digest,
-            task=task,
-        )
-        for at, task in enumerate(household_scene_tasks(household, number, dropped))
-    ]
+    about = {"domain": domain, "language": language, "household": seed, "digest": household_digest(household)}
+    tasks = enumerate(household_scene_tasks(household, number, dropped))
+    return [SceneInstance(**task_fields(f"{NAME}-{task.kind}-{seed}-{at}", task), **about) for at, task in tasks]
 
 
 def question_difficulties(number: int) -> list[Difficulty]:
     """The difficulties of the questions of a household, so that all households together ask `QUESTIONS`."""
+    # 742 questions in 100 households are 7 or 8 each: the differences of rounded multiples add up to the whole.
     count = (number + 1) * QUESTIONS // HOUSEHOLDS - number * QUESTIONS // HOUSEHOLDS
     return [LEVELS[(number + at) % len(LEVELS)] for at in range(count)]
 
@@ -221,15 +198,10 @@ def question_difficulties(number: int) -> list[Difficulty]:
 def household_scene_tasks(household: Household, number: int, dropped: Counter[str]) -> list[Task]:
     """All tasks of the household of a number; none, counted by reason, if one is missing or not valid."""
     rng = random.Random(f"{NAME} {household.language} {household.household_id}")
-    proactive: list[Task] = []
-    for name, task in (("features", make_features_task(household, rng)), ("plans", make_plans_task(household))):
-        flaw = f"no task '{name}'" if task is None else next(find_task_flaws(household, task, RECIPE), None)
-        if task is None or flaw is not None:
-            dropped[f"validity: {flaw}"] += 1
-            return []
-        proactive.append(task)
+    drawn = (("features", author.make_features_task(household, rng)), ("plans", author.make_plans_task(household)))
+    proactive = keep_valid_tasks(drawn, household, RECIPE, dropped)
     tasks: list[Task] = []
-    for kind in ("grounding", "choice"):
+    for kind in ("grounding", "choice") if proactive else ():
         found = draw_question_tasks(kind, question_difficulties(number), household, rng)
         if found is None:
             dropped[f"validity: too few tasks '{kind}'"] += 1
@@ -242,22 +214,21 @@ def draw_question_tasks(
     kind: str, levels: Sequence[Difficulty], household: Household, rng: random.Random
 ) -> list[Task] | None:
     """A valid task of a kind for each of the difficulties, as they are drawn; None if there are not so many."""
-    left = Counter(levels)
-    texts: set[str] = set()
+    left, texts = Counter(levels), set[str]()
     tasks: list[Task] = []
     for question in draw_questions(household, rng, FAMILIES):
         if not left[question.difficulty]:
             continue
+        # Each question draws anew whether people are named or told by id.
         wording = QuestionWording(household, rng.random() < RECIPE.personal)
-        text = question_in_words(question, wording, "heldout", rng)
+        text = author.question_in_words(question, wording, "heldout", rng)
         if text is None or text in texts:
             continue
-        task = make_question_task(kind, question, text, wording, RECIPE, rng)
-        if task is None or next(find_task_flaws(household, task, RECIPE), None) is not None:
-            continue
-        tasks.append(task)
-        texts.add(text)
-        left[question.difficulty] -= 1
-        if not left.total():
-            return tasks
+        task = author.make_question_task(kind, question, text, wording, RECIPE, rng)
+        if task is not None and find_task_flaw(household, task, RECIPE) is None:
+            tasks.append(task)
+            texts.add(text)
+            left[question.difficulty] -= 1
+            if not left.total():
+                return tasks
     return None

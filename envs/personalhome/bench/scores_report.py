@@ -1,53 +1,97 @@
 """The report of runs of PersonalHomeBench as tables.
 
-Invariant: every figure of ours is computed from results and stored verdicts; nobody is asked.
+Invariants: every figure is computed from results and stored verdicts; nobody is asked; a missing figure is None, never 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from homerl.envs.personalhome.bench import judge_figures
 from homerl.envs.personalhome.bench.episode_results import RunResults, read_named_results
-from homerl.envs.personalhome.bench.judge_figures import (
-    RunOrderComparison,
-    RunRatings,
-    choose_judge,
-    compare_ranked_runs,
-    compute_run_ratings,
-    merge_verdicts,
-)
 from homerl.envs.personalhome.bench.plan_reflection import FILE as REVISIONS
 from homerl.envs.personalhome.bench.plan_reflection import ReflectionFigures, compute_reflection_figures
-from homerl.envs.personalhome.bench.score_figures import (
-    LEVELS,
-    PERCENT,
-    POINTS,
-    QUESTIONS,
-    TASKS,
-    UNITS,
-    FigureCell,
-    FigureLine,
-    Figures,
-    FigureTable,
-    RunScores,
-    ScoreFigure,
-    compute_run_scores,
-    figure_to_cell,
-)
+from homerl.envs.personalhome.bench.score_figures import QUESTIONS, Figures, RunScores, ScoreFigure, compute_run_scores
 from homerl.envs.personalhome.judge.judge_client import VerdictStore
-from homerl.envs.personalhome.tasks.benchmark_metrics import CALL_CLASSES, CUTS, ERRORS
+from homerl.envs.personalhome.tasks.benchmark_metrics import CALL_CLASSES, CUTS, ERRORS, HIGHEST_SCORE, WORST_RANK_SUM
+from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
 from homerl.host.html_pages import glossary_sections
 
 HERE = Path(__file__).parents[1]  # the world's folder, with its glossary
-RULES_IN_WORDS = {
-    "kept": "no preference is broken",
-    "ordered": "the most urgent first",
-    "compatible": "steps go together",
-    "reasoned": "each step has a reason",
-    "sized": "1 to 3 programs of 1 to 5 steps",
+
+
+# Tables as plain data
+
+
+@dataclass(frozen=True)
+class FigureUnit:
+    """How a figure is written: times `factor`, with `digits` decimals and perhaps its sign. `top` is the bar's end."""
+
+    factor: float = 100.0
+    digits: int = 1
+    signed: bool = False
+    top: float | None = 1.0
+
+    def format_value(self, value: float) -> str:
+        """A value in this unit, with a minus that is as wide as a plus."""
+        return f"{self.factor * value:{'+' if self.signed else ''}.{self.digits}f}".replace("-", "−")
+
+
+PERCENT = FigureUnit()
+SHARE, RANKS, SCORE = FigureUnit(1.0, 3), FigureUnit(1.0, 2, top=WORST_RANK_SUM), FigureUnit(1.0, 2, top=HIGHEST_SCORE)
+UNITS = {
+    "RRS": RANKS,
+    "difference": FigureUnit(signed=True, top=None),  # percentage points
+    **dict.fromkeys(("validity", "executed", *(f"MAP@{k}" for k in CUTS)), SHARE),
+    **dict.fromkeys(("RPJ abs", "RPJ members", "RPJ home"), SCORE),
 }
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure as text. `bar` has its low, mean and high end as shares of the unit's range, if it has one."""
+
+    text: str
+    interval: str = ""
+    n: int | None = None
+    bar: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class FigureLine:
+    """A line of a table. A missing figure is None."""
+
+    label: str
+    cells: tuple[FigureCell | None, ...]
+
+    @property
+    def case_counts(self) -> str:
+        """The number of cases of each cell, as `3/4`; once if it is the same in all."""
+        return "/".join(dict.fromkeys(str(cell.n) for cell in self.cells if cell and cell.n is not None))
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table: the heads of its columns, and lines. `notes` stand below it."""
+
+    title: str
+    heads: tuple[str, ...]
+    lines: tuple[FigureLine, ...]
+    notes: tuple[str, ...] = ()
+
+
+def figure_to_cell(figure: ScoreFigure | None, unit: FigureUnit) -> FigureCell | None:
+    """A figure as a cell."""
+    if figure is None:
+        return None
+    between = f"{unit.format_value(figure.low)} to {unit.format_value(figure.high)}"
+    bar = None if unit.top is None else tuple(value / unit.top for value in (figure.low, figure.mean, figure.high))
+    return FigureCell(unit.format_value(figure.mean), between, figure.n, bar)  # type: ignore[arg-type]
+
+
+# The runs
 
 
 @dataclass(frozen=True)
@@ -56,15 +100,14 @@ class Run:
 
     results: RunResults
     scores: RunScores
-    judged: RunRatings | None
+    judged: judge_figures.RunRatings | None
     win: ScoreFigure | None
     reflection: ReflectionFigures | None = None
 
-    def figure(self, name: str) -> ScoreFigure | None:
-        """A figure of its tasks."""
-        if name == "win rate":
-            return self.win
-        return self.scores.tasks.get(name) or (self.judged.figures.get(name) if self.judged else None)
+    def task_figures(self) -> Figures:
+        """The figures of its tasks by name. Where rules and the judge both rate, these are the rules' figures."""
+        judged = self.judged.figures if self.judged else {}
+        return judged | self.scores.tasks | ({"win rate": self.win} if self.win else {})
 
 
 @dataclass(frozen=True)
@@ -79,44 +122,22 @@ class ScoresReport:
 def build_scores_report(folders: Sequence[Path], judge: str | None = None) -> ScoresReport:
     """The report of the runs in some folders, with the stored verdicts of a judge. Nobody is asked."""
     found = read_named_results(folders)
-    verdicts = merge_verdicts(found)
-    by = choose_judge(verdicts, judge)
-    orders = compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
-    runs = [_run(one, verdicts, by, orders) for one in found]
-    tables = tuple(table for table in _tables(runs) if table.lines)
-    return ScoresReport(tuple(one.name for one in found), tables, tuple(_notes(runs, by, orders)))
+    verdicts = judge_figures.merge_verdicts(found)
+    by = judge_figures.choose_judge(verdicts, judge)
+    orders = judge_figures.compare_ranked_runs(found, verdicts, by) if by and len(found) > 1 else None
+    runs = []
+    for one in found:
+        run = Run(one, compute_run_scores(one.rows), None, orders.wins.get(one.name) if orders else None)
+        if by:
+            kept = VerdictStore(one.folder / REVISIONS)
+            reflected = compute_reflection_figures(one, verdicts, by, kept) if kept.rows else None
+            run = replace(run, judged=judge_figures.compute_run_ratings(one, verdicts, by), reflection=reflected)
+        runs.append(run)
+    tables = tuple(table for table in _build_tables(runs) if table.lines)
+    return ScoresReport(tuple(one.name for one in found), tables, tuple(_write_notes(runs, by, orders)))
 
 
-def _run(results: RunResults, verdicts: VerdictStore, by: str | None, orders: RunOrderComparison | None) -> Run:
-    if by is None:
-        return Run(results, compute_run_scores(results.rows), None, None)
-    kept = VerdictStore(results.folder / REVISIONS)
-    win = orders.wins.get(results.name) if orders else None
-    reflected = compute_reflection_figures(results, verdicts, by, kept) if kept.rows else None
-    return Run(results, compute_run_scores(results.rows), compute_run_ratings(results, verdicts, by), win, reflected)
-
-
-# Runs as columns
-
-
-def _tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
-    heads = tuple(run.results.name for run in runs)
-    yield FigureTable(
-        "Questions, accuracy in %", heads, tuple(_lines(runs, QUESTION_LABELS)), ("CF is the mean of both sides.",)
-    )
-    if any(run.judged for run in runs):
-        meant = {"IG ACC": "IG", "CF ACC": "CF"}
-        lines = _lines_of([run.judged.figures if run.judged else {} for run in runs], meant)
-        yield FigureTable("Questions with the judge of meaning, accuracy in %", heads, tuple(lines))
-    yield FigureTable("Questions by difficulty, accuracy in %", heads, tuple(_level_lines(runs)))
-    yield FigureTable("Names (personal) and ids (generic), accuracy in %", heads, tuple(_named_lines(runs)))
-    features = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "RRS": "RRS, 0 is best"}
-    yield FigureTable("Features", heads, tuple(_lines(runs, features)))
-    yield FigureTable("Plans", heads, tuple(_lines(runs, PLAN_LABELS)), ("A plan that settles nothing keeps no rule.",))
-    yield FigureTable("Plans before and after one revision", heads, tuple(_revised_lines(runs)))
-    yield FigureTable("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
-    yield FigureTable("Episodes by number of calls, in %", heads, tuple(_call_lines(runs)))
-
+# Tables, with runs as columns
 
 QUESTION_LABELS = {
     "IG ACC": "IG",
@@ -129,20 +150,61 @@ PLAN_LABELS = {
     "validity": "validity, static",
     "executed": "validity, executed",
     "settled": "situations settled, %",
-    **{rule: f"{words}, %" for rule, words in RULES_IN_WORDS.items()},
+    "kept": "no preference is broken, %",
+    "ordered": "the most urgent first, %",
+    "compatible": "steps go together, %",
+    "reasoned": "each step has a reason, %",
+    "sized": "1 to 3 programs of 1 to 5 steps, %",
     "RPJ abs": "RPJ abs, 1 to 5",
     "RPJ members": "RPJ abs of members",
     "RPJ home": "RPJ abs of the home",
     "win rate": "RPJ rel, best plan, %",
 }
-REVISED = ("RPJ abs", "validity", "executed", "settled")
 
 
-def _lines(runs: Sequence[Run], labels: Mapping[str, str]) -> Iterator[FigureLine]:
-    yield from _lines_of([{name: found for name in labels if (found := run.figure(name))} for run in runs], labels)
+def _build_tables(runs: Sequence[Run]) -> Iterator[FigureTable]:
+    heads = tuple(run.results.name for run in runs)
+    figures = [run.task_figures() for run in runs]
+    note = ("CF is the mean of both sides.",)
+    yield FigureTable("Questions, accuracy in %", heads, tuple(_figure_lines(figures, QUESTION_LABELS)), note)
+    if any(run.judged for run in runs):
+        judged = [run.judged.figures if run.judged else {} for run in runs]
+        lines = tuple(_figure_lines(judged, {"IG ACC": "IG", "CF ACC": "CF"}))
+        yield FigureTable("Questions with the judge of meaning, accuracy in %", heads, lines)
+    lines = ()
+    for level in LEVELS:
+        labels = {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}
+        lines += tuple(_figure_lines([run.scores.levels.get(level, {}) for run in runs], labels))
+    yield FigureTable("Questions by difficulty, accuracy in %", heads, lines)
+    lines = ()
+    for name in QUESTIONS:
+        labels = {way: f"{name.removesuffix(' ACC')}, {way}" for way in ("personal", "generic", "difference")}
+        lines += tuple(_figure_lines([run.scores.naming.get(name, {}) for run in runs], labels))
+    yield FigureTable("Names (personal) and ids (generic), accuracy in %", heads, lines)
+    labels = {**{f"MAP@{k}": f"MAP@{k}" for k in CUTS}, "RRS": "RRS, 0 is best"}
+    yield FigureTable("Features", heads, tuple(_figure_lines(figures, labels)))
+    note = ("A plan that settles nothing keeps no rule.",)
+    yield FigureTable("Plans", heads, tuple(_figure_lines(figures, PLAN_LABELS)), note)
+    lines = ()
+    for name in ("RPJ abs", "validity", "executed", "settled"):
+        for when in ("before", "after"):
+            parts = [getattr(run.reflection, when) if run.reflection else {} for run in runs]
+            lines += tuple(_figure_lines(parts, {name: f"{PLAN_LABELS[name]}, {when}"}))
+    yield FigureTable("Plans before and after one revision", heads, lines)
+    yield FigureTable("Errors, number (and by episode)", heads, tuple(_error_lines(runs)))
+    lines = ()
+    for task in CATEGORIES.values():
+        found = [run.scores.calls.get(task) for run in runs]
+        for kind in CALL_CLASSES if any(found) else ():
+            totals = [sum(calls.values()) if calls else 0 for calls in found]
+            cells = (
+                FigureCell(f"{100 * calls[kind] / of:.1f}", n=of) if calls else None for calls, of in zip(found, totals)
+            )
+            lines += (FigureLine(f"{task}, {kind}", tuple(cells)),)
+    yield FigureTable("Episodes by number of calls, in %", heads, lines)
 
 
-def _lines_of(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[FigureLine]:
+def _figure_lines(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[FigureLine]:
     """A line for each label that a run has a figure of."""
     for name, label in labels.items():
         cells = tuple(figure_to_cell(figures.get(name), UNITS.get(name, PERCENT)) for figures in found)
@@ -150,31 +212,9 @@ def _lines_of(found: Sequence[Figures], labels: Mapping[str, str]) -> Iterator[F
             yield FigureLine(label, cells)
 
 
-def _level_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
-    for level in LEVELS:
-        labels = {name: f"{name.removesuffix(' ACC')}, {level}" for name in QUESTIONS}
-        yield from _lines_of([run.scores.levels.get(level, {}) for run in runs], labels)
-
-
-def _named_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
-    for name in QUESTIONS:
-        parts = [run.scores.naming.get(name, {}) for run in runs]
-        for way, unit in (("personal", PERCENT), ("generic", PERCENT), ("difference", POINTS)):
-            cells = tuple(figure_to_cell(part.get(way), unit) for part in parts)
-            if any(cells):
-                yield FigureLine(f"{name.removesuffix(' ACC')}, {way}", cells)
-
-
-def _revised_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
-    for name in REVISED:
-        for when in ("before", "after"):
-            parts = [getattr(run.reflection, when) if run.reflection else {} for run in runs]
-            yield from _lines_of(parts, {name: f"{PLAN_LABELS[name]}, {when}"})
-
-
 def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
     """The errors that occurred."""
-    for task in TASKS:
+    for task in CATEGORIES.values():
         for name in ERRORS:
             counts = [(run.scores.errors.get(task, {}).get(name, 0), run.scores.episodes.get(task, 0)) for run in runs]
             if any(count for count, _ in counts):
@@ -182,21 +222,7 @@ def _error_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
                 yield FigureLine(f"{task}, {name.lower().replace('_', ' ')}", tuple(cells))
 
 
-def _call_lines(runs: Sequence[Run]) -> Iterator[FigureLine]:
-    for task in TASKS:
-        found = [run.scores.calls.get(task) for run in runs]
-        for kind in CALL_CLASSES if any(found) else ():
-            yield FigureLine(f"{task}, {kind}", tuple(_part(calls, kind) for calls in found))
-
-
-def _part(calls: Mapping[str, int] | None, kind: str) -> FigureCell | None:
-    if calls is None:
-        return None
-    episodes = sum(calls.values())
-    return FigureCell(f"{100 * calls[kind] / episodes:.1f}", n=episodes)
-
-
-def _notes(runs: Sequence[Run], by: str | None, orders: RunOrderComparison | None) -> Iterable[str]:
+def _write_notes(runs: Sequence[Run], by: str | None, orders: judge_figures.RunOrderComparison | None) -> Iterator[str]:
     named = (f"{term} is {said.name}" for _, terms in glossary_sections(HERE) for term, said in terms.items() if said.name)
     yield f"{', '.join(named)}."
     yield "Intervals are of 95 %."

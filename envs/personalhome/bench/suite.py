@@ -12,11 +12,12 @@ Invariants:
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.hashing import text_hash
@@ -27,10 +28,8 @@ from homerl.envs.personalhome.tasks.author import draw_task, task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import (
     CATEGORIES,
     KINDS,
-    Choice,
+    LEVELS,
     Difficulty,
-    Features,
-    Grounding,
     PersonalHomeBlueprint,
     PersonalHomeRecipe,
     Setting,
@@ -43,7 +42,6 @@ from homerl.worlds import contract
 
 NAME = "personalhome-bench"
 HOUSEHOLDS = 1000
-LEVELS: tuple[Difficulty, ...] = ("simple", "medium", "hard")
 TURNS = 15  # of the agent, before its answer
 
 
@@ -69,18 +67,14 @@ class PersonalHomeInstance(Model):
     def blueprint_for(self, setting: Setting) -> PersonalHomeBlueprint:
         """The blueprint in a setting."""
         household = self.remake_household()
-        if household_digest(household) != self.digest:
-            raise self.outdated_error()
+        if household is None or household_digest(household) != self.digest:
+            what = f"household {self.household} came out otherwise than when the suite was built"
+            raise InputError(what, self.id, f"build the suite again: homerl bench build {self.suite}")
         recipe = PersonalHomeRecipe(world="personalhome", setting=setting)
         return task_to_blueprint(household, self.task, self.id, self.household, "heldout", recipe)
 
-    def outdated_error(self) -> InputError:
-        """The error of an instance whose household is made otherwise than it was."""
-        what = f"household {self.household} came out otherwise than when the suite was built"
-        return InputError(what, self.id, f"build the suite again: homerl bench build {self.suite}")
-
-    def remake_household(self) -> Household:
-        """The household, made again."""
+    def remake_household(self) -> Household | None:
+        """The household, made again; None if it cannot be made any more."""
         return make_suite_household(self.household, self.language)
 
     def limits_for(self, setting: Setting) -> EpisodeLimits:
@@ -103,7 +97,7 @@ class PersonalHomeSuite(contract.Suite):
         return HOUSEHOLDS * len(KINDS), build_household_instances(seed, language, dropped, progress)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # the tasks of a household follow each other
 def make_suite_household(seed: int, language: str) -> Household:
     """The household of a seed, in held-out words."""
     return make_household(seed, HouseholdRecipe(language=language, lexicon="heldout"))
@@ -118,54 +112,57 @@ def build_household_instances(
     seed: int, language: str, dropped: Counter[str], progress: contract.Progress, households: int = HOUSEHOLDS
 ) -> Iterator[PersonalHomeInstance]:
     """The instances of as many households as have all four tasks, in the order of their seeds."""
-    made, candidate = 0, seed * 1_000_000
-    while made < households:
-        tasks = draw_household_tasks(candidate, language, LEVELS[made % len(LEVELS)], dropped)
-        if tasks is not None:
-            for task in tasks:
-                yield task_to_instance(candidate, language, task)
-            made += 1
-            progress(made * len(KINDS), households * len(KINDS))
-        candidate += 1
+    candidates = itertools.count(seed * 1_000_000)
+    for number in range(households):
+        level, tasks = LEVELS[number % len(LEVELS)], list[Task]()
+        while not tasks:
+            candidate = next(candidates)
+            tasks = draw_household_tasks(candidate, language, level, dropped)
+        digest = household_digest(make_suite_household(candidate, language))
+        about: dict[str, Any] = {"language": language, "household": candidate, "digest": digest}
+        for task in tasks:
+            yield PersonalHomeInstance(**task_fields(f"{NAME}-{task.kind}-{candidate}", task), **about)
+        progress((number + 1) * len(KINDS), households * len(KINDS))
 
 
-def task_to_instance(household: int, language: str, task: Task) -> PersonalHomeInstance:
-    """A task as an instance."""
-    return PersonalHomeInstance(
-        id=f"{NAME}-{task.kind}-{household}",
-        category=CATEGORIES[task.kind],
-        difficulty=getattr(task, "difficulty", "unrated"),
-        language=language,
-        household=household,
-        digest=household_digest(make_suite_household(household, language)),
-        task=task,
-    )
+def task_fields(id: str, task: Task) -> dict[str, Any]:
+    """The fields of an instance that follow from its task."""
+    difficulty = getattr(task, "difficulty", "unrated")
+    return {"id": id, "category": CATEGORIES[task.kind], "difficulty": difficulty, "task": task}
 
 
-def draw_household_tasks(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task] | None:
-    """One task of each kind; None, counted by reason, if the household lacks one or a task is not valid."""
+def draw_household_tasks(seed: int, language: str, level: Difficulty, dropped: Counter[str]) -> list[Task]:
+    """One task of each kind; none, counted by reason, if the household lacks one or a task is not valid."""
     household = make_suite_household(seed, language)
     rng = random.Random(f"{NAME} {language} {seed}")
     recipe = PersonalHomeRecipe(world="personalhome", personal=1.0 if rng.random() < 0.5 else 0.0)
-    tasks = []
-    for kind in KINDS:
-        task = draw_task(kind, level, household, recipe, "heldout", rng)
-        flaw = f"no task '{kind}'" if task is None else next(find_task_flaws(household, task, recipe), None)
+    drawn = ((kind, draw_task(kind, level, household, recipe, "heldout", rng)) for kind in KINDS)
+    return keep_valid_tasks(drawn, household, recipe, dropped)
+
+
+def keep_valid_tasks(
+    drawn: Iterable[tuple[str, Task | None]], household: Household, recipe: PersonalHomeRecipe, dropped: Counter[str]
+) -> list[Task]:
+    """The tasks of some kinds; none, counted by reason, if one is missing or not valid. Then no further one is drawn."""
+    tasks: list[Task] = []
+    for kind, task in drawn:
+        flaw = find_task_flaw(household, task, recipe) if task else f"no task '{kind}'"
         if task is None or flaw is not None:
             dropped[f"validity: {flaw}"] += 1
-            return None
+            return []
         tasks.append(task)
     return tasks
 
 
-def find_task_flaws(household: Household, task: Task, recipe: PersonalHomeRecipe) -> Iterator[str]:
-    """All that makes a task invalid: a right answer that fails, or a lazy or wrong one that succeeds."""
+def find_task_flaw(household: Household, task: Task, recipe: PersonalHomeRecipe) -> str | None:
+    """What makes a task invalid: a right answer that fails, or a lazy or wrong one that succeeds; None if it is valid."""
     blueprint = task_to_blueprint(household, task, "candidate", 0, "heldout", recipe)
     if not all(answer_goals(blueprint, right_answer(blueprint))):
-        yield f"{task.kind}: the right answer fails"
+        return f"{task.kind}: the right answer fails"
     wrong = {"nothing": "", "a near miss": wrong_answer(blueprint, random.Random(0))}
-    if isinstance(task, Grounding | Choice | Features):
+    if task.kind != "plans":
         wrong["'unknown'"] = '{"answer": "unknown"}'
     for name, text in wrong.items():
         if all(answer_goals(blueprint, text)):
-            yield f"{task.kind}: {name} succeeds"
+            return f"{task.kind}: {name} succeeds"
+    return None

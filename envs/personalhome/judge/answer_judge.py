@@ -2,8 +2,7 @@
 
 Keys are those of the paper: `o` (the original question), `f1` and `f2` (its counterfactuals).
 
-Invariants: what rules decide is never asked about; an answer of which the judge is unsure counts as wrong, and is
-reported.
+Invariants: what rules decide is never asked about; an answer of which the judge is unsure counts as wrong and is reported.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def equivalence_question(
 
     `asked` has the questions, `said` what was answered and `variants` the right answers in all wordings, by key.
     """
-    undecided = _undecided(said, variants)
+    undecided = _keys_without_rule(said, variants)
     if not undecided:
         return None
     told = {key: {"question": asked[key], "true": list(variants[key]), "answered": said[key]} for key in undecided}
@@ -60,7 +59,7 @@ def decide_answers(
 
     Without a verdict, undecided answers count as wrong and are listed in `open`.
     """
-    undecided, given = _undecided(said, variants), verdict or {}
+    undecided, given = _keys_without_rule(said, variants), verdict or {}
     correct = {
         key: given.get(key) == 1 if key in undecided else decide_by_rules(said.get(key), wanted) == "right"
         for key, wanted in variants.items()
@@ -69,5 +68,5 @@ def decide_answers(
     return MeaningDecision(correct, unsure, tuple(key for key in undecided if key not in given))
 
 
-def _undecided(said: Mapping[str, Any], variants: Mapping[str, Sequence[Variant]]) -> list[str]:
+def _keys_without_rule(said: Mapping[str, Any], variants: Mapping[str, Sequence[Variant]]) -> list[str]:
     return [key for key, wanted in variants.items() if decide_by_rules(said.get(key), wanted) == "undecided"]

@@ -23,7 +23,7 @@ from homerl.envs.core.model import Model
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient, UnreadableAnswer, judge_fault
-from homerl.play.faults import Boundary, Fault, InfraError
+from homerl.play.faults import InfraError
 
 AT_ONCE = 16
 MOST_TOKENS = 4096  # of an answer: several programs, each from the view of every member
@@ -58,12 +58,10 @@ class VerdictStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.rows: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            self._read()
-
-    def _read(self) -> None:
-        whole = 0
-        with self.path.open("rb+") as file:
+        if not path.exists():
+            return
+        whole = 0  # bytes of whole lines
+        with path.open("rb+") as file:
             for number, line in enumerate(iter(file.readline, b""), 1):
                 if not line.endswith(b"\n"):
                     break
@@ -71,7 +69,7 @@ class VerdictStore:
                     row = json.loads(line)
                     self.rows[row["key"]] = row
                 except (ValueError, TypeError, KeyError):
-                    raise InputError("not a verdict", f"{self.path}:{number}", "remove the line") from None
+                    raise InputError("not a verdict", f"{path}:{number}", "remove the line") from None
                 whole = file.tell()
             file.truncate(whole)
 
@@ -87,14 +85,9 @@ class VerdictStore:
         key = question.verdict_key(judge)
         given = self.rows.get(key, {}).get("verdict")
         try:
-            return None if given is None else answer_to_json(question.shape.model_validate(given))
+            return None if given is None else question.shape.model_validate(given).model_dump(mode="json", by_alias=True)
         except ValidationError:
             raise InputError(f"the verdict {key} has another form", str(self.path), "remove its line") from None
-
-    def stored_fault(self, question: JudgeQuestion, judge: str) -> Fault | None:
-        """Why the judge gave no verdict on this question; None if it gave one or was not asked."""
-        given = self.rows.get(question.verdict_key(judge), {}).get("fault")
-        return None if given is None else Fault(Boundary(given["boundary"]), given["reason"])
 
 
 def make_judge_client(urls: str, model: str) -> StructuredClient:
@@ -111,25 +104,21 @@ async def ask_judge(
 ) -> None:
     """Ask each question that has no stored verdict, and store the verdicts; a judge that fails leaves its fault there."""
     judge = client.endpoint.model
+    # A stored fault does not count, so its question is asked again.
     missing = {key: asked for asked in questions if "verdict" not in verdicts.rows.get(key := asked.verdict_key(judge), {})}
     gate, heard = asyncio.Semaphore(AT_ONCE), 0
 
-    async def one(key: str, question: JudgeQuestion) -> None:
+    async def ask(key: str, question: JudgeQuestion) -> None:
         nonlocal heard
         row = {"key": key, "by": judge, "mode": question.mode, "about": dict(question.about)}
         async with gate:
             try:
                 answer = await client.ask(question.system, question.text, question.shape, question.seed, 0.0)
-                row |= {"verdict": answer_to_json(answer)}
+                row |= {"verdict": answer.model_dump(mode="json", by_alias=True)}
             except (InfraError, UnreadableAnswer) as error:
                 row |= {"fault": asdict(judge_fault(error))}
         verdicts.add_row(row)
         heard += 1
         progress(heard, len(missing))
 
-    await asyncio.gather(*(one(key, question) for key, question in missing.items()))
-
-
-def answer_to_json(answer: Model) -> dict[str, Any]:
-    """A judge's answer as plain data, under the keys that it was asked for."""
-    return answer.model_dump(mode="json", by_alias=True)
+    await asyncio.gather(*(ask(key, question) for key, question in missing.items()))

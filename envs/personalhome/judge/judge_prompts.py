@@ -1,18 +1,14 @@
-"""The words of the judges by language, from `prompts/<language>.yaml`.
+"""What judges are told of a household and of plans, and what an agent is told so that it revises its plan.
 
-Invariant: every language has every text (the model refuses a missing or unknown key).
+The words are in `prompts/<language>.yaml`. A household is plain data of the paper's schema (Appendix H). An agent that
+revises its plan is told the judge's feedback and the errors of its tools (Table 4).
 
-What the judges are told of a household, which is plain data of the paper's schema (Appendix H).
-
-Invariants: every member is there, in the order of the household; memories and sensors are left out, since what matters of
-them is in the situation; `smart_home` is no member's id.
-
-What an agent is told so that it revises its plan: the judge's feedback and the errors of its tools (Table 4).
-
-The paper leaves the number of rounds open. Ours is one.
-
-Invariants: the message names only programs and steps of the plan; nothing that the agent may not see is in it, since the
-judge knows no more of the household than its profile and the situation.
+Invariants:
+- Every language has every text (the model refuses a missing or unknown key).
+- Judges are told every member, in the order of the household. Memories and sensors are left out, because what matters of
+  them is in the situation. `smart_home` is no member's id.
+- The message to an agent names only programs and steps of its plan. It holds nothing that the agent may not see, because
+  the judge knows no more of the household than its profile and the situation.
 """
 
 from __future__ import annotations
@@ -72,7 +68,6 @@ def load_judge_words(language: str) -> JudgeWords:
 
 
 HOME = "smart_home"  # the part of the home itself
-TOLD = ("occupancy_type", "layout", "members", "pets", "appliances")
 
 
 def judge_personas(household: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,7 +80,8 @@ def judge_personas(household: Mapping[str, Any]) -> tuple[str, ...]:
 
 def household_matter_json(household: Mapping[str, Any], situation: Mapping[str, Any] | str, **plans: Any) -> str:
     """The household, the situation and plans as the JSON text that a judge reads."""
-    told = {key: household[key] for key in TOLD if key in household}
+    keys = ("occupancy_type", "layout", "members", "pets", "appliances")
+    told = {key: household[key] for key in keys if key in household}
     return json.dumps({"household": told, "situation": situation, **plans}, ensure_ascii=False, indent=1)
 
 

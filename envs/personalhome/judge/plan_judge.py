@@ -1,17 +1,15 @@
-"""The role-playing judge in abs mode (PersonalHomeBench Algorithm 1): scores from 1 to 5 for every program.
+"""The role-playing judge of plans in its two modes (PersonalHomeBench Algorithm 1).
 
-One call rates a plan: each program gets an opinion of every member and of the home, and an overall score.
+In abs mode one call rates a plan: each program gets an opinion of every member and of the home, and an overall score from
+1 to 5. In rel mode the judge orders the plans of several models from best to worst. The paper leaves the order of the
+letters open. Here plans are shuffled by a seed and asked about twice, the second time in the opposite order and so under
+other letters. Both orders count. Where their best plans differ, that is reported.
 
-Invariants: a verdict is complete, with exactly the programs and parts that were asked for, and its scores are whole
-numbers from 1 to 5; the judge does not see who made the plan; programs are told by their number, from 1.
-
-The role-playing judge in rel mode (PersonalHomeBench Algorithm 1): plans of several models, ordered from best to worst.
-
-The paper leaves the order of the letters open. Ours: plans are shuffled by a seed and asked about twice, the second time
-in the opposite order and so under other letters. Both orders count, and where their best differ, that is reported.
-
-Invariants: an order has every letter exactly once; the judge does not see who made a plan; equal arguments give equal
-questions, whatever the order of `plans`.
+Invariants:
+- A verdict is complete. It has exactly the programs and parts, or each letter once, that were asked for. Its scores are
+  whole numbers from 1 to 5.
+- The judge does not see who made a plan. Programs are told by their number, from 1.
+- Equal arguments give equal questions, whatever the order of `plans`.
 """
 
 from __future__ import annotations
@@ -25,13 +23,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, create_model
 
 from homerl.envs.core.model import Model
+from homerl.envs.personalhome.judge import judge_prompts as prompts
 from homerl.envs.personalhome.judge.judge_client import JudgeQuestion
-from homerl.envs.personalhome.judge.judge_prompts import (
-    household_matter_json,
-    judge_personas,
-    load_judge_words,
-    strip_program_ids,
-)
 from homerl.envs.personalhome.tasks.benchmark_metrics import HIGHEST_SCORE, LOWEST_SCORE
 
 
@@ -52,15 +45,15 @@ def absolute_question(
     """The question that rates a plan. Raises `ValueError` for a plan without programs, of which nothing can be asked."""
     if not programs:
         raise ValueError("a plan without programs cannot be rated")
-    said, parts = load_judge_words(language), judge_personas(household)
+    said, parts = prompts.load_judge_words(language), prompts.judge_personas(household)
     numbers = [str(number) for number in range(1, len(programs) + 1)]
     opinion = {"feedback": said.feedback, "score": 3}
     one = {"personas": dict.fromkeys(parts, opinion), "rationale": said.rationale, "overall_score": 3}
-    numbered = dict(zip(numbers, strip_program_ids(programs), strict=True))
+    numbered = dict(zip(numbers, prompts.strip_program_ids(programs), strict=True))
     return JudgeQuestion(
         "absolute",
         said.mode_instruction("absolute", dict.fromkeys(numbers, one)),
-        household_matter_json(household, situation, programs=numbered),
+        prompts.household_matter_json(household, situation, programs=numbered),
         plan_verdict_model(numbers, parts),
         about=about or {},
     )
@@ -79,6 +72,7 @@ def plan_verdict_model(numbers: Sequence[str], parts: Sequence[str]) -> type[Mod
 
 def model_with_keys(name: str, keys: Sequence[str], kind: Any) -> type[Model]:
     """A model with exactly these keys, all of one kind."""
+    # The ids of members may be no Python names, so fields have names of their own and aliases.
     fields: dict[str, Any] = {f"key_{at}": (kind, Field(alias=key)) for at, key in enumerate(keys)}
     return create_model(name, __base__=Model, **fields)
 
@@ -95,9 +89,6 @@ def persona_scores(verdict: Mapping[str, Any]) -> dict[str, list[int]]:
         for part, opinion in program["personas"].items():
             found.setdefault(part, []).append(opinion["score"])
     return found
-
-
-MOST_PLANS = len(string.ascii_uppercase)
 
 
 @dataclass(frozen=True)
@@ -122,23 +113,17 @@ def relative_questions(
     about: Mapping[str, Any] | None = None,
 ) -> tuple[JudgeQuestion, JudgeQuestion]:
     """Both questions that order the plans of models, given by name. Raises `ValueError` unless there are 2 to 26 plans."""
-    if not 2 <= len(plans) <= MOST_PLANS:
-        raise ValueError(f"2 to {MOST_PLANS} plans can be ordered, not {len(plans)}")
-    said, parts = load_judge_words(language), judge_personas(household)
-    first, second = (
-        JudgeQuestion(
-            "relative",
-            said.mode_instruction("relative", _form(letters, parts, said.rationale)),
-            household_matter_json(
-                household, situation, plans={letter: strip_program_ids(plans[model]) for letter, model in letters.items()}
-            ),
-            order_verdict_model(tuple(letters), parts),
-            at,
-            {**(about or {}), "letters": letters},
-        )
-        for at, letters in enumerate(assign_letters(plans, seed))
-    )
-    return first, second
+    if not 2 <= len(plans) <= 26:
+        raise ValueError(f"2 to 26 plans can be ordered, not {len(plans)}")
+    said, parts, questions = prompts.load_judge_words(language), prompts.judge_personas(household), []
+    for at, letters in enumerate(assign_letters(plans, seed)):
+        example = [min(letters), *(["..."] if len(letters) > 2 else []), max(letters)]
+        form = {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": said.rationale}
+        shown = {letter: prompts.strip_program_ids(plans[model]) for letter, model in letters.items()}
+        text = prompts.household_matter_json(household, situation, plans=shown)
+        shape, more = order_verdict_model(tuple(letters), parts), {**(about or {}), "letters": letters}
+        questions.append(JudgeQuestion("relative", said.mode_instruction("relative", form), text, shape, at, more))
+    return questions[0], questions[1]
 
 
 def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tuple[dict[str, str], dict[str, str]]:
@@ -151,13 +136,15 @@ def assign_letters(models: Mapping[str, Any] | Sequence[str], seed: int) -> tupl
 def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[Model]:
     """The model of a complete verdict: an order of all letters for the household and for each part."""
 
-    def whole(order: tuple[str, ...]) -> tuple[str, ...]:
+    def require_each_letter(order: tuple[str, ...]) -> tuple[str, ...]:
         if sorted(order) != sorted(letters):
             raise ValueError(f"every letter from {letters[0]} to {letters[-1]} must stand in it once")
         return order
 
     letter = Annotated[str, Field(pattern=f"^[A-{letters[-1]}]$")]
-    order = Annotated[tuple[letter, ...], AfterValidator(whole), Field(min_length=len(letters), max_length=len(letters))]
+    order = Annotated[
+        tuple[letter, ...], AfterValidator(require_each_letter), Field(min_length=len(letters), max_length=len(letters))
+    ]
     fields: dict[str, Any] = {
         "overall_order": (order, ...),
         "persona_order": (model_with_keys("PersonaOrders", parts, order), ...),
@@ -166,27 +153,14 @@ def order_verdict_model(letters: tuple[str, ...], parts: Sequence[str]) -> type[
     return create_model("OrderVerdict", __base__=Model, **fields)
 
 
-def _form(letters: Mapping[str, str], parts: Sequence[str], rationale: str) -> dict[str, Any]:
-    order = ["..."] if len(letters) > 2 else []
-    example = [min(letters), *order, max(letters)]
-    return {"overall_order": example, "persona_order": dict.fromkeys(parts, example), "rationale": rationale}
-
-
 def read_plan_ranking(
     verdicts: Sequence[Mapping[str, Any]], models: Mapping[str, Any] | Sequence[str], seed: int
 ) -> PlanRanking:
     """Both verdicts on the plans of these models, with names in place of letters."""
-    first, second = zip(verdicts, assign_letters(models, seed), strict=True)
+    (first, first_letters), (second, second_letters) = zip(verdicts, assign_letters(models, seed), strict=True)
 
-    def both(*path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return _named(*first, path), _named(*second, path)
+    def name_both(one: Sequence[str], other: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return tuple(first_letters[letter] for letter in one), tuple(second_letters[letter] for letter in other)
 
-    parts = first[0]["persona_order"]
-    return PlanRanking(both("overall_order"), {part: both("persona_order", part) for part in parts})
-
-
-def _named(verdict: Mapping[str, Any], letters: Mapping[str, str], path: Sequence[str]) -> tuple[str, ...]:
-    order: Any = verdict
-    for key in path:
-        order = order[key]
-    return tuple(letters[letter] for letter in order)
+    parts = {part: name_both(order, second["persona_order"][part]) for part, order in first["persona_order"].items()}
+    return PlanRanking(name_both(first["overall_order"], second["overall_order"]), parts)

@@ -6,9 +6,8 @@ Invariants: a replay starts from the stored blueprint alone; whatever cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, cast
 
 from homerl.envs.core.documents import InputError
@@ -41,29 +40,20 @@ def replay_episode(trajectory: Trajectory, where: str) -> EpisodeReplay:
     """The replay of a trajectory. Raises `InputError` if its household or one of its steps comes out otherwise."""
     try:
         blueprint = blueprint_of_trajectory(trajectory)
-        episode = Episode.from_situation(
-            PersonalHomeSituation.begin(blueprint), EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
-        )
+        limits = EpisodeLimits(**cast(dict[str, Any], trajectory.limits))
+        episode = Episode.from_situation(PersonalHomeSituation.begin(blueprint), limits)
     except (LookupError, TypeError, ValueError) as error:
-        raise InputError(f"its household cannot be made again ({_first_line(error)})", where, REMEDY) from None
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"its household cannot be made again ({why})", where, REMEDY) from None
     first: dict[str, int] = {}
-    for number, seen in zip(count(1), _seen(trajectory, episode, where)):
-        first |= dict.fromkeys(sorted(seen - first.keys()), number)
-    return EpisodeReplay(trajectory, blueprint, first, episode.situation.met())
-
-
-def _seen(trajectory: Trajectory, episode: Episode, where: str) -> Iterator[frozenset[str]]:
-    """What had been shown after each step."""
     for number, stored in enumerate(replay_steps(episode, trajectory, where), 1):
         done = episode.apply_reply(reply_of_step(stored))
         if (done.observations, done.state_key) != (stored.observations, stored.state_key):
             what = f"its household came out differently: step {number} showed something else when it was recorded"
             raise InputError(what, where, REMEDY)
-        yield episode.world.state.seen  # type: ignore[attr-defined]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        seen = episode.world.state.seen  # type: ignore[attr-defined]
+        first |= dict.fromkeys(sorted(seen - first.keys()), number)
+    return EpisodeReplay(trajectory, blueprint, first, episode.situation.met())
 
 
 # Marks
@@ -91,7 +81,7 @@ class FactMark:
     def tags(self) -> str:
         """What the filter finds it by."""
         needed = self.tone in ("both", "missed", "needed")
-        parts = {"read": bool(self.steps), "needed": needed, "missed": self.tone == "missed"}
+        parts = {"read": self.steps, "needed": needed, "missed": self.tone == "missed"}
         return " ".join(name for name, holds in parts.items() if holds)
 
 
@@ -116,9 +106,9 @@ class EpisodeMarks:
     def mark_of(self, *ids: str) -> FactMark:
         """The mark of some facts together."""
         steps = sorted({self.first[id] for id in ids if id in self.first})
-        return FactMark(ids, min((self._tone(id) for id in ids), key=TONES.index, default=""), tuple(steps))
+        return FactMark(ids, min(map(self._tone_of_fact, ids), key=TONES.index, default=""), tuple(steps))
 
-    def _tone(self, id: str) -> str:
+    def _tone_of_fact(self, id: str) -> str:
         if id not in self.needed:
             return "read" if id in self.first else ""
         return "both" if id in self.first else "needed" if self.told else "missed"

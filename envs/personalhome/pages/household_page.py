@@ -1,30 +1,27 @@
-"""A timeline as a grid: a lane for each person, a column for each month or hour, and a dot for each row.
+"""A household as one HTML file: people, home, timeline, and on it an episode: what the agent read, and what it needed.
 
-Invariants: every row has a dot in the lane of everybody that it is about, or in the lane of the home; columns have no gap.
+A timeline is a grid: a lane for each person, a column for each month or hour, and a dot for each row.
 
-A household as one HTML file: people, home, timeline, and on it an episode: what the agent read, and what it needed.
-
-Invariants: the page needs no network, and shows everything without its script, which filters and highlights; all data is
-escaped; equal households and episodes give equal bytes; every fact that a tool can show has a place on the page.
+Invariants:
+- The page needs no network, and shows everything without its script, which filters and highlights.
+- All data is escaped. Equal households and episodes give equal bytes.
+- Every fact that a tool can show has a place on the page.
+- Every row has a dot in the lane of everybody that it is about, or in the lane of the home. Columns have no gap.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.bench.episode_results import final_words
 from homerl.envs.personalhome.pages import task_view
 from homerl.envs.personalhome.pages.episode_replay import EpisodeMarks, EpisodeReplay, FactMark
-from homerl.envs.personalhome.pages.task_view import format_attribute_value
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.appliance_features import load_features
 from homerl.envs.personalhome.sim.household import Event, Household, Memory
@@ -32,7 +29,9 @@ from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.sim.scene.transcript import SceneFact
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words
+from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
+from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.envs.personalhome.tasks.task_goals import personalhome_goals_in_words
 from homerl.host.html_pages import load_template
 from homerl.play.trajectory import ShownStep, show_dialogue
@@ -93,38 +92,36 @@ class Timeline:
 
 def timeline_by_month(entries: Sequence[TimelineEntry], people: Mapping[str, str], now: datetime) -> Timeline:
     """The entries by month, from the first one to now. `people` are the names of the lanes by id."""
-    first = min((entry.time for entry in entries), default=now)
-    months = range(_month(first), _month(max(now, *(entry.time for entry in entries), now)) + 1)
+
+    def number_month(time: datetime) -> int:
+        return 12 * time.year + time.month - 1
+
+    times = [entry.time for entry in entries]
+    months = range(number_month(min(times, default=now)), number_month(max([*times, now])) + 1)
     columns = [TimelineColumn(f"{datetime(2000, at % 12 + 1, 1):%b}", str(at // 12), at % 3 == 0) for at in months]
-    return Timeline(tuple(columns), _lanes(entries, people, lambda entry: _month(entry.time) - months[0], len(columns)))
+    places = [number_month(time) - months[0] for time in times]
+    return Timeline(tuple(columns), _fill_lanes(entries, people, places, len(months)))
 
 
 def timeline_by_hour(entries: Sequence[TimelineEntry], people: Mapping[str, str], now: datetime) -> Timeline:
     """The entries by hour, from the first one to now."""
     first = min((entry.time for entry in entries), default=now).replace(minute=0, second=0)
-    hours = int((now - first) / timedelta(hours=1)) + 1
-    times = [first + timedelta(hours=at) for at in range(hours)]
+    places = [int((time - first) / timedelta(hours=1)) for time in (*(entry.time for entry in entries), now)]
+    times = [first + timedelta(hours=at) for at in range(places.pop() + 1)]
     columns = [TimelineColumn(f"{time:%H}", f"{time:%m-%d}", time.hour % 3 == 0) for time in times]
-    place: Callable[[TimelineEntry], int] = lambda entry: int((entry.time - first) / timedelta(hours=1))  # noqa: E731
-    return Timeline(tuple(columns), _lanes(entries, people, place, hours))
+    return Timeline(tuple(columns), _fill_lanes(entries, people, places, len(times)))
 
 
-def _lanes(
-    entries: Iterable[TimelineEntry], people: Mapping[str, str], column: Callable[[TimelineEntry], int], width: int
+def _fill_lanes(
+    entries: Sequence[TimelineEntry], people: Mapping[str, str], places: Sequence[int], width: int
 ) -> tuple[TimelineLane, ...]:
+    """The lanes with each entry in the column of its place."""
     cells: dict[str, list[list[TimelineEntry]]] = {id: [[] for _ in range(width)] for id in (*people, HOME)}
-    for entry in entries:
+    for entry, place in zip(entries, places, strict=True):
         for id in [one for one in entry.about if one in people] or [HOME]:
-            cells[id][min(max(column(entry), 0), width - 1)].append(entry)
-    kept = [id for id in cells if id in people or any(cells[id])]
+            cells[id][min(max(place, 0), width - 1)].append(entry)
+    kept = [id for id in cells if id in people or any(cells[id])]  # the lane of the home only if it has entries
     return tuple(TimelineLane(people.get(id, HOME), tuple(map(tuple, cells[id]))) for id in kept)
-
-
-def _month(time: datetime) -> int:
-    return 12 * time.year + time.month - 1
-
-
-OWN = ("seen.", "answer")  # changes of a step that are none of the household
 
 
 @dataclass(frozen=True)
@@ -168,39 +165,34 @@ class EvidenceStepView:
     @property
     def changed_names(self) -> list[str]:
         """What it changed in the household."""
-        return [name for name in self.step.changed if not name.startswith(OWN)]
+        return [name for name in self.step.changed if not name.startswith(("seen.", "answer"))]
 
 
-@dataclass(frozen=True)
 class EpisodeView:
-    """An episode on the page."""
+    """An episode on the page: its task, what the agent read and said, and how it is judged.
 
-    replay: EpisodeReplay
+    Of `answer_views`, `option_views`, `ranked_features` and `plan_views` those are filled that suit the kind of the task.
+    """
 
-    @property
-    def task_name(self) -> str:
-        """The paper's name of the task."""
-        return task_view.NAMES[self.replay.blueprint.task.kind]
-
-    @property
-    def answer_text(self) -> str:
-        """The agent's last words; empty if it gave none."""
-        return final_words(self.replay.trajectory)
-
-    @cached_property
-    def goal_results(self) -> list[tuple[str, bool]]:
-        """The goals in words, and whether they were met at the end."""
-        return list(zip(personalhome_goals_in_words(self.replay.trajectory.blueprint), self.replay.met, strict=True))
-
-    @cached_property
-    def needed_evidence(self) -> tuple[str, ...]:
-        """What the task rests on. A fact of a video and its time are one."""
-        return tuple(dict.fromkeys(id.removesuffix(".time") for id in self.replay.blueprint.task.evidence))
-
-    @property
-    def evidence_read_count(self) -> int:
-        """How much of the evidence was read."""
-        return sum(id in self.replay.first for id in self.needed_evidence)
+    def __init__(self, replay: EpisodeReplay) -> None:
+        self.replay = replay
+        blueprint, task = replay.blueprint, replay.blueprint.task
+        self.task_name = task_view.NAMES[task.kind]
+        self.answer_text = final_words(replay.trajectory)
+        self.goal_results = list(zip(personalhome_goals_in_words(replay.trajectory.blueprint), replay.met, strict=True))
+        # A fact of a video and its time are one.
+        self.needed_evidence = tuple(dict.fromkeys(id.removesuffix(".time") for id in task.evidence))
+        self.evidence_read_count = sum(id in replay.first for id in self.needed_evidence)
+        self.answer_views = task_view.build_answer_views(task, self.answer_text) if isinstance(task, Grounding) else []
+        self.option_views = task_view.build_option_views(task, self.answer_text) if isinstance(task, Choice) else []
+        self.ranked_features: list[task_view.RankedFeature] = []
+        if isinstance(task, Features):
+            self.ranked_features = task_view.build_ranked_features(task, blueprint.household, self.answer_text)
+        self.plan_views: dict[str, task_view.PlanView] = {}
+        if isinstance(task, Plans):
+            written = parse_plan(self.answer_text).value or ()
+            self.plan_views["The agent's plan"] = task_view.view_of_programs(blueprint.household, written)
+            self.plan_views["A right plan"] = task_view.view_of_programs(blueprint.household, reference_plan(blueprint))
 
     def step_views(self) -> Iterator[EvidenceStepView]:
         """The agent's steps."""
@@ -209,139 +201,64 @@ class EpisodeView:
             new = tuple(self.replay.facts_first_shown_by(number))
             yield EvidenceStepView(number, step, new, sum(id in self.needed_evidence for id in new))
 
-    @cached_property
-    def answer_views(self) -> list[task_view.AnswerView]:
-        """The parts of a grounding task; empty for others."""
-        task = self.replay.blueprint.task
-        return task_view.build_answer_views(task, self.answer_text) if isinstance(task, Grounding) else []
 
-    @cached_property
-    def option_views(self) -> list[task_view.OptionView]:
-        """The choices of a question; empty for others."""
-        task = self.replay.blueprint.task
-        return task_view.build_option_views(task, self.answer_text) if isinstance(task, Choice) else []
-
-    @cached_property
-    def ranked_features(self) -> list[task_view.RankedFeature]:
-        """The features of a recommendation, best first; empty for others."""
-        task, household = self.replay.blueprint.task, self.replay.blueprint.household
-        return task_view.build_ranked_features(task, household, self.answer_text) if isinstance(task, Features) else []
-
-    @cached_property
-    def plan_views(self) -> dict[str, task_view.PlanView]:
-        """The agent's plan, and one that is right, by name; empty for tasks without plans."""
-        blueprint = self.replay.blueprint
-        if not isinstance(blueprint.task, Plans):
-            return {}
-        return {
-            "The agent's plan": task_view.build_plan_view(blueprint, self.answer_text),
-            "A right plan": task_view.build_right_plan_view(blueprint),
-        }
-
-
-@dataclass(frozen=True)
 class HouseholdPage:
-    """All that the template shows."""
+    """All that the template shows of a household, with the marks of an episode if there is one."""
 
-    household: Household
-    episode: EpisodeView | None = None
-
-    @cached_property
-    def fact_marks(self) -> EpisodeMarks:
-        """The marks of all facts."""
-        return EpisodeMarks.marks_of_replay(self.episode.replay if self.episode else None)
-
-    @cached_property
-    def shown_household(self) -> dict[str, Any]:
-        """What agents may see of the household."""
-        return household_shown(self.household)
-
-    @cached_property
-    def member_names(self) -> dict[str, str]:
-        """The names of the members by id."""
-        return {member.member_id: member.name for member in self.household.members}
-
-    @property
-    def situation_names(self) -> list[str]:
-        """What goes on now, in words, the most urgent first."""
-        words = load_fact_words(self.household.language)
-        return [words.key_word("situations", key) for key in self.household.context.situations]
-
-    @cached_property
-    def memory_entries(self) -> list[TimelineEntry]:
-        """The memories in the order of the household."""
-        return [
-            self._entry(f"memory:{at}", one, one.memory, one.additional_information, one.subjects)
-            for at, one in enumerate(self.household.memories)
+    def __init__(self, household: Household, episode: EpisodeView | None = None) -> None:
+        self.household, self.episode = household, episode
+        self.fact_marks = EpisodeMarks.marks_of_replay(episode.replay if episode else None)
+        self.shown_household = household_shown(household)  # what agents may see of it
+        self.member_names = {member.member_id: member.name for member in household.members}
+        words = load_fact_words(household.language)
+        self.situation_names = [words.key_word("situations", key) for key in household.context.situations]
+        self.memory_entries = [
+            self._entry_of_row(f"memory:{at}", one, one.memory, one.additional_information, one.subjects)
+            for at, one in enumerate(household.memories)
         ]
-
-    @cached_property
-    def event_entries(self) -> list[TimelineEntry]:
-        """The events of the last day."""
-        return [
-            self._entry(f"event:{at}", one, one.description, ", ".join((*one.sensors, *one.appliances)), one.fact.others)
-            for at, one in enumerate(self.household.context.events)
+        self.event_entries = [
+            self._entry_of_row(
+                f"event:{at}", one, one.description, ", ".join((*one.sensors, *one.appliances)), one.fact.others
+            )
+            for at, one in enumerate(household.context.events)
         ]
-
-    def _entry(self, id: str, one: Memory | Event, text: str, note: str, about: tuple[str, ...]) -> TimelineEntry:
-        everybody = tuple(dict.fromkeys(filter(None, (one.fact.who, *about))))
-        return TimelineEntry(
-            id, one.time, text, note, one.fact.kind.replace("_", " "), everybody, self.fact_marks.mark_of(id)
-        )
-
-    @property
-    def memory_timeline(self) -> Timeline:
-        """The memories by month."""
-        return timeline_by_month(self.memory_entries, self.member_names, self.household.now)
-
-    @property
-    def event_timeline(self) -> Timeline:
-        """The events by hour."""
-        return timeline_by_hour(self.event_entries, self.member_names, self.household.now)
-
-    @property
-    def kind_counts(self) -> list[tuple[str, int]]:
-        """(kind, number of memories and events), the most frequent first."""
+        self.memory_timeline = timeline_by_month(self.memory_entries, self.member_names, household.now)
+        self.event_timeline = timeline_by_hour(self.event_entries, self.member_names, household.now)
         counts = Counter(entry.kind for entry in (*self.memory_entries, *self.event_entries))
-        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        self.kind_counts = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))  # the most frequent first
+        state = HouseholdState(household)
+        devices = sorted(state.home.plan.devices, key=lambda device: is_sensor(device.spec))  # appliances before sensors
+        agents_plan = next(iter(episode.plan_views.values()), None) if episode else None
+        planned = {(change.device, change.path): change.after for change in (agents_plan.changes if agents_plan else ())}
+        views = [self._view_of_device(device, state, planned) for device in devices]
+        self.room_devices = [
+            (room, [view for view in views if view.device.room.id == room.id]) for room in state.home.plan.rooms
+        ]
+        self.empty_rooms = [room.name for room, devices in self.room_devices if not devices]
 
-    @cached_property
-    def room_devices(self) -> list[tuple[Room, list[DeviceView]]]:
-        """The rooms with their devices, appliances before sensors."""
-        state = HouseholdState(self.household)
-        devices = sorted(state.home.plan.devices, key=lambda device: is_sensor(device.spec))
-        planned = self._planned()
-        views = [self._device(device, state, planned) for device in devices]
-        return [(room, [view for view in views if view.device.room.id == room.id]) for room in state.home.plan.rooms]
+    def _entry_of_row(self, id: str, row: Memory | Event, text: str, note: str, about: tuple[str, ...]) -> TimelineEntry:
+        everybody = tuple(dict.fromkeys(filter(None, (row.fact.who, *about))))
+        kind = row.fact.kind.replace("_", " ")
+        return TimelineEntry(id, row.time, text, note, kind, everybody, self.fact_marks.mark_of(id))
 
-    @property
-    def empty_rooms(self) -> list[str]:
-        """The names of the rooms without devices."""
-        return [room.name for room, devices in self.room_devices if not devices]
-
-    def _planned(self) -> dict[tuple[str, str], str]:
-        """The values that the agent's plan leaves, by device and attribute."""
-        made = next(iter(self.episode.plan_views.values()), None) if self.episode else None
-        return {(change.device, change.path): change.after for change in made.changes} if made else {}
-
-    def _device(self, device: Device, state: HouseholdState, planned: Mapping[tuple[str, str], str]) -> DeviceView:
-        did, of = device.did, self.fact_marks.mark_of
-        methods = [(path, self._title(device, path), of(f"result:{did}.{path}")) for path in device.spec.service_index]
+    def _view_of_device(self, device: Device, state: HouseholdState, planned: Mapping[tuple[str, str], str]) -> DeviceView:
+        """A device with its marks. `planned` has the values that the agent's plan leaves, by device and attribute."""
+        did, mark, known = device.did, self.fact_marks.mark_of, load_features()
+        methods = []
+        for path in device.spec.service_index:
+            feature = known.get(f"{device.spec.category}.{path}")
+            title = getattr(feature.title, self.household.language, feature.title.en) if feature else ""
+            methods.append((path, title, mark(f"result:{did}.{path}")))
         ids = {name: f"{name}:{did}" for name in ("state", "features")}
         ids["name"] = f"{'sensor' if is_sensor(device.spec) else 'appliance'}:{did}"
-        results = [f"result:{did}.{path}" for path, _, _ in methods]
         values = state.device_values(did).items()
         return DeviceView(
             device,
-            tuple((path, format_attribute_value(value), planned.get((did, path))) for path, value in values),
+            tuple((path, task_view.format_attribute_value(value), planned.get((did, path))) for path, value in values),
             tuple(methods),
-            {name: of(id) for name, id in ids.items()},
-            of(*ids.values(), *results),
+            {name: mark(id) for name, id in ids.items()},
+            mark(*ids.values(), *(f"result:{did}.{path}" for path, _, _ in methods)),
         )
-
-    def _title(self, device: Device, path: str) -> str:
-        known = load_features().get(f"{device.spec.category}.{path}")
-        return getattr(known.title, self.household.language, known.title.en) if known else ""
 
     @property
     def scene_rows(self) -> list[SceneRow]:
@@ -349,18 +266,17 @@ class HouseholdPage:
         transcript = self.household.transcript
         if transcript is None:
             return []
-        rows = [self._scene_row("", "Setting, which holds from the start", None)]
+        events: list[tuple[str, str, str | None]] = [("", "Setting, which holds from the start", None)]
         for event in transcript.video_description.entities.events:
             heard = f" ({event.audio})" if event.audio and event.event_type != "sound" else ""
-            rows.append(self._scene_row(event.ts_start.partition(".")[0], event.description + heard, event.event_id))
+            events.append((event.ts_start.partition(".")[0], event.description + heard, event.event_id))
+        rows = []
+        for time, text, event_id in events:
+            facts = [fact for fact in transcript.facts if fact.event_id == event_id]
+            ids = [(f"scene:{fact.id}", f"scene:{fact.id}.time") for fact in facts]
+            marked = [(fact.id, fact_in_words(fact), self.fact_marks.mark_of(*both)) for fact, both in zip(facts, ids)]
+            rows.append(SceneRow(time, text, tuple(marked), self.fact_marks.mark_of(*(id for both in ids for id in both))))
         return rows
-
-    def _scene_row(self, time: str, text: str, event: str | None) -> SceneRow:
-        assert self.household.transcript is not None
-        ids = {fact.id: fact for fact in self.household.transcript.facts if fact.event_id == event}
-        both = {id: (f"scene:{id}", f"scene:{id}.time") for id in ids}
-        facts = tuple((id, fact_in_words(fact), self.fact_marks.mark_of(*both[id])) for id, fact in ids.items())
-        return SceneRow(time, text, facts, self.fact_marks.mark_of(*(id for pair in both.values() for id in pair)))
 
 
 def fact_in_words(fact: SceneFact) -> str:

@@ -11,24 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
-from homerl.envs.personalhome.sim.vocabulary import FactWords, load_fact_words
-from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_plan, parse_ranking
+from homerl.envs.personalhome.sim.vocabulary import load_fact_words
+from homerl.envs.personalhome.tasks import plan_rules
+from homerl.envs.personalhome.tasks.answer_parser import parse_choice, parse_final_answer, parse_ranking
 from homerl.envs.personalhome.tasks.author import TIERS
-from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint, Plans
-from homerl.envs.personalhome.tasks.plan_rules import (
-    TOOLBOX,
-    Program,
-    broken_preferences,
-    household_needs,
-    reference_plan,
-    run_plan_steps,
-    step_to_tool_call,
-)
+from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding
 from homerl.envs.personalhome.tasks.task_goals import answer_to_part, are_parts_right
 
 NAMES = {  # the paper's names
@@ -37,11 +27,7 @@ NAMES = {  # the paper's names
     "features": "Feature Recommendation (FR)",
     "plans": "Plan Generation (PG)",
 }
-PARTS = {
-    "original": "Question",
-    "counterfactual_1": "Counterfactual 1",
-    "counterfactual_2": "Counterfactual 2",
-}
+PARTS = {"original": "Question", "counterfactual_1": "Counterfactual 1", "counterfactual_2": "Counterfactual 2"}
 TIER_NAMES = ("highly relevant", "relevant", "less relevant")
 
 
@@ -137,67 +123,39 @@ def build_option_views(task: Choice, text: str) -> list[OptionView]:
 
 def build_ranked_features(task: Features, household: Household, text: str) -> list[RankedFeature]:
     """The features, the best first."""
-    given = {feature: place for place, feature in reversed(list(enumerate(parse_ranking(text).value or (), 1)))}
-    needs, words = household_needs(household), load_fact_words(household.language)
+    given = {feature: place for place, feature in enumerate(parse_ranking(text).value or (), 1)}
+    needs, words = plan_rules.household_needs(household), load_fact_words(household.language)
     tiers = [name for name, size in zip(TIER_NAMES, TIERS) for _ in range(size)]
-    return [
-        RankedFeature(
-            place,
-            given.get(key),
-            key,
-            task.titles[key],
-            tier,
-            tuple(need_in_words(need, words) for need in load_features()[key].wanted_when if need in needs),
-        )
-        for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1)
-    ]
+    rows = []
+    for place, (key, tier) in enumerate(zip(task.ranking, tiers, strict=True), 1):
+        wanted = []
+        for need in (need for need in load_features()[key].wanted_when if need in needs):
+            # A need is a key of one of several groups of words.
+            wanted.append(next((words.keys[group][need] for group in GROUPS if need in words.keys[group]), need))
+        rows.append(RankedFeature(place, given.get(key), key, task.titles[key], tier, tuple(wanted)))
+    return rows
 
 
-def need_in_words(key: str, words: FactWords) -> str:
-    """The words of a need, which is a key of one of several groups."""
-    return next((words.keys[group][key] for group in GROUPS if key in words.keys[group]), key)
-
-
-def build_plan_view(blueprint: PersonalHomeBlueprint, text: str) -> PlanView:
-    """The agent's plan, with what its steps did."""
-    return view_of_programs(blueprint.household, parse_plan(text).value or ())
-
-
-def build_right_plan_view(blueprint: PersonalHomeBlueprint) -> PlanView:
-    """A plan that settles all situations."""
-    assert isinstance(blueprint.task, Plans)
-    return view_of_programs(blueprint.household, reference_plan(blueprint))
-
-
-def view_of_programs(household: Household, programs: Sequence[Program]) -> PlanView:
+def view_of_programs(household: Household, programs: Sequence[plan_rules.Program]) -> PlanView:
     """Programs as they run: each step is tried in a fork of its program, and changes add up to the judged end state."""
     start = HouseholdState(household)
     end, rows = start.fork(), []
     for program in programs:
         tried, steps = start.fork(), []
         for step in program["steps"]:
-            refusal, before = try_plan_step(tried, step), end.home.fork()
-            run_plan_steps(end, [step] if step["appliance"] != TOOLBOX else [])  # what is written down changes no device
+            refusal, before = plan_rules.try_plan_step(tried, step), end.home.fork()
+            if step["appliance"] != plan_rules.TOOLBOX:  # what is written down changes no device
+                plan_rules.run_plan_steps(end, [step])
             steps.append(PlanStepView(plan_step_in_words(step), step["rationale"], refusal, compare_homes(before, end.home)))
         rows.append((program["program_id"], tuple(steps)))
     words = load_fact_words(household.language)
-    kept = dict.fromkeys(
-        words.key_word("tastes", taste.kind) for taste in broken_preferences(household, start.home, end.home)
-    )
-    return PlanView(tuple(rows), compare_homes(start.home, end.home), tuple(kept))
-
-
-def try_plan_step(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
-    """Run a step; return why it was refused, or None."""
-    try:
-        call_household_tool(state, *step_to_tool_call(step))
-    except Refused as refusal:
-        return refusal.message
-    return None
+    broken = plan_rules.broken_preferences(household, start.home, end.home)
+    names = tuple(dict.fromkeys(words.key_word("tastes", taste.kind) for taste in broken))
+    return PlanView(tuple(rows), compare_homes(start.home, end.home), names)
 
 
 def plan_step_in_words(step: Mapping[str, Any]) -> str:
-    """A step as a call: `speaker.notify(message='...')`."""
+    """A step as a call, such as `speaker.notify(message='...')`."""
     given = "not an object" if step["args"] is None else ", ".join(f"{key}={value!r}" for key, value in step["args"].items())
     return f"{step['appliance']}.{step['feature']}({given})"
 
@@ -205,12 +163,8 @@ def plan_step_in_words(step: Mapping[str, Any]) -> str:
 def compare_homes(before: Home, after: Home) -> tuple[AttributeChange, ...]:
     """What differs between two states of a home."""
     slots = before.plan.slots
-    return tuple(
-        AttributeChange(
-            slots[one.slot].owner,
-            slots[one.slot].path,
-            format_attribute_value(one.before),
-            format_attribute_value(one.after),
-        )
-        for one in before.diff(after)
-    )
+    changes = []
+    for one in before.diff(after):
+        values = format_attribute_value(one.before), format_attribute_value(one.after)
+        changes.append(AttributeChange(slots[one.slot].owner, slots[one.slot].path, *values))
+    return tuple(changes)

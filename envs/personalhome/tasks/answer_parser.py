@@ -1,34 +1,31 @@
-"""Reads JSON that a language model wrote, and says what had to be mended.
-
-Mended are: text around the JSON (thoughts included), code fences, trailing commas, single quotes and Python's constants.
-Of several pieces of JSON in a text the last one that fits counts: a model may think aloud before it answers.
-
-Invariants: all functions are pure and never raise on text; what was valid JSON as a whole, and no longer than a call may be,
-is returned unmended; the time grows with the length of a text at most `MOST_STARTS` times.
-
-What an agent's last words answer: lenient reading, the exact match, and what rules decide before a judge.
+"""Reads the last words of an agent: questions, rankings and plans, and what rules decide before a judge is asked.
 
 Formats are those of PersonalHomeBench I.3: `answer` (IG, MC); `original`, `counterfactual_1` and `counterfactual_2` (CF);
-`ranked_features` (FR). Plans are read in `plans.py`.
-
-Invariants: all functions are pure and never raise on text; the value does not depend on what was mended; an answer that is
-mended or unreadable has the error UPSTREAM_FORMAT_ERROR, an empty one EMPTY_OUTPUT.
-
-Reads an agent's plan: programs of steps, the most important first (PersonalHomeBench I.2, Plan Generation).
-
-The paper prints two shapes: programs that hold `steps`, and flat steps that share a `program_id`. Both give the same data:
+`ranked_features` (FR). The paper prints two shapes of plans (I.2): programs that hold `steps`, and flat steps that share a
+`program_id`. Both give the same data:
 `{"program_id": str, "steps": [{"step_id", "appliance", "feature", "category", "args", "rationale"}]}`.
 
-Invariants: all functions are pure and never raise on text; every step that was written is there, so that a malformed one
-counts as such: its missing names are empty, and its `args` are None if they are no object.
+JSON is mended where a language model commonly breaks it: text around the JSON (thoughts included), code fences, trailing
+commas, single quotes and Python's constants. If a text has several pieces of JSON, the last one that fits counts, because
+a model may think aloud before it answers.
+
+Invariants:
+- All functions are pure and never raise on text.
+- A text that is valid JSON as a whole, and no longer than a call may be, is returned unmended.
+- The time grows with the length of a text at most `MOST_STARTS` times.
+- The value does not depend on what was mended. A mended or unreadable answer has the error UPSTREAM_FORMAT_ERROR, and an
+  empty one has EMPTY_OUTPUT.
+- A plan keeps every step that was written, so that a malformed one counts: its missing names are empty, and its `args` are
+  None if they are no object.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from homerl.envs.personalhome.tasks.text_normal_form import UNITS, normal_form
@@ -42,49 +39,45 @@ PIECE = re.compile(
     r"|(?P<comma>,(?=\s*[}\]]))|(?P<constant>\b(?:True|False|None)\b)|(?P<open>[{\[])|(?P<close>[}\]])|(?P<other>.)",
     re.S,
 )
-CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 @dataclass(frozen=True)
-class MendedJson:
-    """A value that was read from a text, and what had to be mended for it, in the order of mending."""
+class ReadAnswer:
+    """An answer as it was read.
+
+    `value` is None if nothing could be read. `mended` says what had to be mended, in the order of mending.
+    """
 
     value: Any
     mended: tuple[str, ...] = ()
+    error: str | None = None
 
 
-def find_json(text: str, fits: Callable[[Any], bool]) -> MendedJson | None:
+def find_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer | None:
     """The text as JSON, or the last piece of JSON in it that `fits`. None if there is none."""
-    whole = _parsed(text.strip())
+    # First as it stands: thoughts and fences inside of a string of valid JSON are not cut away.
+    whole = _parse_strict_json(text.strip())
     if whole is not None and fits(whole):
-        return MendedJson(whole)
+        return ReadAnswer(whole)
     bare = strip_thoughts_and_controls(text).strip()
     inside = strip_code_fence(bare)
-    fence = ("code fence",) if inside != bare else ()
-    thoughts = ("text around",) if bare != text.strip() else ()
-    found = None
-    for start, end, value, mended in _pieces(inside):
+    outside = [*(["text around"] if bare != text.strip() else []), *(["code fence"] if inside != bare else [])]
+    found, end = None, 0
+    for match in islice(re.finditer(r"[{\[]", inside), MOST_STARTS):
+        start = match.start()
+        if start < end or (cut := _mend_brackets(inside, start)) is None:
+            continue
+        value = _parse_strict_json(cut[0])
+        if value is None:
+            continue
+        end = cut[1]  # what begins inside of this piece is a part of it
         if fits(value):
-            around = ("text around",) if inside[:start].strip() or inside[end:].strip() else ()
-            found = MendedJson(value, tuple(dict.fromkeys((*thoughts, *fence, *around, *mended))))
+            around = ["text around"] if inside[:start].strip() or inside[end:].strip() else []
+            found = ReadAnswer(value, tuple(dict.fromkeys((*outside, *around, *cut[2]))))
     return found
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int, Any, tuple[str, ...]]]:
-    """(start, end, value, what was mended) of the outermost pieces of JSON in a text, in order."""
-    end = 0
-    for tried, match in enumerate(re.finditer(r"[{\[]", text)):
-        if tried == MOST_STARTS:
-            return
-        if match.start() < end:
-            continue
-        cut = _cut(text, match.start())
-        if cut and (value := _parsed(cut[0])) is not None:
-            end = cut[1]
-            yield match.start(), end, value, cut[2]
-
-
-def _cut(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
+def _mend_brackets(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
     """(strict JSON, its end in the text, what was mended) of the brackets that open at `start`; None if they stay open."""
     out, mended, depth = [], dict[str, None](), 0
     for piece in PIECE.finditer(text, start):
@@ -93,6 +86,7 @@ def _cut(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
         match kind:
             case "single":
                 mended["single quotes"] = None
+                # In double quotes, \' needs no backslash any more, and " needs one.
                 inner = re.sub(r"\\(.)", lambda found: found[1] if found[1] == "'" else found[0], said[1:-1], flags=re.S)
                 said = '"' + re.sub(r'(?<!\\)"', r"\"", inner) + '"'
             case "comma":
@@ -100,18 +94,18 @@ def _cut(text: str, start: int) -> tuple[str, int, tuple[str, ...]] | None:
                 said = ""
             case "constant":
                 mended["constant"] = None
-                said = CONSTANTS[said]
+                said = {"True": "true", "False": "false", "None": "null"}[said]
         out.append(said)
         if depth == 0:
             return "".join(out), piece.end(), tuple(mended)
     return None
 
 
-def _parsed(text: str) -> Any:
-    """The value of JSON; None if it is none, and for `null`, which answers nothing."""
+def _parse_strict_json(text: str) -> Any:
+    """The value of JSON. None if the text is no JSON, and for `null`, which answers nothing."""
     try:
         value = parse_model_json(text)
-        json.dumps(value, allow_nan=False)
+        json.dumps(value, allow_nan=False)  # `NaN` and `Infinity` are no JSON, though Python reads them
     except (ValueError, RecursionError):
         return None
     return value
@@ -124,18 +118,8 @@ Variant = str | Sequence[str]  # a sequence is a set of answers, all of which mu
 
 SEPARATOR = re.compile(r"\s*(?:,\s*and\b|，|,|、|;|；|\n|/|&|\band\b|以及|和|与|及)\s*")
 LETTER = re.compile(r"(?:option |choice |选项 ?|选)?[(（\[]?([A-Za-z])(?:([)）\].:：、]+)\s*|\s+|$)(.*)", re.S | re.I)
-UNKNOWN = {
-    "unknown",
-    normal_form("n/a"),
-    "not known",
-    "i dont know",
-    "unclear",
-    "none given",
-    "null",
-    "不知道",
-    "未知",
-    "不清楚",
-}
+# in normal form, which "n/a" is not
+UNKNOWN = {*"unknown|not known|i dont know|unclear|none given|null|不知道|未知|不清楚".split("|"), normal_form("n/a")}
 CONVERTED = {name for name, factor, _ in UNITS if factor != 1}  # a number in them may have been said without its unit
 TYPED = re.compile(
     r"(?P<yesno>yes|no)|(?P<date>(?:\d{4}|-)-\d\d-\d\d)|(?P<time>\d\d:\d\d(?::\d\d)?)"
@@ -143,24 +127,13 @@ TYPED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class ReadAnswer:
-    """An answer as it was read. `value` is None if nothing could be read; `mended` says what had to be mended."""
-
-    value: Any
-    mended: tuple[str, ...] = ()
-    error: str | None = None
-
-
 def parse_final_answer(text: str) -> ReadAnswer:
     """The value at `answer`: text, number, boolean or list. Words without JSON are the answer as they stand, mended."""
     read = parse_answer_json(text, lambda found: isinstance(found, dict) and "answer" in found)
+    if read.error == EMPTY:
+        return read
     if read.value is None:
-        return (
-            read
-            if read.error == EMPTY
-            else ReadAnswer(strip_thoughts_and_controls(text).strip(), ("no JSON",), FORMAT_ERROR)
-        )
+        return ReadAnswer(strip_thoughts_and_controls(text).strip(), ("no JSON",), FORMAT_ERROR)
     said = read.value["answer"]
     return ReadAnswer(None, read.mended, EMPTY) if said in (None, "", []) else ReadAnswer(said, read.mended, read.error)
 
@@ -170,20 +143,25 @@ def parse_counterfactual_answers(text: str) -> ReadAnswer:
     read = parse_answer_json(text, lambda found: isinstance(found, dict) and bool(set(THREE) & set(found)))
     if read.value is None:
         return read
-    said = {key: _inner(read.value.get(key)) for key in THREE}
-    missing = tuple(f"no {key}" for key in THREE if said[key] is None)
-    mended = (*read.mended, *missing)
+    given = {key: read.value.get(key) for key in THREE}
+    said = {key: one.get("answer") if isinstance(one, Mapping) else one for key, one in given.items()}
+    mended = (*read.mended, *(f"no {key}" for key in THREE if said[key] is None))
     return ReadAnswer(said, mended, FORMAT_ERROR if mended else None)
 
 
 def parse_ranking(text: str) -> ReadAnswer:
     """The features in the order of `ranked_features`, each once and as text (FR). A bare list is mended."""
-    read = parse_answer_json(text, lambda found: _ranked(found) is not None)
+
+    def listed_in(found: Any) -> list[Any]:
+        listed = found.get("ranked_features") if isinstance(found, dict) else found
+        return listed if isinstance(listed, list) and any(map(_feature_id, listed)) else []
+
+    read = parse_answer_json(text, lambda found: bool(listed_in(found)))
     if read.value is None:
         return read
-    listed = _ranked(read.value) or ()
-    ranked = tuple(dict.fromkeys(item for item in map(_feature, listed) if item))
-    mended = read.mended + ((("no key ranked_features",)) if isinstance(read.value, list) else ())
+    listed, mended = listed_in(read.value), read.mended
+    ranked = tuple(dict.fromkeys(filter(None, map(_feature_id, listed))))
+    mended += ("no key ranked_features",) if isinstance(read.value, list) else ()
     mended += ("repeated or unreadable features",) if len(ranked) != len(listed) else ()
     return ReadAnswer(ranked, mended, FORMAT_ERROR if mended else None)
 
@@ -198,16 +176,7 @@ def parse_answer_json(text: str, fits: Callable[[Any], bool]) -> ReadAnswer:
     return ReadAnswer(found.value, found.mended, FORMAT_ERROR if found.mended else None)
 
 
-def _inner(said: Any) -> Any:
-    return said.get("answer") if isinstance(said, Mapping) else said
-
-
-def _ranked(found: Any) -> list[Any] | None:
-    listed = found.get("ranked_features") if isinstance(found, dict) else found
-    return listed if isinstance(listed, list) and any(map(_feature, listed)) else None
-
-
-def _feature(item: Any) -> str | None:
+def _feature_id(item: Any) -> str | None:
     """The id of a feature: a text, or an object that names it."""
     if isinstance(item, Mapping):
         item = item.get("feature_id", item.get("feature"))
@@ -222,26 +191,26 @@ def matches_variant(said: Any, variants: Sequence[Variant]) -> bool:
 
     A set is matched by a list, or by a text that lists the same. A list of one is as good as its item.
     """
-    return any(_equal(said, variant) for variant in variants)
+    items = list(said) if isinstance(said, (list, tuple)) else [said]
+    forms = [normal_form(_value_as_text(item)) for item in items]
+    for variant in variants:
+        if isinstance(variant, str):
+            if forms == [normal_form(variant)]:
+                return True
+        elif (isinstance(said, (list, tuple)) and {*forms} == set(map(normal_form, variant))) or _listed_forms(
+            items
+        ) == _listed_forms(variant):
+            return True
+    return False
 
 
-def _equal(said: Any, variant: Variant) -> bool:
-    if isinstance(variant, str):
-        items = said if isinstance(said, (list, tuple)) else [said]
-        return len(items) == 1 and normal_form(_text(items[0])) == normal_form(variant)
-    if isinstance(said, (list, tuple)) and {normal_form(_text(item)) for item in said} == set(map(normal_form, variant)):
-        return True
-    return _split(said) == _split(variant)
-
-
-def _split(said: Any) -> set[str]:
-    """The normal forms of all that an answer lists."""
-    items = said if isinstance(said, (list, tuple)) else [said]
-    parts = (part for item in items for part in SEPARATOR.split(_text(item)))
+def _listed_forms(items: Iterable[Any]) -> set[str]:
+    """The normal forms of all that some texts list."""
+    parts = (part for item in items for part in SEPARATOR.split(_value_as_text(item)))
     return {normal_form(part) for part in parts if part.strip()}
 
 
-def _text(value: Any) -> str:
+def _value_as_text(value: Any) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -253,15 +222,16 @@ def decide_by_rules(said: Any, variants: Sequence[Variant]) -> Verdict:
     """
     if matches_variant(said, variants):
         return "right"
-    if said in (None, "", [], {}) or normal_form(_text(said)) in UNKNOWN:
+    form = normal_form(_value_as_text(said))
+    if said in (None, "", [], {}) or form in UNKNOWN:
         return "wrong"
     if isinstance(said, (list, tuple, Mapping)) or not all(isinstance(variant, str) for variant in variants):
         return "undecided"
-    apart = [_apart(normal_form(_text(said)), normal_form(str(variant))) for variant in variants]
-    return "wrong" if apart and all(apart) else "undecided"
+    differ = variants and all(_are_values_apart(form, normal_form(str(variant))) for variant in variants)
+    return "wrong" if differ else "undecided"
 
 
-def _apart(said: str, wanted: str) -> bool:
+def _are_values_apart(said: str, wanted: str) -> bool:
     """Whether two normal forms are values of one kind that differ."""
     ours, theirs = TYPED.fullmatch(said), TYPED.fullmatch(wanted)
     if not ours or not theirs:
@@ -269,18 +239,11 @@ def _apart(said: str, wanted: str) -> bool:
     if ours["number"] and theirs["number"]:
         units = {(found["unit"] or "").strip() for found in (ours, theirs)}
         if len(units) > 1 and ("" not in units or units & CONVERTED):
-            return False  # "2 hours" may be said as 2, and has become 120 minutes
-        return not _rounds(float(ours["number"]), float(theirs["number"]))
+            return False  # "2 hours" may be said as 2, and its normal form is 120 minutes
+        a, b = float(ours["number"]), float(theirs["number"])
+        # One may be the other, rounded to its own decimals.
+        return all(round(x, 0 if y.is_integer() else len(repr(y).partition(".")[2])) != y for x, y in ((a, b), (b, a)))
     return said != wanted and any(ours[kind] and theirs[kind] for kind in ("yesno", "date", "time", "moment"))
-
-
-def _rounds(a: float, b: float) -> bool:
-    """Whether one of two numbers is the other, rounded to its own decimals."""
-    return any(round(x, len(_decimals(y))) == y for x, y in ((a, b), (b, a)))
-
-
-def _decimals(value: float) -> str:
-    return "" if value.is_integer() else repr(value).partition(".")[2]
 
 
 def parse_choice(said: Any, options: Sequence[str]) -> int | None:
@@ -288,7 +251,8 @@ def parse_choice(said: Any, options: Sequence[str]) -> int | None:
 
     A letter beside the text of another option names none.
     """
-    text = _text(said[0] if isinstance(said, (list, tuple)) and len(said) == 1 else said).strip()
+    text = _value_as_text(said[0] if isinstance(said, (list, tuple)) and len(said) == 1 else said).strip()
+    # "B", "B) text" and "B text" name a letter. Without a mark behind it, "A red" may also be a text.
     lettered = LETTER.fullmatch(text)
     at = ord(lettered[1].upper()) - ord("A") if lettered else len(options)
     if lettered and at < len(options):
@@ -300,77 +264,58 @@ def parse_choice(said: Any, options: Sequence[str]) -> int | None:
     return named[0] if len(named) == 1 else None
 
 
-WRAPPERS = ("programs", "plan", "plans")
-NAMES = ("step_id", "appliance", "feature", "rationale")
-
-
 def parse_plan(text: str) -> ReadAnswer:
     """The programs of a plan as a tuple, in the order in which they begin. An empty list is a plan of no program."""
-    read = parse_answer_json(text, lambda found: bool(_listed(found)[0]))
-    if read.value is None:
-        read = parse_answer_json(
-            text, lambda found: _listed(found)[0] is not None
-        )  # of no program, if there is no other plan
+    read = parse_answer_json(text, lambda found: bool(_find_plan_items(found)[0]))
+    if read.value is None:  # a plan of no program counts only if there is no other plan
+        read = parse_answer_json(text, lambda found: _find_plan_items(found)[0] is not None)
     if read.value is None:
         return read
-    listed, mended = _listed(read.value)
+    listed, mended = _find_plan_items(read.value)
+    items = [item if isinstance(item, Mapping) else {"steps": [item]} for item in listed or ()]
     found: dict[str, list[Any]] = {}
-    for at, item in enumerate(listed or (), 1):
-        name = str(item.get("program_id") or f"program_{at}") if isinstance(item, Mapping) else f"program_{at}"
-        flat = not isinstance(item, Mapping) or "steps" not in item
-        steps = [item] if flat else item["steps"]
+    for at, item in enumerate(items, 1):
+        steps = item.get("steps", [item])  # an item without steps is a flat step
+        name = str(item.get("program_id") or f"program_{at}")
         found.setdefault(name, []).extend(steps if isinstance(steps, list) else [steps])
-    programs = tuple({"program_id": name, "steps": _steps(steps)} for name, steps in found.items())
-    mended = (*read.mended, *mended, *_faults(listed or (), found))
+    written = [step for steps in found.values() for step in steps]
+    faults = {
+        "no program_id": not all(item.get("program_id") for item in items),
+        "a step that is no object": not all(isinstance(step, Mapping) for step in written),
+        "args as text": any(isinstance(step, Mapping) and isinstance(step.get("args"), str) for step in written),
+    }
+    programs = tuple(
+        {"program_id": name, "steps": [_complete_step(step, at) for at, step in enumerate(steps, 1)]}
+        for name, steps in found.items()
+    )
+    mended = (*read.mended, *mended, *(fault for fault, there in faults.items() if there))
     return ReadAnswer(programs, mended, FORMAT_ERROR if mended else None)
 
 
-def _listed(found: Any) -> tuple[list[Any] | None, tuple[str, ...]]:
+def _find_plan_items(found: Any) -> tuple[list[Any] | None, tuple[str, ...]]:
     """(the programs or flat steps of a JSON value, what was mended); (None, ()) if the value is no plan."""
-    if isinstance(found, dict):
-        for key in WRAPPERS:
-            if isinstance(found.get(key), list):
-                return found[key], (f"a list in {key}",)
-        return ([found], ("no list",)) if _is_part(found) else (None, ())
-    if isinstance(found, list) and (not found or any(map(_is_part, found))):
-        return found, ()
-    return None, ()
+    for key in ("programs", "plan", "plans") if isinstance(found, dict) else ():
+        if isinstance(found.get(key), list):
+            return found[key], (f"a list in {key}",)
+    items, mended = (found, ()) if isinstance(found, list) else ([found], ("no list",))
+    parts = (isinstance(item, Mapping) and ("steps" in item or {"appliance", "feature"} <= set(item)) for item in items)
+    return (items, mended) if not items or any(parts) else (None, ())
 
 
-def _is_part(item: Any) -> bool:
-    return isinstance(item, Mapping) and ("steps" in item or {"appliance", "feature"} <= set(item))
-
-
-def _faults(listed: Any, programs: Mapping[str, list[Any]]) -> tuple[str, ...]:
-    """What a plan lacks in form, beside its JSON."""
-    faults = {
-        "no program_id": any(not isinstance(item, Mapping) or not item.get("program_id") for item in listed),
-        "a step that is no object": any(not isinstance(step, Mapping) for steps in programs.values() for step in steps),
-        "args as text": any(
-            isinstance(step, Mapping) and isinstance(step.get("args"), str) for steps in programs.values() for step in steps
-        ),
-    }
-    return tuple(fault for fault, there in faults.items() if there)
-
-
-def _steps(steps: list[Any]) -> list[dict[str, Any]]:
-    return [_step(step if isinstance(step, Mapping) else {}, at) for at, step in enumerate(steps, 1)]
-
-
-def _step(step: Mapping[str, Any], at: int) -> dict[str, Any]:
-    names = {key: str(step.get(key) or "") for key in NAMES}
-    category = step.get("category") or []
-    listed = category if isinstance(category, list) else [category]
+def _complete_step(step: Any, at: int) -> dict[str, Any]:
+    """The step with all its keys. `args` is None if the arguments are no object; JSON in a text is read."""
+    step = step if isinstance(step, Mapping) else {}
+    category, args = step.get("category") or [], step.get("args")
+    if isinstance(args, str):
+        read = find_json(args, lambda value: isinstance(value, dict))
+        args = read.value if read else None
+    elif args is None or isinstance(args, Mapping):
+        args = dict(args or {})
+    else:
+        args = None
+    names = {key: str(step.get(key) or "") for key in ("step_id", "appliance", "feature", "rationale")}
     return names | {
         "step_id": names["step_id"] or str(at),
-        "category": [str(item) for item in listed],
-        "args": _args(step.get("args", {})),
+        "category": list(map(str, category if isinstance(category, list) else [category])),
+        "args": args,
     }
-
-
-def _args(said: Any) -> dict[str, Any] | None:
-    """The arguments of a step; None if they are no object. JSON in a text is read."""
-    if isinstance(said, str):
-        found = find_json(said, lambda value: isinstance(value, dict))
-        return found.value if found else None
-    return dict(said) if isinstance(said, Mapping) else {} if said is None else None

@@ -1,11 +1,11 @@
-"""Videos of households, in words: which situation is filmed, and which facts of the video show it.
+"""Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
 
-Invariant: a transcript is a pure function of household, domain and seed.
+A household may have a video in words (a transcript) of one of its situations.
 
-Makes PersonalHome's blueprints: a household from a seed, and a task in it whose answers are computed.
-
-Invariants: a blueprint is a pure function of recipe, split and seed; the splits share no name, no frame of a text and no
-question; a draft that breaks a rule is dropped and counted.
+Invariants:
+- A blueprint is a pure function of recipe, split and seed, and a transcript one of household, domain and seed.
+- The splits share no name, no frame of a text and no question.
+- A draft that breaks a rule is dropped and counted.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
-from homerl.envs.personalhome.sim.generate import make_household
+from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.scene_scripts import situation_domain
-from homerl.envs.personalhome.sim.scene.transcript import Domain, Transcript
+from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.scene.transcript_writer import write_transcript
 from homerl.envs.personalhome.sim.situations import load_situations
+from homerl.envs.personalhome.tasks import plan_rules
 from homerl.envs.personalhome.tasks.blueprint import (
     LETTERS,
     Choice,
@@ -36,14 +38,8 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Plans,
     Task,
 )
-from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, settling_program, situation_room
-from homerl.envs.personalhome.tasks.questions.question_maker import (
-    HouseholdQuestion,
-    draw_counterfactuals,
-    draw_distractors,
-    draw_questions,
-    is_answer_stated,
-)
+from homerl.envs.personalhome.tasks.questions import question_maker
+from homerl.envs.personalhome.tasks.questions.question_maker import HouseholdQuestion
 from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording
 from homerl.envs.personalhome.tasks.situation import user_question
 from homerl.play.words.splits import NoSentence, Split, draw_of_split
@@ -53,17 +49,14 @@ from homerl.worlds.contract import no_blueprint_error
 def film_household(household: Household, seed: int, domain: Domain | None = None) -> Household | None:
     """The household with a video of its most urgent situation that can be played; None if there is none of the domain."""
     for key in household.context.situations:
-        if domain in (None, situation_domain(key)) and (transcript := _transcript(household, key, seed)) is not None:
-            return household.model_copy(update={"transcript": transcript})
+        if domain not in (None, situation_domain(key)):
+            continue
+        try:
+            transcript = write_transcript(household, key, seed, plan_rules.situation_room(household, load_situations()[key]))
+        except InputError:  # the household lacks what the scripts of the situation need
+            continue
+        return household.model_copy(update={"transcript": transcript})
     return None
-
-
-def _transcript(household: Household, key: str, seed: int) -> Transcript | None:
-    """The transcript of a situation, in the room where it happens; None if the household lacks what its scripts need."""
-    try:
-        return write_transcript(household, key, seed, situation_room(household, load_situations()[key]))
-    except InputError:
-        return None
 
 
 def scene_signs(household: Household) -> tuple[str, ...]:
@@ -73,10 +66,8 @@ def scene_signs(household: Household) -> tuple[str, ...]:
 
 
 TRIES = 60  # households that are tried before a seed is refused
-MOST_SITUATIONS = 3  # as many as a plan has programs
 TIERS = (3, 3, 4)  # highly relevant, relevant and less relevant features
 MARGIN = 1.0  # by which the needs of two tiers differ at least
-REMEDIES = {"no ": "allow more tasks, difficulties or families", "": "report this recipe, with the seed"}
 
 
 def make_personalhome_blueprint(
@@ -85,11 +76,11 @@ def make_personalhome_blueprint(
     """The blueprint of a seed. Raises `InputError` if no draft keeps the rules."""
     rng = random.Random(f"personalhome {split} {seed}")
     counts: Counter[str] = Counter()
-    kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
-    level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
-    half = split if recipe.names == "split" else recipe.names
+    kind, level, household_recipe = draw_recipe_choices(recipe, split, rng)
     for _ in range(TRIES):
-        household = _household(recipe, half, rng.randrange(1 << 31), counts)
+        number = rng.randrange(1 << 31)
+        made = make_household(number, household_recipe, counts)
+        household = film_household(made, number) if recipe.scenes else made
         if household is None:
             counts["no situation that can be filmed"] += 1
             continue
@@ -100,13 +91,18 @@ def make_personalhome_blueprint(
         if dropped is not None:
             dropped.update(counts)
         return task_to_blueprint(household, task, f"{split}-{seed}", seed, split, recipe)
-    raise no_blueprint_error(f"no blueprint of the seed {seed} in {TRIES} households", counts, REMEDIES)
+    remedies = {"no ": "allow more tasks, difficulties or families", "": "report this recipe, with the seed"}
+    raise no_blueprint_error(f"no blueprint of the seed {seed} in {TRIES} households", counts, remedies)
 
 
-def _household(recipe: PersonalHomeRecipe, split: Split, seed: int, counts: Counter[str]) -> Household | None:
-    """The household of a seed, with a video if the recipe wants it; None if nothing in it can be filmed."""
-    household = make_household(seed, recipe.household.model_copy(update={"lexicon": split}), counts)
-    return film_household(household, seed) if recipe.scenes else household
+def draw_recipe_choices(
+    recipe: PersonalHomeRecipe, split: Split, rng: random.Random
+) -> tuple[str, Difficulty, HouseholdRecipe]:
+    """What holds for all households that are tried: a kind of task, a difficulty, and the recipe of the households."""
+    kind = rng.choices(list(recipe.tasks), list(recipe.tasks.values()))[0]
+    level = rng.choices(list(recipe.difficulties), list(recipe.difficulties.values()))[0]
+    lexicon = split if recipe.names == "split" else recipe.names
+    return kind, level, recipe.household.model_copy(update={"lexicon": lexicon})
 
 
 def task_to_blueprint(
@@ -138,30 +134,12 @@ def draw_task(
     if kind == "plans":
         return make_plans_task(household)
     wording = QuestionWording(household, rng.random() < recipe.personal)
-    for question in draw_questions(household, rng, recipe.families):
-        if question.difficulty != level:
-            continue
-        text = question_in_words(question, wording, split, rng)
-        if text is None:
-            continue
-        task = make_question_task(kind, question, text, wording, recipe, rng)
+    for question in question_maker.draw_questions(household, rng, recipe.families):
+        text = question_in_words(question, wording, split, rng) if question.difficulty == level else None
+        task = make_question_task(kind, question, text, wording, recipe, rng) if text is not None else None
         if task is not None:
             return task
     return None
-
-
-def make_question_task(
-    kind: str,
-    question: HouseholdQuestion,
-    text: str,
-    wording: QuestionWording,
-    recipe: PersonalHomeRecipe,
-    rng: random.Random,
-) -> Task | None:
-    """A task that asks a question: a choice, or a grounding task; None if there is none."""
-    if kind == "choice":
-        return make_choice_task(question, text, wording, rng)
-    return make_grounding_task(question, text, wording, recipe.counterfactuals, rng)
 
 
 def question_in_words(question: HouseholdQuestion, wording: QuestionWording, split: Split, rng: random.Random) -> str | None:
@@ -171,50 +149,42 @@ def question_in_words(question: HouseholdQuestion, wording: QuestionWording, spl
         text = draw_of_split(lambda: rng.choice(texts), split)
     except NoSentence:
         return None
-    return None if is_answer_stated(text, wording.answer_texts(question.candidate.answer, question.answer)) else text
+    answers = wording.answer_texts(question.candidate.answer, question.answer)
+    return None if question_maker.is_answer_stated(text, answers) else text
 
 
-def make_grounding_task(
-    question: HouseholdQuestion, text: str, wording: QuestionWording, counterfactuals: bool, rng: random.Random
-) -> Grounding | None:
-    """A grounding task; None if it needs counterfactuals and there is no pair of them."""
-    kind = question.candidate.answer
-    parts = [Part(key="original", variants=wording.answer_texts(kind, question.answer))]
-    evidence = {*question.evidence}
-    if counterfactuals:
-        pair = draw_counterfactuals(question, wording, rng)
-        if pair is None:
+def make_question_task(
+    kind: str,
+    question: HouseholdQuestion,
+    text: str,
+    wording: QuestionWording,
+    recipe: PersonalHomeRecipe,
+    rng: random.Random,
+) -> Grounding | Choice | None:
+    """A task that asks a question: a choice, or a grounding task.
+
+    None if there are not four wrong choices of the right type, or no pair of the counterfactuals that the recipe wants.
+    """
+    candidate = question.candidate
+    about: dict[str, Any] = {"family": candidate.family, "difficulty": question.difficulty}
+    about |= {"personal": wording.personal, "question": text}
+    right = wording.answer_texts(candidate.answer, question.answer)
+    if kind == "choice":
+        wrong = question_maker.draw_distractors(question, wording, rng)
+        if wrong is None:
             return None
-        for key, one in zip(("counterfactual_1", "counterfactual_2"), pair, strict=True):
-            variants = wording.answer_texts(kind, one.answer)
-            evidence |= {*one.edit.reads} if one.changed else set()
-            parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
-    return Grounding(
-        family=question.candidate.family,
-        difficulty=question.difficulty,
-        personal=wording.personal,
-        question=text,
-        parts=tuple(parts),
-        evidence=tuple(sorted(evidence)),
-    )
-
-
-def make_choice_task(question: HouseholdQuestion, text: str, wording: QuestionWording, rng: random.Random) -> Choice | None:
-    """A multiple-choice task; None if there are not four wrong answers of the right type."""
-    wrong = draw_distractors(question, wording, rng)
-    if wrong is None:
+        choices = rng.sample([right[0], *wrong], 5)
+        letter = LETTERS[choices.index(right[0])]
+        return Choice(**about, choices=tuple(choices), right=letter, evidence=question.evidence)
+    parts, evidence = [Part(key="original", variants=right)], {*question.evidence}
+    pair = question_maker.draw_counterfactuals(question, wording, rng) if recipe.counterfactuals else ()
+    if pair is None:
         return None
-    right = wording.answer_texts(question.candidate.answer, question.answer)[0]
-    choices = rng.sample([right, *wrong], 5)
-    return Choice(
-        family=question.candidate.family,
-        difficulty=question.difficulty,
-        personal=wording.personal,
-        question=text,
-        choices=tuple(choices),
-        right=LETTERS[choices.index(right)],
-        evidence=question.evidence,
-    )
+    for key, one in zip(("counterfactual_1", "counterfactual_2"), pair):
+        variants = wording.answer_texts(candidate.answer, one.answer)
+        evidence |= {*one.edit.reads} if one.changed else set()
+        parts.append(Part(key=key, condition=one.condition, variants=variants, changed=one.changed))
+    return Grounding(**about, parts=tuple(parts), evidence=tuple(sorted(evidence)))
 
 
 def make_features_task(household: Household, rng: random.Random) -> Features | None:
@@ -222,33 +192,32 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
 
     The three best differ from each other, so that there is one right ranking of them.
     """
-    needs = household_needs(household)
+    needs = plan_rules.household_needs(household)
     owned = {device.spec.category for device in HouseholdState(household).appliances}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
-    rng.shuffle(ranked)
-    chosen = _tiers(ranked)
+    rng.shuffle(ranked)  # so that features of equal weight are not always chosen in the order of the file
+    chosen = _choose_features_in_tiers(ranked)
     if chosen is None:
         return None
     titles = {key: getattr(load_features()[key].title, household.language) for key in rng.sample(chosen, len(chosen))}
     used = {key for feature in chosen for key in load_features()[feature].wanted_when if key in needs}
+    # The needs of all ten features count, since the less relevant ones must be told from the best.
     evidence = sorted({*scene_signs(household), *(id for key in used for id in needs[key].evidence)})
     return Features(titles=titles, ranking=tuple(chosen), evidence=tuple(evidence))
 
 
-def _tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
-    """Ten features, best first. Each of the best three, and each tier, has more weight than what follows, by a margin."""
+def _choose_features_in_tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
+    """Ten features, best first; None if the weights do not tell so many apart.
+
+    Each of the best three, and each tier, has more weight than what follows, by `MARGIN`.
+    """
     by_weight: dict[float, list[str]] = {}
     for key, weight in ranked:
         by_weight.setdefault(weight, []).append(key)
     weights = sorted(by_weight, reverse=True)
     chosen: list[str] = []
-    for _ in range(TIERS[0]):
-        if not weights:
-            return None
-        chosen.append(by_weight[best := weights[0]][0])
-        weights = [weight for weight in weights if weight <= best - MARGIN]
-    for size in TIERS[1:]:
+    for size in (1,) * TIERS[0] + TIERS[1:]:  # the best three are a tier each
         tier: list[str] = []
         while weights and len(tier) < size:
             lowest = weights.pop(0)
@@ -262,9 +231,9 @@ def _tiers(ranked: Sequence[tuple[str, float]]) -> list[str] | None:
 
 def make_plans_task(household: Household) -> Plans | None:
     """The household's situations, if its reference plan keeps all rules; otherwise None."""
-    keys = household.context.situations[:MOST_SITUATIONS]
-    programs = [settling_program(household, key) for key in keys]
-    if not keys or not all(judge_plan(household, keys, programs).goals_met()):
+    keys = household.context.situations[: plan_rules.MOST_PROGRAMS]
+    programs = [plan_rules.settling_program(household, key) for key in keys]
+    if not keys or not all(plan_rules.judge_plan(household, keys, programs).goals_met()):
         return None
     events = (f"event:{at}" for at in range(len(household.context.events)))
     used = dict.fromkeys(f"features:{step['appliance']}" for program in programs for step in program["steps"])

@@ -16,21 +16,14 @@ from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25, search_terms
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
-from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert
+from homerl.envs.personalhome.tasks.expert import SCENE_TOOLS, PersonalHomeExpert
 from homerl.envs.personalhome.tasks.situation import household_for_prompt
 from homerl.play.episode import Episode
 from homerl.play.loop import Agent
 from homerl.play.situation import Reply
 
-ALL = 50  # memories, the most that one search gives
-SCENE = (  # tools that tell all they know of a video without arguments
-    "get_scene_summary",
-    "extract_captions",
-    "get_audio_events",
-    "get_layout_zones",
-    "get_landmarks_in_house",
-    "get_object_information",
-)
+MOST_MEMORIES = 50  # the most that one search gives
+TextRow = tuple[str, list[str]]  # the words of a row, and its values
 
 
 class ConstantAgent:
@@ -45,20 +38,20 @@ class ConstantAgent:
         return [Reply(text_message(self._say(blueprint)))]
 
 
-def _unknown(blueprint: PersonalHomeBlueprint) -> str:
+def _say_unknown(blueprint: PersonalHomeBlueprint) -> str:
     if isinstance(blueprint.task, Grounding):
-        return _same(blueprint.task, "unknown")
+        return _answer_all_parts(blueprint.task, "unknown")
     return json.dumps({"answer": "unknown"})
 
 
-def _first(blueprint: PersonalHomeBlueprint) -> str:
+def _say_first(blueprint: PersonalHomeBlueprint) -> str:
     """The first letter, features in the order shown, or one empty program."""
     if isinstance(blueprint.task, Features):
         return json.dumps({"ranked_features": list(blueprint.task.titles)})
-    return json.dumps({"answer": LETTERS[0]} if isinstance(blueprint.task, Choice) else [_program([])])
+    return json.dumps({"answer": LETTERS[0]}) if isinstance(blueprint.task, Choice) else _plan_of_methods([])
 
 
-def _random(blueprint: PersonalHomeBlueprint) -> str:
+def _say_random(blueprint: PersonalHomeBlueprint) -> str:
     """A letter, an order of the features, a value that the household has, or one method of one appliance."""
     rng, task = random.Random(f"random {blueprint.id}"), blueprint.task
     if isinstance(task, Choice):
@@ -66,25 +59,25 @@ def _random(blueprint: PersonalHomeBlueprint) -> str:
     if isinstance(task, Features):
         return json.dumps({"ranked_features": rng.sample(list(task.titles), len(task.titles))})
     if isinstance(task, Grounding):
-        return _same(
-            task, rng.choice(rng.choice([values for _, values in _rows(household_for_prompt(blueprint.household))]))
-        )
-    return json.dumps([_program([rng.choice(list(_methods(blueprint.household)))])])
+        values = rng.choice([values for _, values in _flatten_rows(household_for_prompt(blueprint.household))])
+        return _answer_all_parts(task, rng.choice(values))
+    return _plan_of_methods([rng.choice(list(_method_titles(blueprint.household)))])
 
 
-def _same(task: Grounding, answer: str) -> str:
+def _answer_all_parts(task: Grounding, answer: str) -> str:
     return json.dumps({part.key: {"answer": answer} for part in task.parts}, ensure_ascii=False)
 
 
-def _program(methods: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _plan_of_methods(methods: Sequence[tuple[str, str]]) -> str:
+    """A plan of one program that calls these methods of appliances."""
     steps = [
         {"step_id": f"s{number}", "appliance": appliance, "feature": method, "category": ["ROUTINE"], "args": {}}
         for number, (appliance, method) in enumerate(methods)
     ]
-    return {"program_id": "p", "steps": steps}
+    return json.dumps([{"program_id": "p", "steps": steps}])
 
 
-def _methods(household: Household) -> dict[tuple[str, str], str]:
+def _method_titles(household: Household) -> dict[tuple[str, str], str]:
     """The title of each method of each appliance, in the household's language."""
     return {
         (appliance["appliance"], feature.method): getattr(feature.title, household.language)
@@ -102,20 +95,19 @@ class HouseholdKeywordAgent:
     async def consult(self, episode: Episode, n: int = 1) -> Sequence[Reply]:
         """One message that reads everything, and then the answer."""
         blueprint: Any = episode.blueprint
-        unread = episode.messages[-1]["role"] == "user" and blueprint.setting == "agentic"
-        if unread:
-            return [Reply(call_message(*(tool_call(*each) for each in _everything(blueprint.household))))]
-        return [Reply(text_message(_by_words(blueprint, list(_read(episode.messages)))))]
+        if episode.messages[-1]["role"] == "user" and blueprint.setting == "agentic":
+            return [Reply(call_message(*(tool_call(*each) for each in _all_reading_calls(blueprint.household))))]
+        return [Reply(text_message(_answer_by_words(blueprint, list(_rows_told(episode.messages)))))]
 
 
-def _everything(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
+def _all_reading_calls(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
     people = [member.member_id for member in household.members]
-    told = household_shown(household)
-    appliances, sensors = ([device[key] for device in told[f"{key}s"]] for key in ("appliance", "sensor"))
+    shown = household_shown(household)
+    appliances, sensors = ([device[key] for device in shown[f"{key}s"]] for key in ("appliance", "sensor"))
     yield "get_household_profile", {}
     yield "get_household_member_info", {"member_ids": people}
     yield from (("get_household_member_major_events", {"member_id": person}) for person in people)
-    yield "get_household_memories", {"search_string": "", "num_memories": ALL}
+    yield "get_household_memories", {"search_string": "", "num_memories": MOST_MEMORIES}
     yield "get_owned_appliances", {}
     yield "get_owned_sensors", {}
     yield "get_appliances", {"appliance_names": appliances}
@@ -126,74 +118,64 @@ def _everything(household: Household) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "get_contextual_event_descriptions", {}
     if household.transcript:
         seen = household.transcript.video_description.entities
-        yield from ((name, {}) for name in SCENE)
+        yield from ((name, {}) for name in SCENE_TOOLS)
         yield "get_members_appearance", {"member_ids": [one.member_id for one in seen.members]}
         yield "get_appliance_descriptions", {"appliance_names": [one.appliance_id for one in seen.appliances]}
 
 
-def _read(messages: Sequence[Message]) -> Iterator[tuple[str, list[str]]]:
-    """What tools, or the system prompt, told in JSON: the words and the values of each row."""
+def _rows_told(messages: Sequence[Message]) -> Iterator[TextRow]:
+    """The rows that tools, or the system prompt, told in JSON."""
     for message in messages:
         if message["role"] == "tool":
-            yield from _rows(json.loads(message["content"]))
+            yield from _flatten_rows(json.loads(message["content"]))
         elif message["role"] == "system":
             about = [line for line in message["content"].splitlines() if line.startswith('{"household_id"')]
-            yield from _rows([json.loads(line) for line in about])
+            yield from _flatten_rows([json.loads(line) for line in about])
 
 
-def _rows(data: Any) -> Iterator[tuple[str, list[str]]]:
-    """The mappings in a tree without the mappings and lists of mappings in them: all their words, and their values."""
-    if isinstance(data, list):
-        for each in data:
-            yield from _rows(each)
-    elif isinstance(data, dict):
+def _flatten_rows(data: Any) -> Iterator[TextRow]:
+    """Each mapping in a tree as a row, without the mappings and lists in it, which are rows of their own."""
+    if isinstance(data, dict):
+        # The words of a row are its keys and values: a question may ask for either.
         plain = {key: value for key, value in data.items() if isinstance(value, (str, int, float)) and value != ""}
         if plain:
             yield " ".join(f"{key} {value}" for key, value in plain.items()), [str(value) for value in plain.values()]
-        for value in data.values():
-            yield from _rows(value)
+        data = list(data.values())
+    for each in data if isinstance(data, list) else ():
+        yield from _flatten_rows(each)
 
 
-def _by_words(blueprint: PersonalHomeBlueprint, rows: Sequence[tuple[str, list[str]]]) -> str:
+def _answer_by_words(blueprint: PersonalHomeBlueprint, rows: Sequence[TextRow]) -> str:
     task, texts = blueprint.task, [text for text, _ in rows]
     if isinstance(task, Choice):
-        return json.dumps({"answer": _chosen(task, texts)})
+        # The first choice that a row names. Rows that share most words with the question come first.
+        named = (
+            letter
+            for at in rank_by_bm25(task.question, texts)
+            for letter, choice in zip(LETTERS, task.choices)
+            if choice.casefold() in texts[at].casefold()
+        )
+        return json.dumps({"answer": next(named, LETTERS[0])})
     if isinstance(task, Grounding):
-        return _same(task, _value(task.question, rows))
+        # Of the row that shares most words with the question, the value that shares fewest.
+        asked, best = set(search_terms(task.question)), rank_by_bm25(task.question, texts)
+        values = rows[best[0]][1] if best else ["unknown"]
+        return _answer_all_parts(task, min(values, key=lambda value: len(asked & set(search_terms(value)))))
     if isinstance(task, Features):
-        return json.dumps({"ranked_features": _ranked(task, " ".join(texts))})
-    methods = _methods(blueprint.household)
+        # The features whose titles share most words with the household come first.
+        ids = list(task.titles)
+        ranked = [ids[at] for at in rank_by_bm25(" ".join(texts), list(task.titles.values()))]
+        return json.dumps({"ranked_features": [*ranked, *(id for id in ids if id not in ranked)]})
+    methods = _method_titles(blueprint.household)
     best = rank_by_bm25(" ".join(texts), list(methods.values()))
-    return json.dumps([_program([list(methods)[best[0] if best else 0]])])
-
-
-def _ranked(task: Features, about: str) -> list[str]:
-    """The features whose titles share most words with the household first."""
-    ids = list(task.titles)
-    best = [ids[at] for at in rank_by_bm25(about, list(task.titles.values()))]
-    return best + [id for id in ids if id not in best]
-
-
-def _chosen(task: Choice, texts: Sequence[str]) -> str:
-    """The first choice that the rows name, those first that share most words with the question."""
-    for at in rank_by_bm25(task.question, texts):
-        named = [number for number, choice in enumerate(task.choices) if choice.casefold() in texts[at].casefold()]
-        if named:
-            return LETTERS[named[0]]
-    return LETTERS[0]
-
-
-def _value(question: str, rows: Sequence[tuple[str, list[str]]]) -> str:
-    """Of the row that shares most words with the question, the value that shares fewest."""
-    asked, best = set(search_terms(question)), rank_by_bm25(question, [text for text, _ in rows])
-    return min(rows[best[0]][1], key=lambda value: len(asked & set(search_terms(value)))) if best else "unknown"
+    return _plan_of_methods([list(methods)[best[0] if best else 0]])
 
 
 BASELINES: Mapping[str, Callable[[], Agent]] = {
     "expert": PersonalHomeExpert,
     "nothing": lambda: ConstantAgent("nothing", lambda blueprint: ""),
-    "unknown": lambda: ConstantAgent("unknown", _unknown),
-    "first": lambda: ConstantAgent("first", _first),
-    "random": lambda: ConstantAgent("random", _random),
+    "unknown": lambda: ConstantAgent("unknown", _say_unknown),
+    "first": lambda: ConstantAgent("first", _say_first),
+    "random": lambda: ConstantAgent("random", _say_random),
     "keywords": HouseholdKeywordAgent,
 }

@@ -1,8 +1,11 @@
 """The metrics of PersonalHomeBench (Appendix F.2) as pure functions of plain data.
 
-Known faults of the printed text: `MAP@1` of its tables was divided by R = 3, not by min(1, R) as eq. 8 says (the
-deviations of its Table 12 are those of a variable in {0, 1/3}); its rank sums of up to 21.8 pass 21, the worst of a full
-ranking, so missing features must rank below the tenth (here: eleventh).
+The printed text has two known faults:
+
+- `MAP@1` of its tables was divided by R = 3, not by min(1, R) as eq. 8 says: the deviations of its Table 12 are those of a
+  variable in {0, 1/3}.
+- Its rank sums of up to 21.8 exceed 21, the worst of a full ranking. So missing features must rank below the tenth place
+  (here: in the eleventh).
 
 Invariants: shares lie in [0, 1]; a mean over nothing is refused (`ValueError`), never 0; names are compared as they are.
 """
@@ -12,25 +15,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-RELEVANT = 3  # features of a list that are HIGHLY_RELEVANT: R in eq. 8, K in eq. 12
 MISSING_RANK = 11  # of a relevant feature that a ranking of ten leaves out
-WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in range(1, RELEVANT + 1))  # 27
+# Three features of a list are HIGHLY_RELEVANT (R in eq. 8, K in eq. 12). Their ideal ranks are 1, 2 and 3.
+WORST_RANK_SUM = sum(MISSING_RANK - ideal for ideal in (1, 2, 3))  # 27
 CUTS = tuple(range(1, 11))  # k of MAP@k
 LOWEST_SCORE, HIGHEST_SCORE = 1, 5  # of a program; a plan without one that the judge could score has the lowest
 
-ERRORS = (
-    "EXECUTION_ERROR",
-    "MISSING_ARGUMENTS",
-    "UNEXPECTED_ARGUMENTS",
-    "INVALID_TOOL_NAME",
-    "UPSTREAM_FORMAT_ERROR",
-    "EMPTY_OUTPUT",
-)
-ERROR_OF_RULE = {
+# The error types of F.1. The order is that of the tables.
+ERRORS: tuple[str, ...] = ("EXECUTION_ERROR", "MISSING_ARGUMENTS", "UNEXPECTED_ARGUMENTS", "INVALID_TOOL_NAME")
+ERRORS += ("UPSTREAM_FORMAT_ERROR", "EMPTY_OUTPUT")
+ERROR_OF_RULE = {  # the rules that refuse a call; all others are EXECUTION_ERROR
     "unknown_tool": "INVALID_TOOL_NAME",
     "missing_argument": "MISSING_ARGUMENTS",
     "unknown_argument": "UNEXPECTED_ARGUMENTS",
 }
+RULES = ("kept", "ordered", "compatible", "reasoned", "sized")  # of plans, as `plan_rules.PlanVerdict` names them
 CALL_CLASSES = ("<5", "5-10", ">10")
 
 
@@ -54,12 +53,11 @@ def counterfactual_accuracy(correct: Sequence[bool], changed: Sequence[bool]) ->
 
     The sequences have one entry for each counterfactual. A class without one is left out, and then `macro` is too.
     """
-    parts = {
-        name: [right for right, moved in zip(correct, changed, strict=True) if moved == of]
-        for name, of in (("changed", True), ("unchanged", False))
-    }
+    parts: dict[str, list[bool]] = {"changed": [], "unchanged": []}
+    for right, moved in zip(correct, changed, strict=True):
+        parts["changed" if moved else "unchanged"].append(right)
     shares = {name: answer_accuracy(part) for name, part in parts.items() if part}
-    return shares | ({"macro": mean_value(list(shares.values()))} if len(shares) == len(parts) else {})
+    return shares | ({"macro": mean_value(list(shares.values()))} if len(shares) == 2 else {})
 
 
 # Rankings
@@ -98,14 +96,9 @@ def kept_order_share(one: Sequence[str], other: Sequence[str]) -> float:
 # Faults and calls
 
 
-def rule_error_type(rule: str) -> str:
-    """The paper's error type (F.1) of a refused call, by the rule that refused it."""
-    return ERROR_OF_RULE.get(rule, "EXECUTION_ERROR")
-
-
 def count_error_types(rules: Sequence[str], formats: Sequence[str | None]) -> dict[str, int]:
     """How often each error type occurred: refused calls by rule, and answers by their error of form (None: none)."""
-    found = Counter(map(rule_error_type, rules)) + Counter(error for error in formats if error)
+    found = Counter(ERROR_OF_RULE.get(rule, "EXECUTION_ERROR") for rule in rules) + Counter(filter(None, formats))
     return {name: found[name] for name in ERRORS}
 
 

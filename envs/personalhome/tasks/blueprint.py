@@ -17,6 +17,7 @@ from homerl.envs.personalhome.sim.tools.registry import TOOLS
 
 Setting = Literal["agentic", "sole"]
 Difficulty = Literal["simple", "medium", "hard"]
+LEVELS: tuple[Difficulty, ...] = ("simple", "medium", "hard")
 KINDS = ("grounding", "choice", "features", "plans")
 CATEGORIES = {"grounding": "IG", "choice": "MC", "features": "FR", "plans": "PG"}
 LETTERS = "ABCDE"
@@ -130,7 +131,7 @@ class PersonalHomeRecipe(Model):
         dict.fromkeys(KINDS, 1.0), description="Weights of the tasks `grounding`, `choice`, `features` and `plans`."
     )
     difficulties: dict[Difficulty, float] = Field(
-        {"simple": 1.0, "medium": 1.0, "hard": 1.0}, description="Weights of the difficulties of questions."
+        dict.fromkeys(LEVELS, 1.0), description="Weights of the difficulties of questions."
     )
     families: tuple[str, ...] | None = Field(None, description="Families of questions, such as `times`; null is all.")
     counterfactuals: bool = Field(True, description="Whether a grounding task asks two counterfactuals too.")
@@ -140,8 +141,7 @@ class PersonalHomeRecipe(Model):
     )
     tools: tuple[str, ...] | None = Field(None, description="Tools of the agent, such as `get_weather`; null is all.")
     names: Literal["split", "train", "heldout"] = Field(
-        "split",
-        description="Half of names and phrasings: that of the `split`, or always `train` or `heldout`.",
+        "split", description="Half of names and phrasings: that of the `split`, or always `train` or `heldout`."
     )
     scenes: bool = Field(False, description="Whether each household has a video of what goes on, in words.")
     household: HouseholdRecipe = Field(HouseholdRecipe(), description="What the households are like.")
@@ -153,21 +153,21 @@ class PersonalHomeRecipe(Model):
 
     @field_validator("tasks")
     @classmethod
-    def _known(cls, weights: dict[str, float]) -> dict[str, float]:
+    def _check_kinds(cls, weights: dict[str, float]) -> dict[str, float]:
         if unknown := sorted(set(weights) - set(KINDS)):
             raise ValueError(f"there is no task {', '.join(unknown)} (there is {', '.join(KINDS)})")
         return weights
 
     @field_validator("tools")
     @classmethod
-    def _looking(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    def _check_tools(cls, tools: tuple[str, ...] | None) -> tuple[str, ...] | None:
         known = [tool.name for tool in TOOLS.values() if not tool.in_plans]
         if unknown := sorted(set(tools or ()) - set(known)):
             raise ValueError(f"an agent has no tool {', '.join(unknown)} (there is {', '.join(known)})")
         return tools
 
     @model_validator(mode="after")
-    def _some(self) -> PersonalHomeRecipe:
+    def _check_weights(self) -> PersonalHomeRecipe:
         for name in ("tasks", "difficulties"):
             weights: dict[Any, float] = getattr(self, name)
             if min(weights.values(), default=0) < 0 or not sum(weights.values()) > 0:

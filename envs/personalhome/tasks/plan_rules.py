@@ -1,24 +1,23 @@
-"""What a household needs, from the typed facts about it: the ground truth of feature recommendation.
+"""What a household needs, the reference plan of its situations, and the verdict of rules on any plan.
 
-The paper lets a language model say which features are relevant. Here a need has a weight by where it comes from: a hazard or
-another situation of the moment before what people said that they like, before what they usually do.
+The needs are the ground truth of feature recommendation. The paper lets a language model say which features are relevant.
+Here the source of a need gives its weight: a situation of the moment (such as a hazard) weighs most, then what people said
+that they like, then what they usually do.
 
-Invariant: a need rests on rows that an agent can see.
+The verdict can be verified and rewarded, unlike that of the role-playing judge. A plan should settle the situations, the
+most urgent first, by steps that work, that go together, that have a reason in the household, and that break no stated
+preference (PersonalHomeBench I.2, Plan Generation, gives the rules in words).
 
-The reference plan of a household: a program for each situation, from the plan that `situations.yaml` gives it.
-
-What rules say of a plan: beside the role-playing judge, a verdict that can be verified and rewarded.
-
-A plan should settle the situations, the most urgent first, by steps that work, that go together, that have a reason in the
-household, and that break no stated preference (PersonalHomeBench I.2, Plan Generation, gives the rules in words).
-
-Invariants: a verdict is a pure function of household and plan; a plan that settles nothing meets no rule, so an empty one
-gains nothing.
+Invariants:
+- A need rests on rows that an agent can see.
+- A verdict is a pure function of household and plan.
+- A plan that settles nothing meets no rule, so an empty one gains nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,29 +47,23 @@ class HouseholdNeed:
 
 
 def household_needs(household: Household) -> Mapping[str, HouseholdNeed]:
-    """The needs of a household by key. Of several sources the weightiest counts."""
+    """The needs of a household by key. Of several sources the weightiest counts, and of equal ones the first."""
     found: dict[str, HouseholdNeed] = {}
-    for need in _needs(household):
-        if need.key not in found or found[need.key].weight < need.weight:
-            found[need.key] = need
-    return found
 
+    def add(keys: Iterable[str], weight: float, evidence: tuple[str, ...]) -> None:
+        for key in keys:
+            if key not in found or found[key].weight < weight:
+                found[key] = HouseholdNeed(key, weight, evidence)
 
-def _needs(household: Household) -> Iterator[HouseholdNeed]:
-    events = tuple(f"event:{at}" for at in range(len(household.context.events)))
-    for key in household.context.situations:
-        yield HouseholdNeed(key, SITUATION, events)
-    today = household.now.date()
+    add(household.context.situations, SITUATION, tuple(f"event:{at}" for at in range(len(household.context.events))))
     for member in household.members:
-        seen = (f"member:{member.member_id}",)
-        yield from (HouseholdNeed(taste.kind, STATED, seen) for taste in member.tastes)
-        yield from (HouseholdNeed(trait, STATED, seen) for trait in member.traits)
-        yield from (HouseholdNeed(habit.activity, USUAL, seen) for habit in member.habits)
-        yield from (HouseholdNeed(hobby, USUAL, seen) for hobby in member.hobbies)
-        if (age := member.age(today)) < CHILD or age > ELDER:
-            yield HouseholdNeed("children" if age < CHILD else "elders", USUAL, seen)
+        seen, age = (f"member:{member.member_id}",), member.age(household.now.date())
+        add([*(taste.kind for taste in member.tastes), *member.traits], STATED, seen)
+        add([*(habit.activity for habit in member.habits), *member.hobbies], USUAL, seen)
+        add(["children"] if age < CHILD else ["elders"] if age > ELDER else [], USUAL, seen)
     for pet in household.pets:
-        yield HouseholdNeed("pets", USUAL, (f"pet:{pet.name}",))
+        add(["pets"], USUAL, (f"pet:{pet.name}",))
+    return found
 
 
 def reference_plan(blueprint: PersonalHomeBlueprint) -> list[dict[str, Any]]:
@@ -111,9 +104,10 @@ READING = ("get_", "check_", "read_", "view_", "detect_")  # methods that change
 
 @dataclass(frozen=True)
 class PlanVerdict:
-    """What rules say of a plan. `runs` has a boolean for each step: whether it worked, tried in a fork of its program.
+    """What rules say of a plan.
 
-    `settled` tells for each situation whether it is settled after all programs.
+    `runs` tells for each step whether it worked, where each program is run in a fork of the household. `settled` tells for
+    each situation whether it is settled after all programs.
     """
 
     runs: tuple[bool, ...]
@@ -127,79 +121,72 @@ class PlanVerdict:
     def goals_met(self) -> tuple[bool, ...]:
         """A goal for each situation, the most urgent first, then one for each rule. Without a settled one none is met."""
         rules = (self.kept, self.ordered, self.compatible, self.reasoned, self.sized and all(self.runs))
-        some = any(self.settled.values())
-        return (*self.settled.values(), *(some and rule for rule in rules))
+        return (*self.settled.values(), *(any(self.settled.values()) and rule for rule in rules))
 
 
 def judge_plan(household: Household, keys: Sequence[str], programs: Sequence[Program]) -> PlanVerdict:
-    """The verdict on a plan (`plans.read_plan`) for the situations of some keys, the most urgent first."""
+    """The verdict on a plan (`answer_parser.parse_plan`) for the situations of some keys, the most urgent first."""
+
+    def settled_in(home: Home) -> dict[str, bool]:
+        found = {key: load_situations()[key] for key in keys}
+        return {key: is_situation_settled(one, home, situation_room(household, one)) for key, one in found.items()}
+
     start = HouseholdState(household)
+    # Whether a step works is tried in its program alone. What all programs settle is judged on the end state.
     runs = tuple(worked for program in programs for worked in run_plan_steps(start.fork(), program["steps"]))
-    end, first_settled = start.fork(), []
+    end, settled, order = start.fork(), settled_in(start.home), list[str]()
     for program in programs:
-        run_plan_steps(
-            end, [step for step in program["steps"] if step["appliance"] != TOOLBOX]
-        )  # writing that it is off does not help
-        first_settled += [key for key in keys if key not in first_settled and is_settled(household, key, end.home)]
+        # A tool of the toolbox only writes down, for instance that something is off, which settles nothing.
+        run_plan_steps(end, [step for step in program["steps"] if step["appliance"] != TOOLBOX])
+        settled = settled_in(end.home)
+        order += [key for key in keys if settled[key] and key not in order]
     return PlanVerdict(
         runs=runs,
-        settled={key: is_settled(household, key, end.home) for key in keys},
+        settled=settled,
         kept=not broken_preferences(household, start.home, end.home),
-        ordered=first_settled == sorted(first_settled, key=list(keys).index),
+        ordered=order == sorted(order, key=list(keys).index),
         compatible=all(are_steps_compatible(start, program["steps"]) for program in programs),
-        reasoned=all(has_reason(start, step) for program in programs for step in program["steps"]),
+        reasoned=_has_every_step_a_reason(start, [step for program in programs for step in program["steps"]]),
         sized=1 <= len(programs) <= MOST_PROGRAMS and all(1 <= len(one["steps"]) <= MOST_STEPS for one in programs),
     )
 
 
-def is_settled(household: Household, key: str, home: Home) -> bool:
-    """Whether a situation of the household is settled in a home."""
-    situation = load_situations()[key]
-    return is_situation_settled(situation, home, situation_room(household, situation))
-
-
 def run_plan_steps(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> list[bool]:
     """Run the steps in order; return for each whether it worked. A step that fails stops none."""
-    worked = []
-    for step in steps:
-        try:
-            call_household_tool(state, *step_to_tool_call(step))
-            worked.append(True)
-        except Refused:
-            worked.append(False)
-    return worked
+    return [try_plan_step(state, step) is None for step in steps]
 
 
-def step_to_tool_call(step: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The tool and the arguments that a step stands for. Raises `Refused` if its arguments are no object."""
-    if step["args"] is None:
-        raise Refused("wrong_type", "args is no object")
-    if step["appliance"] == TOOLBOX:
-        return step["feature"], step["args"]
-    wanted = {"appliance_name": step["appliance"], "feature_method": step["feature"], "feature_kwargs": step["args"]}
-    return "run_appliance_feature", wanted
+def try_plan_step(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
+    """Run a step; return why it was refused, or None if it worked."""
+    tool, arguments = step["feature"], step["args"]
+    if arguments is None:
+        return "args is no object"
+    if step["appliance"] != TOOLBOX:
+        arguments = {"appliance_name": step["appliance"], "feature_method": tool, "feature_kwargs": arguments}
+        tool = "run_appliance_feature"
+    try:
+        call_household_tool(state, tool, arguments)
+    except Refused as refused:
+        return refused.message
+    return None
 
 
 def static_validity(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> list[bool]:
     """For each step, whether name and arguments are well-formed (PersonalHomeBench eq. 10), without running it."""
-    return [_well_formed(state, step) for step in steps]
-
-
-def _well_formed(state: HouseholdState, step: Mapping[str, Any]) -> bool:
-    if step["appliance"] == TOOLBOX or step["args"] is None:
-        tool = TOOLS.get(step["feature"])
-        return (
-            tool is not None and step["args"] is not None and set(tool.required) <= set(step["args"]) <= {*tool.parameters}
-        )
-    device = state.home.plan.devices_by_did.get(step["appliance"])
-    service = device and device.spec.service_index.get(step["feature"])
-    if not service:
-        return False
-    try:
-        service.bind_arguments((), step["args"])
-    except Refused:
-        return False
-    return True
+    found = []
+    for step in steps:
+        tool, args = TOOLS.get(step["feature"]), step["args"]
+        device = state.home.plan.devices_by_did.get(step["appliance"])
+        service = device and device.spec.service_index.get(step["feature"])
+        valid = False
+        if args is not None and step["appliance"] == TOOLBOX:
+            valid = tool is not None and set(tool.required) <= set(args) <= {*tool.parameters}
+        elif args is not None and service:
+            with suppress(Refused):
+                service.bind_arguments((), args)
+                valid = True
+        found.append(valid)
+    return found
 
 
 def are_steps_compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> bool:
@@ -209,14 +196,10 @@ def are_steps_compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any
     """
     askers: dict[str, str] = {}
     for step in steps:
-        feature = load_features().get(feature_key(state, step) or "")
-        if (
-            feature
-            and feature.attention != "none"
-            and askers.setdefault(feature.attention, step["appliance"]) != step["appliance"]
-        ):
+        feature, asker = load_features().get(feature_key(state, step) or ""), step["appliance"]
+        if feature and feature.attention != "none" and askers.setdefault(feature.attention, asker) != asker:
             return False
-    present, written = state.fork(), set[int]()
+    present, written = state.fork(), set[int]()  # numbers of slots that earlier steps changed
     for step in steps:
         before = present.home.fork()
         run_plan_steps(present, [step])
@@ -227,13 +210,11 @@ def are_steps_compatible(state: HouseholdState, steps: Sequence[Mapping[str, Any
     return True
 
 
-def has_reason(state: HouseholdState, step: Mapping[str, Any]) -> bool:
-    """Whether the household has a need for a step's feature. What only reads needs no reason."""
-    key = feature_key(state, step)
-    if key is None or step["feature"].startswith(READING):
-        return True
-    known = load_features().get(key)
-    return known is not None and any(need in known.wanted_when for need in household_needs(state.household))
+def _has_every_step_a_reason(state: HouseholdState, steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the household has a need for the feature of each step. What only reads needs no reason."""
+    keys = [feature_key(state, step) for step in steps if not step["feature"].startswith(READING)]
+    known, needs = load_features(), household_needs(state.household)
+    return all(key is None or (key in known and needs.keys() & known[key].wanted_when) for key in keys)
 
 
 def feature_key(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
@@ -245,74 +226,53 @@ def feature_key(state: HouseholdState, step: Mapping[str, Any]) -> str | None:
 # Stated preferences
 
 
+def _is_in_range(value: Any, taste: Taste) -> bool:
+    return (taste.low is None or value >= taste.low) and (taste.high is None or value <= taste.high)
+
+
 @dataclass(frozen=True)
 class TasteKeeping:
     """Which attribute of which kinds of appliances a taste is about, and whether a new value of it keeps the taste."""
 
+    taste: str
     kinds: tuple[str, ...]
     attribute: str
-    keeps: Callable[[Any, Taste], bool]
+    keeps: Callable[[Any, Taste], bool] = _is_in_range
 
 
-def _within(value: Any, taste: Taste) -> bool:
-    low = taste.low is None or value >= taste.low
-    return low and (taste.high is None or value <= taste.high)
-
-
-def _silent(value: Any, taste: Taste) -> bool:
-    return not value
-
-
-KEEPING: Mapping[str, tuple[TasteKeeping, ...]] = {
-    "room_temperature": (TasteKeeping(("thermostat", "air_conditioner"), "target_temperature", _within),),
-    "quiet_hours": (
-        TasteKeeping(("speaker",), "last_notification", _silent),
-        TasteKeeping(("robot-vacuum-mop",), "cleaning", _silent),
-        TasteKeeping(("tv",), "playing", _silent),
-        TasteKeeping(("robot-lawn-mower",), "mowing", _silent),
-    ),
-    "no_camera": (TasteKeeping(("security-camera",), "privacy", lambda value, taste: bool(value)),),
-    "soft_light": (TasteKeeping(("lighting",), "brightness", _within),),
-    "bright_light": (TasteKeeping(("lighting",), "brightness", lambda value, taste: value == 0 or _within(value, taste)),),
-    "hot_shower": (TasteKeeping(("shower",), "temperature", _within),),
-    "firm_mattress": (
-        TasteKeeping(("mattress",), "left_firmness", _within),
-        TasteKeeping(("mattress",), "right_firmness", _within),
-    ),
-    "strong_coffee": (TasteKeeping(("coffee-maker",), "strength", lambda value, taste: value == "strong"),),
-    "scent": (TasteKeeping(("humidifier",), "aroma", lambda value, taste: value in ("none", taste.what)),),
-}
+KEEPING = (
+    TasteKeeping("room_temperature", ("thermostat", "air_conditioner"), "target_temperature"),
+    TasteKeeping("quiet_hours", ("speaker",), "last_notification", lambda value, taste: not value),
+    TasteKeeping("quiet_hours", ("robot-vacuum-mop",), "cleaning", lambda value, taste: not value),
+    TasteKeeping("quiet_hours", ("tv",), "playing", lambda value, taste: not value),
+    TasteKeeping("quiet_hours", ("robot-lawn-mower",), "mowing", lambda value, taste: not value),
+    TasteKeeping("no_camera", ("security-camera",), "privacy", lambda value, taste: bool(value)),
+    TasteKeeping("soft_light", ("lighting",), "brightness"),
+    # A light that is off is not too dark, since nobody wants it then.
+    TasteKeeping("bright_light", ("lighting",), "brightness", lambda value, taste: not value or _is_in_range(value, taste)),
+    TasteKeeping("hot_shower", ("shower",), "temperature"),
+    TasteKeeping("firm_mattress", ("mattress",), "left_firmness"),
+    TasteKeeping("firm_mattress", ("mattress",), "right_firmness"),
+    TasteKeeping("strong_coffee", ("coffee-maker",), "strength", lambda value, taste: value == "strong"),
+    TasteKeeping("scent", ("humidifier",), "aroma", lambda value, taste: value in ("none", taste.what)),
+)
 
 
 def broken_preferences(household: Household, start: Home, end: Home) -> list[Taste]:
     """The stated preferences that a change breaks. Nobody minds a noise that tells of an accident."""
     accident = any(load_situations()[key].category == "ACCIDENT_RESPONSE" for key in household.context.situations)
-    changed = {(change.owner, change.path): change.value for change in _changes(start, end)}
-    found = []
-    for taste in (
-        taste for member in household.members for taste in member.tastes if taste_counts_at(taste, household.now.hour)
-    ):
-        if accident and taste.kind == "quiet_hours":
+    slots, found = start.plan.slots, []
+    changed = {(slots[one.slot].owner, slots[one.slot].path): one.after for one in start.diff(end)}
+    for taste in [taste for member in household.members for taste in member.tastes]:
+        if not taste_counts_at(taste, household.now.hour) or (accident and taste.kind == "quiet_hours"):
             continue
-        for keeping in KEEPING.get(taste.kind, ()):
+        for keeping in [one for one in KEEPING if one.taste == taste.kind]:
             for device in start.plan.devices:
                 about = device.spec.category in keeping.kinds and taste.room in (None, device.room.id)
                 key = (device.did, keeping.attribute)
                 if about and key in changed and not keeping.keeps(changed[key], taste):
                     found.append(taste)
     return found
-
-
-@dataclass(frozen=True)
-class _Change:
-    owner: str
-    path: str
-    value: Any
-
-
-def _changes(start: Home, end: Home) -> list[_Change]:
-    slots = start.plan.slots
-    return [_Change(slots[one.slot].owner, slots[one.slot].path, one.after) for one in start.diff(end)]
 
 
 def taste_counts_at(taste: Taste, hour: int) -> bool:

@@ -1,15 +1,13 @@
-"""What an agent of PersonalHome is told: the system prompt of a task, and the user's message.
-
-A task of PersonalHome as an episode sees it.
+"""A task of PersonalHome as an episode sees it, with the system prompt and the user's message.
 
 Φ has a goal for each row of the task's evidence, which is met once a call has shown the row, and the goals of the last words
-(`verdicts.py`). Words without a call are the answer, and end the episode.
+(`task_goals.py`). Words without a call are the answer, and end the episode.
 
 Invariants:
 - A right answer meets all of Φ, whatever was read before.
 - A wrong answer meets none of it, so what was gained by reading is lost again.
-- Reading counts only while it is sparing: in rows (beyond `ROOM` times the evidence, and `SPARE`, nothing counts; a fact
-  of a video and its time are one row) and in messages (`patience`). So who reads and never answers gains nothing.
+- Reading counts only while it is sparing, in rows (at most `ROOM` times the evidence and `SPARE` more; a fact of a video
+  and its time are one row) and in messages (see `met`). So an agent that reads and never answers gains nothing.
 """
 
 from __future__ import annotations
@@ -43,8 +41,9 @@ def load_task_prompts(language: str) -> Mapping[str, str]:
 
 def personalhome_system_prompt(blueprint: PersonalHomeBlueprint) -> str:
     """The system prompt: what the agent is, and the form of its answer. In the setting `sole`, the household too."""
-    texts, task = load_task_prompts(blueprint.language), blueprint.task
-    about = json.dumps(household_for_prompt(blueprint.household), ensure_ascii=False) if blueprint.setting == "sole" else ""
+    texts, task, about = load_task_prompts(blueprint.language), blueprint.task, ""
+    if blueprint.setting == "sole":
+        about = json.dumps(household_for_prompt(blueprint.household), ensure_ascii=False)
     more = texts["more"] if task.kind == "grounding" and len(task.parts) > 1 else ""
     return texts[blueprint.setting].format(about=about) + "\n" + texts[task.kind].format(more=more)
 
@@ -70,17 +69,7 @@ def user_question(task: Task, language: str) -> str:
 
 
 ANSWER = "answer"  # the action that words stand for
-ROOM, SPARE = 4, 24
-
-
-def reading_patience(evidence: Sequence[str]) -> int:
-    """The messages within which reading counts: one for each kind of evidence, and two to find out what there is."""
-    return len({id.partition(":")[0] for id in evidence}) + 2
-
-
-def make_blueprint_world(blueprint: PersonalHomeBlueprint) -> PersonalHome:
-    """The world of a blueprint, with tools in the setting `agentic` only."""
-    return PersonalHome(HouseholdState(blueprint.household), tools=() if blueprint.setting == "sole" else blueprint.tools)
+ROOM, SPARE = 4, 24  # rows that may be read: 4 for each row of evidence, and 24 more
 
 
 @dataclass
@@ -98,8 +87,9 @@ class PersonalHomeSituation(Situation):
 
     @classmethod
     def begin(cls, blueprint: PersonalHomeBlueprint) -> PersonalHomeSituation:
-        """The situation before the first call."""
-        return cls(blueprint, make_blueprint_world(blueprint), answer_goals(blueprint, ""))
+        """The situation before the first call. There are tools in the setting `agentic` only."""
+        tools = () if blueprint.setting == "sole" else blueprint.tools
+        return cls(blueprint, PersonalHome(HouseholdState(blueprint.household), tools=tools), answer_goals(blueprint, ""))
 
     def opening(self) -> list[Message]:
         """The system message."""
@@ -116,8 +106,11 @@ class PersonalHomeSituation(Situation):
             evidence = ()
         if self.answer is not None:
             return (self.verdict[0],) * len(evidence) + self.verdict
+        # Whoever reads everything would gain every goal of the evidence without knowing what is asked.
         rows = len({id.removesuffix(".time") for id in seen})
-        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= reading_patience(evidence)
+        # One message for each kind of evidence, and two to find out what there is.
+        patience = len({id.partition(":")[0] for id in evidence}) + 2
+        sparing = rows <= ROOM * len(evidence) + SPARE and self.messages <= patience
         return tuple(sparing and id in seen for id in evidence) + self.verdict
 
     def open_intents(self) -> list[PersonalHomeIntent]:

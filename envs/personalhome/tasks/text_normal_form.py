@@ -44,8 +44,6 @@ TIMES = (
         rf"(?:(?P<quarter>半|一刻|三刻)|(?P<minute>\d{{1,2}})分?|(?P<minutes>{HAN})分|钟|整|(?![零〇一二三四五六七八九]))"
     ),
 )
-NAMED = {"noon": "12:00", "midday": "12:00", "midnight": "00:00"}
-QUARTERS = {"半": 30, "一刻": 15, "三刻": 45}
 DATE, MONTH_OF_YEAR, TIME = r"(?:\d{4}|-)-\d\d-\d\d", r"\d{4}-\d\d(?![-\d])", r"\d\d:\d\d(?::\d\d)?"
 MOMENT = re.compile(rf"((?<![\w-])(?:{DATE}|{MONTH_OF_YEAR})(?!\w)|\b{TIME}\b)")
 ORDERED = re.compile(rf"({TIME})(?:,| on)? ({DATE})")
@@ -79,7 +77,6 @@ UNITS = (  # name, factor to the name's unit, and the ways to write it behind a 
     ("", 1, "[个盏台间只把扇处部套户种条张座支位名口匹]"),  # Chinese measure words name no unit
 )
 UNIT = re.compile("[ -]?(?:" + "|".join(f"(?P<u{at}>{pattern})" for at, (_, _, pattern) in enumerate(UNITS)) + ")")
-REPEATED = {"once": "1 times", "twice": "2 times"}
 BEFORE = {"$": "dollar", "us$": "dollar", "¥": "yuan", "百分之": "percent", "华氏": "fahrenheit", "摄氏": "celsius"}
 PREFIX = re.compile("(" + "|".join(map(re.escape, sorted(BEFORE, key=len, reverse=True))) + ") ?$")
 # A span begins where its first number does: tried at each digit, a long number would take the square of its length.
@@ -97,11 +94,17 @@ YES, NO = {"yes", "true", "yeah", "是", "是的", "对", "对的"}, {"no", "fal
 def normal_form(text: str) -> str:
     """The text in the one form of all texts that say the same by rules; see the module."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip()
-    parts = MOMENT.split(_moments(_whole_number(text)))  # moments stand at odd places
-    text = " ".join(part if at % 2 else _quantities(part) for at, part in enumerate(parts))
-    text = SPAN.sub(lambda found: f"{_digits(float(found[1]) + float(found[2]))} minute", text)
+    # Words such as "once" and 三天 are a number only if they are the whole text.
+    said = text.strip(" .。!")
+    if said[:1] in HAN_DIGITS and UNIT.fullmatch(said, 1):
+        text = f"{HAN_DIGITS[said[0]]}{said[1:]}"
+    text = {"once": "1 times", "twice": "2 times"}.get(said, text)
+    parts = MOMENT.split(_moments_to_digits(text))  # moments stand at odd places
+    text = " ".join(part if at % 2 else _quantities_to_digits(part) for at, part in enumerate(parts))
+    text = SPAN.sub(lambda found: f"{_shortest_digits(float(found[1]) + float(found[2]))} minute", text)
     words = TOKEN.findall(re.sub(r"(?<=\w)'(?=\w)", "", text))
     kept = [word for word in words if word not in ARTICLES] or words
+    # Chinese is written without spaces, so those that the steps above put in are taken out.
     plain = re.sub(f"(?<=[{CJK}]) (?=[{CJK}])", "", " ".join(kept)) or text
     return "yes" if plain in YES else "no" if plain in NO else plain
 
@@ -109,56 +112,50 @@ def normal_form(text: str) -> str:
 # dates and times
 
 
-def _moments(text: str) -> str:
+def _moments_to_digits(text: str) -> str:
     """The text with its dates and times in one form, the date before the time."""
     text = re.sub(r"(?<=\d)t(?=\d\d:)", " ", text)
     for pattern in DATES:
-        text = pattern.sub(lambda found: f" {_date(found)} ", text)
+        text = pattern.sub(lambda found: f" {_date_to_digits(found)} ", text)
     for pattern in TIMES:
-        text = pattern.sub(lambda found: f" {_time(found)} ", text)
+        text = pattern.sub(lambda found: f" {_time_to_digits(found)} ", text)
     text = " ".join(text.split())
     return AT.sub("", ORDERED.sub(r"\2 \1", JOINED.sub(r"\1 \2", text)))
 
 
-def _date(found: re.Match[str]) -> str:
+def _date_to_digits(found: re.Match[str]) -> str:
     said = found.groupdict()
-    year = _whole(said["year"]) if said.get("year") else None
-    month, day = _month(found["month"]), _whole(said["day"]) if said.get("day") else None
+    year = _parse_whole_number(said["year"]) if said.get("year") else None
+    by_name = {name[:3]: at for at, name in enumerate(MONTHS, 1)}
+    month = by_name.get(said["month"][:3]) or _parse_whole_number(said["month"])
+    day = _parse_whole_number(said["day"]) if said.get("day") else None
     if not 1 <= month <= 12 or not 1 <= (day or 1) <= 31:
         return found[0]
     first = "-" if year is None else f"{year:04d}"
     return f"{first}-{month:02d}" + (f"-{day:02d}" if day else "")
 
 
-def _month(text: str) -> int:
-    by_name = {name[:3]: at for at, name in enumerate(MONTHS, 1)}
-    return by_name[text[:3]] if text[:3] in by_name else _whole(text)
-
-
-def _time(found: re.Match[str]) -> str:
-    said = {"half": None, "part": None} | found.groupdict()
-    if name := said.get("named"):
-        return NAMED[name]
-    hour = _whole(found["hour"])
-    minute = QUARTERS.get(said.get("quarter") or "", 0) or _whole(said.get("minute") or said.get("minutes") or "0")
-    if said["half"]:
-        hour = hour % 12 + 12 * (said["half"] == "p") if 1 <= hour <= 12 else 99
-    hour = _hour_of_part(hour, said["part"])
+def _time_to_digits(found: re.Match[str]) -> str:
+    said = found.groupdict()
+    if said.get("named"):
+        return "00:00" if said["named"] == "midnight" else "12:00"
+    hour, half, part = _parse_whole_number(found["hour"]), said.get("half"), said.get("part")
+    quarters = {"半": 30, "一刻": 15, "三刻": 45}
+    minute = quarters.get(said.get("quarter") or "") or _parse_whole_number(said.get("minute") or said.get("minutes") or "0")
+    if half:  # 99 is no hour, so that "13 pm" stays as it is
+        hour = hour % 12 + 12 * (half == "p") if 1 <= hour <= 12 else 99
+    # A Chinese part of the day says which half of it is meant: 下午六点 is 18:00.
+    if hour == 12 and part in ("凌晨", "晚上"):
+        hour = 0
+    elif (part in ("下午", "傍晚", "晚上") and hour < 12) or (part == "中午" and hour < 3):
+        hour += 12
     if hour > 23 or minute > 59:
         return found[0]
     second = int(said.get("second") or 0)
     return f"{hour:02d}:{minute:02d}" + (f":{second:02d}" if second else "")
 
 
-def _hour_of_part(hour: int, part: str | None) -> int:
-    """The hour of the day that a Chinese clock time means, such as 18 for 下午六点."""
-    if hour == 12 and part in ("凌晨", "晚上"):
-        return 0
-    later = (part in ("下午", "傍晚", "晚上") and hour < 12) or (part == "中午" and hour < 3)
-    return hour + 12 * later
-
-
-def _whole(text: str) -> int:
+def _parse_whole_number(text: str) -> int:
     """A whole number in digits, an English word or Chinese signs; the signs of a year are read one by one."""
     if text.isdecimal():
         return int(text)
@@ -174,15 +171,7 @@ def _whole(text: str) -> int:
 # numbers
 
 
-def _whole_number(text: str) -> str:
-    """The text with what is a number only as a whole text, such as "once" or 三天, in digits."""
-    said = text.strip(" .。!")
-    if said[:1] in HAN_DIGITS and UNIT.fullmatch(said, 1):
-        return f"{HAN_DIGITS[said[0]]}{said[1:]}"
-    return REPEATED.get(said, text)
-
-
-def _quantities(text: str) -> str:
+def _quantities_to_digits(text: str) -> str:
     """The text with its numbers in digits, each before the name of its unit."""
     text = BETWEEN.sub(r"\1 ", phrases_to_numbers(text))
     out, last = "", 0
@@ -191,19 +180,14 @@ def _quantities(text: str) -> str:
             continue
         before = PREFIX.search(text, last, number.start)
         after = UNIT.match(text, number.end)
-        name, factor = _unit(after)
+        name, factor, _ = UNITS[int(after.lastgroup[1:])] if after and after.lastgroup else ("", 1, "")
         name = BEFORE[before[1]] if before else name
         out += text[last : before.start() if before else number.start]
-        out += f" {_digits(number.value * factor)} {name} "
+        out += f" {_shortest_digits(number.value * factor)} {name} "
         last = max(number.end, after.end() if after else 0)
     return re.sub(" +", " ", out + text[last:])
 
 
-def _unit(found: re.Match[str] | None) -> tuple[str, float]:
-    name, factor, _ = UNITS[int(found.lastgroup[1:])] if found and found.lastgroup else ("", 1, "")
-    return name, factor
-
-
-def _digits(value: float) -> str:
+def _shortest_digits(value: float) -> str:
     value = round(value, 6)
     return str(int(value)) if float(value).is_integer() else repr(value)

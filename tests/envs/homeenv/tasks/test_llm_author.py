@@ -11,7 +11,7 @@ from scripted_server import MODEL, Faults, ScriptedServer
 
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
-from homerl.envs.homeenv.tasks.llm_author import AuthoredHomeTasks, NoBlueprint, author_home_blueprint
+from homerl.envs.homeenv.tasks.llm_author import author_home_blueprint
 from homerl.models.endpoint.endpoint import make_endpoint
 from homerl.models.endpoint.endpoint_settings import AuthorSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
@@ -19,6 +19,7 @@ from homerl.play.words.splits import split_of
 from homerl.synth.recipe import SynthesisConfig
 from homerl.synth.shards import synthesise_shards
 from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.worlds.contract import AuthoredBlueprint, NoBlueprint
 
 RECIPE = BlueprintRecipe.model_validate({"home": {"devices": (4, 8)}, "intents": (1, 2)})
 DEVICE = re.compile(r"^- (\S+) \((.+?)\): (\{.*?\}); (.*)$", re.M)
@@ -87,7 +88,7 @@ def author(change=lambda tasks: tasks, verdict=lambda number: {}, person=PERSON)
     return answer
 
 
-def written(answer, seed: int = 0, attempts: int = 1, **faults) -> tuple[AuthoredHomeTasks, Counter, list]:
+def written(answer, seed: int = 0, attempts: int = 1, **faults) -> tuple[AuthoredBlueprint, Counter, list]:
     dropped: Counter[str] = Counter()
     with ScriptedServer(answer=answer, faults=Faults(**faults)) as server:
         settings = AuthorSettings(url=server.url, model=MODEL)

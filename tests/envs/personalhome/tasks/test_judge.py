@@ -27,6 +27,7 @@ from homerl.envs.personalhome.judge.plan_judge import (
 from homerl.models.endpoint.endpoint import Endpoint, Patience
 from homerl.models.endpoint.endpoint_settings import EndpointSettings
 from homerl.models.endpoint.structured_answers import StructuredClient
+from homerl.play.faults import Boundary, Fault
 
 MEMBERS = [{"member_id": "h1_1", "name": "Emma", "role": "parent"}, {"member_id": "h1_2", "name": "Noah", "role": "child"}]
 HOUSEHOLD = {"household_id": "h1", "members": MEMBERS, "pets": [], "memories": [{"memory": "SECRET"}], "layout": "flat"}
@@ -110,13 +111,19 @@ BROKEN = {
 }
 
 
+def stored_fault(verdicts, question):
+    """Why the judge gave no verdict on a question; None if it gave one."""
+    given = verdicts.rows[question.verdict_key("scripted")].get("fault")
+    return given and Fault(Boundary(given["boundary"]), given["reason"])
+
+
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_an_incomplete_verdict_is_asked_for_again_and_then_refused(tmp_path, broken):
     question = absolute_question(HOUSEHOLD, SITUATION, plan("a", "b"))
     with ScriptedServer(answer=replies(broken)) as server:
         found = heard(server, [question], tmp_path / "v.jsonl")
         assert len(server.requests) == 2 and found.stored_verdict(question, "scripted") is None
-        fault = found.stored_fault(question, "scripted")
+        fault = stored_fault(found, question)
         server.answer = replies(broken, rated(4, 2))
         found = heard(server, [question], tmp_path / "v.jsonl")
         assert len(server.requests) == 4 and overall_scores(found.stored_verdict(question, "scripted")) == [4, 2]
@@ -262,10 +269,10 @@ def test_what_is_asked_differs_by_all_that_matters():
 def test_a_server_that_fails_leaves_its_fault_and_is_asked_again(tmp_path):
     question = absolute_question(HOUSEHOLD, SITUATION, plan("a"))
     with ScriptedServer(answer=replies(rated(5)), faults=Faults(refusals=1.0)) as server:
-        assert heard(server, [question], tmp_path / "v.jsonl").stored_fault(question, "scripted").reason_kind == "server"
+        assert stored_fault(heard(server, [question], tmp_path / "v.jsonl"), question).reason_kind == "server"
         server.faults = Faults()
         verdicts = heard(server, [question], tmp_path / "v.jsonl")
-    assert verdicts.stored_verdict(question, "scripted") == rated(5) and verdicts.stored_fault(question, "scripted") is None
+    assert verdicts.stored_verdict(question, "scripted") == rated(5) and stored_fault(verdicts, question) is None
 
 
 def test_a_cut_line_is_removed_and_a_broken_one_is_named(tmp_path):

@@ -29,7 +29,7 @@ from homerl.envs.personalhome.sim.household_view import weather_shown
 from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 from homerl.envs.personalhome.tasks.answer_parser import decide_by_rules, matches_variant
-from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_grounding_task, make_personalhome_blueprint
+from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_personalhome_blueprint, make_question_task
 from homerl.envs.personalhome.tasks.baselines import BASELINES, ConstantAgent
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
 from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, evidence_calls, right_answer
@@ -328,7 +328,7 @@ def test_an_assumption_names_its_answer_only_if_none_can_be_found_that_does_not(
 def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evidence(language):
     """The occupation of a person who lives alone can only be named."""
     looked_up = ("occupation_of", "place_of_appliance", "place_of_sensor", "date_of_life_event", "state_of_appliance")
-    found: Counter[tuple[str, bool]] = Counter()
+    found, recipe = Counter[tuple[str, bool]](), PersonalHomeRecipe(world="personalhome")
     for seed in HOUSEHOLDS[::2]:
         home = household(seed, language)
         wording, jobs = QuestionWording(home), {member.occupation for member in home.members}
@@ -336,7 +336,7 @@ def test_an_assumption_about_what_one_looks_up_goes_by_another_row_which_is_evid
             family = question.candidate.family
             if question.answer == 0 or (family == "occupation_of" and len(jobs) == 1):
                 continue
-            task = make_grounding_task(question, "?", wording, True, random.Random(seed))
+            task = make_question_task("grounding", question, "?", wording, recipe, random.Random(seed))
             if task is None:
                 continue
             changed = next(part for part in task.parts if part.changed)
