@@ -75,8 +75,8 @@ def expect(*values: object) -> None:
 
 @cache
 def count() -> Any:
-    """The module scripts/house/count.py."""
-    spec = importlib.util.spec_from_file_location("count_of_the_house", ROOT / "scripts" / "house" / "count.py")
+    """The module scripts/count_house.py."""
+    spec = importlib.util.spec_from_file_location("count_of_the_house", ROOT / "scripts" / "count_house.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -134,7 +134,7 @@ def test_the_functions_of_a_way_exist(title: str):
 
 @pytest.mark.parametrize("title", ["an update", "a tool call", "a blueprint", "a person's sentence"])
 def test_a_story_passes_the_functions_of_its_way(title: str):
-    """So the number of files that scripts/house/count.py prints is that of the story."""
+    """So the number of files that scripts/count_house.py prints is that of the story."""
     assert set(named(stories()[title])) == set(count().WAYS[title])
 
 

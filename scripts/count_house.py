@@ -1,11 +1,11 @@
 """Counts the house: rooms, files, lines, names, and the files and folders that five ways cross.
 
-    python scripts/house/count.py [ROOT]
+    python scripts/count_house.py [ROOT]
 
 Lines with code are those that are neither blank, nor comments alone, nor docstrings. A name is one word if it has no
 underscore between letters; names with two leading underscores are Python's and count nowhere. A public name is defined twice
-if two modules define it at their top. A way is a list of functions (`WAYS`), in the order in which a reader meets them; a file
-that only passes on counts too, if the way cannot be followed without it. docs/walkthrough.md tells four of the ways.
+if two modules define it at their top. A way is a list of functions (`WAYS`), in the order in which a reader meets them. A
+file that only passes on counts too, if the way cannot be followed without it. docs/walkthrough.md tells four of the ways.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def is_one_word(name: str) -> bool:
 
 def main() -> None:
     """Print the table."""
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2]
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1]
     lines: Counter[str] = Counter()
     functions: list[tuple[str, int]] = []
     defined: defaultdict[str, set[str]] = defaultdict(set)
