@@ -58,13 +58,16 @@ weights = recipe.rewards
 (folder / "stage" / "recipe.yaml").write_text(json.dumps(recipe_data(recipe)))
 calls = tuple(ToolCall("query_status", {"did": str(n)}) for n in range(3))
 without = reverify_file(folder / "without.jsonl", restore_situation)
-rows = [to_row(rewarded(from_row(row), weights)) for row in read_rows(folder / "without.jsonl")]
+stored = [trajectory_from_row(row) for row in read_rows(folder / "without.jsonl")]
+rows = [trajectory_to_row(add_step_rewards(one, weights)) for one in stored]
 write_rows(folder / "with.jsonl", rows)
-write_rows(folder / "weightless.jsonl", [to_row(rewarded(from_row(row), RewardWeights(many_calls=0))) for row in rows])
+weightless = RewardWeights(many_calls=0)
+rows = [trajectory_to_row(add_step_rewards(trajectory_from_row(row), weightless)) for row in rows]
+write_rows(folder / "weightless.jsonl", rows)
 print(json.dumps({
     "weights": weights.model_dump(),
     "earned": [step_rewards(StepFacts(1, 0.0, 0.0, calls=calls[:n]), weights) for n in (2, 3)],
-    "card": model_card(gather(folder / "stage", "agent", None, "apache-2.0"), "kind", False),
+    "card": render_model_card(gather_card_facts(folder / "stage", "agent", None, "apache-2.0"), "kind", False),
     "without": without,
     "with": reverify_file(folder / "with.jsonl", restore_situation),
     "misspelt": refusal("misspelt.yaml"),

@@ -25,7 +25,7 @@ from homerl.worlds.registry import known_worlds, world_of
 HEAD = """# Glossary
 
 The words of these pages and of the HTML reports, to look up. `scripts/regenerate` writes this page (`homerl glossary`) from
-the metrics, and from `glossary.yaml` in `homerl/host/pages` and in the folder of each world. Begin with
+the metrics, and from `glossary.yaml` in `homerl/host` and in the folder of each world. Begin with
 [your first hour](first_hour.md).
 """
 

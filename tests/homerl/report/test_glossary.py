@@ -99,6 +99,6 @@ def test_what_the_report_draws_is_explained():
         assert "<abbr" in words.explain_terms_as_html(title) or "Reward" in title, title
     source = load_template(
         Path(report_page.__file__).with_name("report.html.jinja"),
-        **dict.fromkeys(("percent", "points", "figure", "duration", "kinds", "explained", "full"), str),
+        **dict.fromkeys(("percent", "points", "estimate", "figure", "duration", "kinds", "explained", "full"), str),
     ).filename
     assert Path(source).read_text().count("|explained") > 8
