@@ -253,7 +253,14 @@ def synthesise_dataset(
             write_shard(folder, shard)
             done += 1
             progress(done, len(shards))
+    return join_shards(config, folder, shards, out, describe)
 
+
+def join_shards(config: SynthesisConfig, folder: Path, shards: Sequence[range], out: Path, describe: Describe) -> Path:
+    """Join the shards in `folder`, sum up their statistics, and let `describe` write further files.
+
+    `stats.json` is written last, so a folder that has one is whole.
+    """
     path = out / "trajectories.jsonl"
     write_atomic(path, (chunk for shard in shards for chunk in _read_chunks(_lines_path(folder, shard))))
     lines = (line for stats in _read_stats(folder, shards) for line in stats["blueprints"])

@@ -17,8 +17,7 @@ from homerl.play.trajectory import read_rows
 from homerl.report.cards.dataset_card import FILES, push_dataset, write_dataset_description
 from homerl.report.cards.json_schemas import build_json_schemas, file_formats, schema_file_name
 from homerl.synth.recipe import SynthesisConfig
-from homerl.synth.shards import _assemble as assemble
-from homerl.synth.shards import make_shard
+from homerl.synth.shards import join_shards, make_shard
 
 CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 
@@ -27,7 +26,7 @@ CONFIG = SynthesisConfig(blueprints=6, version="1.2.0")
 def made(tmp_path):
     """A finished synthesis."""
     make_shard(CONFIG, range(6), tmp_path / "shards")
-    assemble(CONFIG, tmp_path / "shards", [range(6)], tmp_path, write_dataset_description)
+    join_shards(CONFIG, tmp_path / "shards", [range(6)], tmp_path, write_dataset_description)
     return tmp_path
 
 
@@ -63,7 +62,7 @@ def test_where_models_answered_is_in_no_file_of_it(tmp_path):
     model = {"url": "http://gpu7.internal:8000/v1", "model": "org/strong", "key": "MY_SECRET_KEY"}
     config = SynthesisConfig.model_validate({"agent": model, "user": {"kind": "llm", **model}, "blueprints": 3})
     make_shard(SynthesisConfig(blueprints=3), range(3), tmp_path / "shards")
-    assemble(config, tmp_path / "shards", [range(3)], tmp_path, write_dataset_description)
+    join_shards(config, tmp_path / "shards", [range(3)], tmp_path, write_dataset_description)
     for name in FILES:
         text = (tmp_path / name).read_text()
         assert "gpu7" not in text and "MY_SECRET" not in text and str(tmp_path) not in text

@@ -36,10 +36,10 @@ class InShards(PackedUpdates):   # as if every pass exchanged something
 
 
 class Half(MemoryProfiler):   # as if a pass took half of what was estimated
-    def allocated(self):
+    def allocated_bytes(self):
         return 1000
 
-    def peak(self):
+    def peak_bytes(self):
         return 1000 + 118 * 100 // 2   # two sequences
 
 
