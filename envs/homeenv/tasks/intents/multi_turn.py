@@ -263,10 +263,10 @@ def _correct_value(home: Home, now: Home, past: DeviceAction, rng: random.Random
 
 def _correct_act(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
     """ "No, turn it off": another action without a value on the same device."""
-    action = next(actions_on_same_part(now, past, rng, valued=False), None)
-    if action is None or past.value is not None:
-        return None
-    return _with_past(past, _draft_request(action, PhrasedRequest(action.act(), IT, "multi_turn.no")))
+    for action in actions_on_same_part(now, past, rng, valued=False):  # after a value, all are drawn and none is taken
+        if past.value is None:
+            return _with_past(past, _draft_request(action, PhrasedRequest(action.act(), IT, "multi_turn.no")))
+    return None
 
 
 def _correct_room(home: Home, now: Home, past: DeviceAction, rng: random.Random, ask: Ask) -> Follow:
