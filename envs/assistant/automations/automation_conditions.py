@@ -34,6 +34,7 @@ from homerl.envs.assistant.listing.homeassistant_mapping import device_link, ent
 from homerl.envs.assistant.privacy import PEOPLE, is_password
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE
+from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType
 
 STATED = re.compile(r"input_(boolean|datetime|number|select|text)\..+")  # a helper whose state is the one that is meant
@@ -68,7 +69,7 @@ class HomeFacts:
         for one in states:
             if not isinstance(one, str) or STATED.fullmatch(one):
                 raise UnreadableAutomation(f"a state is '{one}', which is no text of one")
-        parts = [*dead, f"device({json.dumps(entity)}).state in ({', '.join(map(_constant, states))},)"]
+        parts = [*dead, f"device({json.dumps(entity)}).state in ({', '.join(map(code_literal, states))},)"]
         return f"({' or '.join(parts)})" if dead else parts[0]
 
     def entity_text(self, entity: str) -> str:
@@ -97,7 +98,7 @@ class HomeFacts:
         alike = {"bool": (bool,), "int": (int, float), "float": (int, float), "str": (str,), "enum": (str,)}
         if not isinstance(value, alike.get(kind.type, ())) or isinstance(value, bool) is not (kind.type == "bool"):
             raise UnreadableAutomation(f"'{attribute}' of {entity} is compared with '{value}', which is no value of it here")
-        return f"device({json.dumps(entity)}).{name} == {_constant(value)}"
+        return f"device({json.dumps(entity)}).{name} == {code_literal(value)}"
 
     def entity_number_within(self, entity: str, attribute: str | None, above: Any, below: Any) -> str:
         """That a number of an entity is within bounds, which are beyond them themselves."""
@@ -205,10 +206,6 @@ def _amount(amount: Any, text: Any) -> float:
     if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not 0 <= amount <= LONGEST:
         raise UnreadableAutomation(f"a duration is '{text}'")
     return amount
-
-
-def _constant(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d))?")

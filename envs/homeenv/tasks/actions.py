@@ -10,7 +10,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections import Counter
@@ -23,6 +22,7 @@ from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argume
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Call
 
@@ -233,11 +233,6 @@ def draw_spoken_value(kind: ValueType, rng: random.Random) -> Any:
     first = step if low == 0 and step <= high else math.ceil(low / step) * step  # nobody asks for a volume of 0
     value = first + step * rng.randint(0, int((high - first) // step))
     return kind.check_value(float(value) if kind.type == "float" else int(value))
-
-
-def code_literal(value: Any) -> str:
-    """A value as conditions and code write it."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 LONGEST = 3  # calls

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from homerl.envs.core.documents import InputError, read_yaml, validate_document
 from homerl.envs.core.model import Model
@@ -36,25 +36,13 @@ from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Factors, Intent
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
 from homerl.envs.homeenv.tasks.persona import find_leaked_word
 from homerl.envs.homeenv.tasks.prompts import describe_services
-from homerl.models.endpoint.structured_answers import StructuredClient
+from homerl.models.endpoint.structured_answers import OneLineText, StructuredClient
 from homerl.play.words.splits import Split, split_of
 from homerl.play.words.user_manner import load_manner
 from homerl.worlds.contract import AuthoredBlueprint, UnfitCandidate, write_fit_candidate
 
 SHOWN = 12  # most devices that the model is shown
 FAMILY = "authored"
-
-
-def _words_in_one_line(text: str) -> str:
-    """The text in one line; raises `ValueError` if it is empty."""
-    if not (words := " ".join(text.split())):
-        raise ValueError("it is empty")
-    return words
-
-
-Words = Annotated[
-    str, AfterValidator(_words_in_one_line)
-]  # no length bound in the schema: servers differ in their support for it
 
 
 class HomeAuthoringPrompts(Model):
@@ -81,7 +69,7 @@ class Likes(Model):
 class Person(Model):
     """A profile, and the slice of life that is lived now."""
 
-    name: Words
+    name: OneLineText
     age: int = Field(ge=1, le=110)
     gender: str
     height_cm: int = Field(ge=50, le=230)
@@ -89,14 +77,14 @@ class Person(Model):
     health: str
     habits: tuple[str, ...] = Field(min_length=1, max_length=4)
     preferences: Likes
-    scene: Words
+    scene: OneLineText
 
 
 class Task(Model):
     """One thing that is wanted, and how it is checked."""
 
-    say: tuple[Words, ...] = Field(min_length=1)
-    plainly: tuple[Words, ...] = Field(min_length=1)
+    say: tuple[OneLineText, ...] = Field(min_length=1)
+    plainly: tuple[OneLineText, ...] = Field(min_length=1)
     clarity: Literal["clear", "ambiguous", "missing_slot"]
     noise: Literal["clean", "noisy"]
     dependency: Literal["independent", "dependent"]

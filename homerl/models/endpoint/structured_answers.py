@@ -11,9 +11,9 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from homerl.envs.core.messages import Message
 from homerl.envs.core.model import Model
@@ -80,6 +80,17 @@ class StructuredClient:
         self.tally.requests += 1
         self.tally.tokens += answer.usage.total_tokens if answer.usage else 0
         return answer.choices[0].message.content or ""
+
+
+def text_in_one_line(text: str) -> str:
+    """The text in one line. Raises `ValueError` if it is empty."""
+    if not (words := " ".join(text.split())):
+        raise ValueError("it is empty")
+    return words
+
+
+# A text of an answer. Its schema has no bound on the length: servers differ in their support for it.
+OneLineText = Annotated[str, AfterValidator(text_in_one_line)]
 
 
 def shape_name(shape: type[Model]) -> str:

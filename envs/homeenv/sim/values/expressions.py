@@ -19,6 +19,7 @@ Invariant: between two neighbouring thresholds of a slot the expression keeps it
 from __future__ import annotations
 
 import ast
+import json
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -352,3 +353,8 @@ def constant_values(node: ast.expr) -> Iterator[Any]:
         yield ast.literal_eval(node)
     except ValueError:
         return
+
+
+def code_literal(value: Any) -> str:
+    """A value as conditions and code write it."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -18,8 +18,9 @@ from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Servic
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
-from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, code_literal, make_action, spoken_argument
+from homerl.envs.homeenv.tasks.actions import NAMED, DeviceAction, make_action, spoken_argument
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, control
 

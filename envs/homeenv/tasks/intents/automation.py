@@ -35,8 +35,9 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
+from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE
-from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, code_literal
+from homerl.envs.homeenv.tasks.actions import DeviceAction, actions
 from homerl.envs.homeenv.tasks.blueprint import Automation, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 

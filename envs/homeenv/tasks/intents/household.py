@@ -24,7 +24,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.service_execution import CompiledService
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.tasks.actions import code_literal, home_after_calls
+from homerl.envs.homeenv.sim.values.expressions import code_literal
+from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning

@@ -23,11 +23,11 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
+from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     can_device_do,
-    code_literal,
     home_after_calls,
     is_asked_for,
     try_service,

@@ -20,9 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
@@ -48,17 +47,8 @@ from homerl.envs.personalhome.sim.vocabulary import (
     load_vocabulary,
 )
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
+from homerl.models.endpoint.structured_answers import OneLineText
 from homerl.play.words.splits import Split, split_of
-
-
-def _words(text: str) -> str:
-    """The text in one line; raises `ValueError` if it is empty."""
-    if not (words := " ".join(text.split())):
-        raise ValueError("it is empty")
-    return words
-
-
-Text = Annotated[str, AfterValidator(_words)]
 
 
 # The names and docstrings of these models are part of the schemas that are sent. Strict schemas allow no defaults.
@@ -71,7 +61,7 @@ class WrittenTaste(Model):
     high: float | None
     hours: tuple[int, ...] | None
     room: str | None
-    text: Text
+    text: OneLineText
 
 
 class WrittenHabit(Model):
@@ -81,14 +71,14 @@ class WrittenHabit(Model):
     days: tuple[int, ...]
     hour: int
     appliance: str
-    text: Text
+    text: OneLineText
 
 
 class WrittenPerson(Model):
     """A person of the household."""
 
     member_id: str
-    persona: Text
+    persona: OneLineText
     hobbies: tuple[str, ...]
     tastes: tuple[WrittenTaste, ...]
     habits: tuple[WrittenHabit, ...]
@@ -114,7 +104,7 @@ class WrittenFact(Model):
     room: str | None
     what: str | None
     value: float | None
-    text: Text
+    text: OneLineText
 
 
 class WrittenPast(Model):
