@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.personalhome.sim.appliance_features import GROUPS, load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import GROUPS, load_features
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.vocabulary import load_fact_words

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.personalhome.sim.appliance_features import load_features, rank_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features, rank_features
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState

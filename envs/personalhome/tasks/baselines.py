@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
-from homerl.envs.personalhome.sim.appliance_features import load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features
 from homerl.envs.personalhome.sim.bm25_search import rank_by_bm25, search_terms
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_view import household_shown

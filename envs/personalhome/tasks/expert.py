@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from homerl.envs.core.messages import Message, call_message, text_message, tool_call
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, Choice, Features, Grounding, PersonalHomeBlueprint
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
 from homerl.play.episode import Episode

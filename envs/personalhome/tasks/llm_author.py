@@ -24,8 +24,7 @@ from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.generate import make_household
-from homerl.envs.personalhome.sim.generate.consistency_rules import household_problems
-from homerl.envs.personalhome.sim.generate.life_facts import Life, household_life
+from homerl.envs.personalhome.sim.generate.consistency_rules import Life, household_life, household_problems
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import profile_shown

@@ -16,18 +16,19 @@ from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 from homerl.envs.personalhome.sim.household import Animal, Gender, Memory, same_day_in_year
 from homerl.envs.personalhome.sim.household_state import HouseholdState, Note, Routine
 from homerl.envs.personalhome.sim.household_view import device_shown, member_shown, pet_shown
-from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
 from homerl.envs.personalhome.sim.tools.contract import (
     TEXT,
     Arguments,
+    HouseholdRefused,
     HouseholdTool,
     add_tool,
     find_appliance,
     find_member,
     find_sensor,
     require_room,
+    unknown_name_refusal,
 )
-from homerl.envs.personalhome.sim.tools.device_tools import (
+from homerl.envs.personalhome.sim.tools.household_tools import (
     APPLIANCE,
     FEATURE,
     FEATURE_ARGUMENTS,

@@ -25,12 +25,11 @@ from pydantic import ConfigDict, Field
 
 from homerl.envs.core.model import Model
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, dated_fact_problem, fact_problem
+from homerl.envs.personalhome.sim.generate.consistency_rules import DatedFact, Life, dated_fact_problem, fact_problem
 from homerl.envs.personalhome.sim.generate.household_priors import load_household_priors
-from homerl.envs.personalhome.sim.generate.life_facts import Life
 from homerl.envs.personalhome.sim.generate.memories_and_events import (
     LAST,
-    REST,
+    QUIET,
     fact_to_event,
     fact_to_memory,
     memory_problem,
@@ -309,7 +308,7 @@ class HouseholdReader:
     def read_events(self, written: Iterable[WrittenFact]) -> tuple[Event, ...]:
         """The ordinary events that were written, then the scripted ones that tell of the situations."""
         telling, now = telling_events(self.household), self.life.now
-        latest = min((event.time for event in telling), default=now) - timedelta(minutes=REST)
+        latest = min((event.time for event in telling), default=now) - timedelta(minutes=QUIET)
         signs = {(sign.kind, sign.what) for situation in load_situations().values() for sign in situation.events}
 
         def problem_of(told: DatedFact, others: Sequence[DatedFact]) -> str | None:

@@ -29,7 +29,7 @@ from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
 from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
-from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 
 Row = Mapping[str, Any]  # the values are str, int, float, bool, date, datetime or None
 TABLES = (

@@ -22,7 +22,7 @@ from homerl.envs.core.documents import read_yaml
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.script_player import GONE
-from homerl.envs.personalhome.sim.scene.transcript_schema import Entities
+from homerl.envs.personalhome.sim.scene.transcript import Entities
 from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit

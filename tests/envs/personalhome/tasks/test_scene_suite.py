@@ -22,10 +22,10 @@ from homerl.envs.personalhome.bench.scenes_suite import (
     make_filmed_household,
     question_difficulties,
 )
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS, situation_domain
-from homerl.envs.personalhome.sim.scene.transcript_reader import readable_ids
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
+from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 from homerl.envs.personalhome.tasks.author import (
     make_features_task,
     make_personalhome_blueprint,

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from homerl.envs.personalhome.sim.env import call_household_tool
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Fact, Household
 from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.tools.registry import call_household_tool
 from homerl.envs.personalhome.sim.vocabulary import household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.author import task_to_blueprint
 from homerl.envs.personalhome.tasks.blueprint import PersonalHomeRecipe, Plans

@@ -1,4 +1,4 @@
-"""The tools that list appliances and sensors, read their states, tell the features of appliances, run them and set states.
+"""The tools that look at a household, and run its appliances: who lives there, what it remembers, its devices, the last day.
 
 Some features take a question in words, such as the speaker's `complex_query`. Without an endpoint the answer is quoted from
 what the household remembers, so that it is always the same.
@@ -6,27 +6,110 @@ what the household remembers, so that it is always the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
-from homerl.envs.personalhome.sim.appliance_features import load_features
-from homerl.envs.personalhome.sim.household_state import HouseholdState
-from homerl.envs.personalhome.sim.household_view import clock_shown, device_shown, json_value, owned_shown
-from homerl.envs.personalhome.sim.refusals import HouseholdRefused, unknown_name_refusal
+from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor, load_features
+from homerl.envs.personalhome.sim.household import Memory
+from homerl.envs.personalhome.sim.household_state import HouseholdState, Note
+from homerl.envs.personalhome.sim.household_view import (
+    clock_shown,
+    device_shown,
+    event_shown,
+    json_value,
+    life_shown,
+    member_shown,
+    memory_shown,
+    owned_shown,
+    profile_shown,
+    weather_shown,
+)
 from homerl.envs.personalhome.sim.tools.contract import (
     NAMES,
     Arguments,
+    HouseholdRefused,
     HouseholdTool,
     add_tool,
     find_appliance,
+    find_member,
     find_room_ids,
     find_sensor,
+    unknown_name_refusal,
 )
 
 TOOLS: list[HouseholdTool] = []
+MEMBER = {"type": "string", "description": "the member's id, from the household's profile"}
+SEARCH = {
+    "search_string": {"type": "string", "maxLength": 2000, "description": "what to look for, in a few words"},
+    "num_memories": {"type": "integer", "minimum": 1, "maximum": 50, "description": "how many memories at most"},
+}
+
+
+@add_tool(
+    TOOLS, "The household at a glance: size, kind of household, layout, pets, the ids of its members and the time now."
+)
+def get_household_profile(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
+    """The household at a glance, with the ids of its members and the present time."""
+    state.note_shown("profile", *(f"pet:{pet.name}" for pet in state.records.pets))
+    return profile_shown(state)
+
+
+@add_tool(
+    TOOLS,
+    "The profiles of some members: name, role, age, occupation, persona, hobbies, lifestyle and preferences.",
+    {"member_ids": {**NAMES, "description": "ids of members, from the household's profile"}},
+)
+def get_household_member_info(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+    """The profiles of some members, in the order asked. Raises `Refused` for an unknown member."""
+    members = [find_member(state, member_id) for member_id in dict.fromkeys(arguments["member_ids"])]
+    state.note_shown(*(f"member:{one.member_id}" for one in members))
+    return [member_shown(one, state) for one in members]
+
+
+@add_tool(TOOLS, "The major events in the life of one member, with their dates.", {"member_id": MEMBER})
+def get_household_member_major_events(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
+    """The major events of one member's life. Raises `Refused` for an unknown member."""
+    one = find_member(state, arguments["member_id"])
+    state.note_shown(f"life:{one.member_id}")
+    return life_shown(one)
+
+
+@add_tool(
+    TOOLS, "Search the memories of the whole household. Returns those that match the words best, with their time.", SEARCH
+)
+def get_household_memories(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+    """The memories of everybody that match best. An empty search gives the latest ones."""
+    return _search_memories(state, arguments, lambda memory: True)
+
+
+@add_tool(
+    TOOLS,
+    "Search the memories about one member. Returns those that match the words best, with their time.",
+    {"member_id": MEMBER, **SEARCH},
+)
+def get_member_memories(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+    """The memories about one member that match best. Raises `Refused` for an unknown member."""
+    about = find_member(state, arguments["member_id"]).member_id
+    names = {about, *(one.name for one in (*state.household.members, *state.records.members) if one.member_id == about)}
+    return _search_memories(state, arguments, lambda memory: not names.isdisjoint(memory.subjects))
+
+
+def _search_memories(
+    state: HouseholdState, arguments: Arguments, wanted: Callable[[Memory | Note], bool]
+) -> list[dict[str, Any]]:
+    memories = state.records.memories
+    indices = [at for at, memory in enumerate(memories) if wanted(memory)]
+    indices.sort(key=lambda at: memories[at].time, reverse=True)  # a rank keeps the order of equals: the latest first
+    query, most = arguments["search_string"], arguments["num_memories"]
+    if query.strip():
+        texts = [f"{memories[at].memory} {memories[at].additional_information}" for at in indices]
+        indices = [indices[place] for place in state.rank(query, texts)]
+    state.note_shown(*(f"memory:{at}" for at in indices[:most]))
+    return [memory_shown(memories[at]) for at in indices[:most]]
+
+
 ASKED: Mapping[str, str] = {"complex_query": "query"}  # method of an appliance -> the argument that holds the question
 QUOTED = 3  # memories and events that an answer rests on
 APPLIANCE = {"type": "string", "description": "the appliance's name, as get_owned_appliances lists it"}
@@ -180,3 +263,47 @@ def _parameter_row(argument: Argument) -> dict[str, Any]:
     row: dict[str, Any] = {"type": argument.describe_type(), "required": argument.required}
     row |= {"default": json_value(argument.default)} if argument.default is not None else {}
     return row | ({"description": argument.description} if argument.description else {})
+
+
+FORM: dict[str, dict[str, Any]] = {
+    "compact": {"type": "boolean", "description": "one line for each event, without its devices (default false)"},
+    "sort_by_time": {"type": "boolean", "description": "the earliest first (default false)"},
+    "indent": {"type": "string", "maxLength": 8, "description": "what lines begin with (default two spaces)"},
+}
+
+
+@add_tool(
+    TOOLS,
+    "The weather now. Outdoors: rain, snow, the share of sunshine from 0 to 1, temperature and wind. "
+    "Indoors: dust (PM2.5), humidity, odour from 0 to 5, and temperature.",
+)
+def get_weather(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
+    """The weather now, outside and inside."""
+    state.note_shown("weather")
+    return weather_shown(state)
+
+
+@add_tool(TOOLS, "What appliances and sensors did or noticed in the last day, in the order of time.")
+def get_appliance_and_sensor_events(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+    """The events that concern a device, in the order of time."""
+    events = [(at, event) for at, event in enumerate(state.household.context.events) if event.sensors or event.appliances]
+    state.note_shown(*(f"event:{at}" for at, _ in events))
+    return [event_shown(event) for _, event in sorted(events, key=lambda pair: pair[1].time)]
+
+
+@add_tool(
+    TOOLS, "What happened in the last day, in words with times. The latest comes first unless sorted by time.", FORM, [*FORM]
+)
+def get_contextual_event_descriptions(state: HouseholdState, arguments: Arguments) -> str:
+    """All events in words: the latest first, or in the order of time; a line each, or with the devices below it."""
+    events, indent = state.household.context.events, arguments.get("indent", "  ")
+    state.note_shown(*(f"event:{at}" for at in range(len(events))))
+    lines = []
+    for event in sorted(events, key=lambda event: event.time, reverse=not arguments.get("sort_by_time", False)):
+        if arguments.get("compact", False):
+            lines.append(f"{clock_shown(event.time)} {event.description}")
+        else:
+            lines += [clock_shown(event.time), f"{indent}{event.description}"]
+            devices = (("appliances", event.appliances), ("sensors", event.sensors))
+            lines += [f"{indent}{kind}: {', '.join(names)}" for kind, names in devices if names]
+    return "\n".join(lines)
