@@ -31,7 +31,7 @@ from homerl.envs.personalhome.sim.vocabulary import load_fact_words
 from homerl.envs.personalhome.tasks.answer_parser import parse_plan
 from homerl.envs.personalhome.tasks.blueprint import Choice, Features, Grounding, Plans
 from homerl.envs.personalhome.tasks.plan_rules import reference_plan
-from homerl.envs.personalhome.tasks.task_goals import personalhome_goals_in_words
+from homerl.envs.personalhome.tasks.situation import personalhome_goals_in_words
 from homerl.host.html_pages import load_template
 from homerl.play.trajectory import ShownStep, show_dialogue
 

@@ -27,7 +27,7 @@ from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Fact, Household, same_day_in_year
 from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
-from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words
+from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
 from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
 
@@ -215,3 +215,56 @@ def days_between(first: date | datetime, second: date | datetime) -> int:
     """Whole days from one date to another, without sign."""
     one, other = (value.date() if isinstance(value, datetime) else value for value in (first, second))
     return abs((other - one) // timedelta(days=1))
+
+
+# What a kind of answer may be
+
+CHANGING = ("power", "door", "condition", "use")  # attributes of things whose state may change
+VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
+    "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
+    "thing": (("scene_acts", "what"), ("scene_acts", "at")),
+    "spot": (("scene_acts", "at"), ("scene_acts", "who")),
+    "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
+    "sound": (("scene_sounds", "sound"),),
+    "act": (("scene_acts", "act"),),
+}
+TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
+    "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
+    "spot": (("scene_things", "thing", ("zone",)),),
+    "state": (("scene_states", "value", CHANGING),),
+    "posture": (("scene_states", "value", ("posture",)),),
+}
+STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
+    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
+    "light": "light",
+}  # fmt: skip
+SCENE = "scene:"  # begins the kinds whose words are those of the scene
+
+
+def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
+    """The values of a kind in the tables, those of the scene first."""
+    name = kind.removeprefix(SCENE)
+    pairs = VALUES.get(name, ())
+    found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
+    for table, column, attributes in TYPED.get(name, ()):
+        found += [row[column] for row in tables.rows[table] if row["attribute"] in attributes]
+    if name.startswith("look:"):
+        rows = [*tables.rows["scene_looks"], *tables.rows["scene_things"]]
+        found += [row["value"] for row in rows if row["attribute"] == name.removeprefix("look:")]
+    return found
+
+
+def values_elsewhere(kind: str) -> list[Any]:
+    """The values of a kind that scenes may have, in a fixed order."""
+    name = kind.removeprefix(SCENE)
+    keys = load_stage()
+    if name == "sound":
+        return list(keys.sounds)
+    if name in ("state", "posture"):
+        attributes = CHANGING if name == "state" else ("posture",)
+        after = [value for action in keys.actions.values() for _, attribute, value in action.sets if attribute in attributes]
+        return list(dict.fromkeys([*after, *(keys.before[value] for value in after if value in keys.before)]))
+    if not name.startswith("look:"):
+        return []
+    attribute = name.removeprefix("look:")
+    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))

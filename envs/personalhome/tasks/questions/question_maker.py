@@ -14,22 +14,23 @@ from typing import Any, get_args
 
 from homerl.envs.personalhome.sim.household import Animal, Household
 from homerl.envs.personalhome.sim.vocabulary import Vocabulary, load_vocabulary
-from homerl.envs.personalhome.tasks.questions import counterfactual_edits as _relative_edits  # noqa: F401  (registers its edits)
-from homerl.envs.personalhome.tasks.questions import scene_edits as _scene_edits  # noqa: F401  (registers its families and edits)
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import (
     Counterfactual,
     FactorEdit,
     find_counterfactual_pair,
 )
 from homerl.envs.personalhome.tasks.questions.families import QuestionCandidate, question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, make_household_tables
-from homerl.envs.personalhome.tasks.questions.question_programs import Difficulty, NoAnswer, program_difficulty, run_settled
-from homerl.envs.personalhome.tasks.questions.question_wording import (
+from homerl.envs.personalhome.tasks.questions.household_tables import (
     SCENE,
-    WHAT,
-    QuestionWording,
+    HouseholdTables,
+    make_household_tables,
     values_elsewhere,
     values_in_scene,
+)
+from homerl.envs.personalhome.tasks.questions.question_programs import Difficulty, NoAnswer, program_difficulty, run_settled
+from homerl.envs.personalhome.tasks.questions.question_wording import (
+    WHAT,
+    QuestionWording,
 )
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 

@@ -20,35 +20,14 @@ from typing import Any
 
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words, load_stage
+from homerl.envs.personalhome.sim.scene.scene_scripts import CaptionWords, load_caption_words
 from homerl.envs.personalhome.sim.scene.script_player import GONE
 from homerl.envs.personalhome.sim.scene.transcript import Entities
 from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit
 from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, QuestionSlot
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables, SceneAct
-from homerl.envs.personalhome.tasks.questions.scene_families import CHANGING
-
-VALUES = {  # kind -> the (table, column) pairs whose values are of this kind, those of the scene first
-    "actor": (("scene_acts", "who"), ("scene_looks", "who"), ("members", "who"), ("pets", "pet")),
-    "thing": (("scene_acts", "what"), ("scene_acts", "at")),
-    "spot": (("scene_acts", "at"), ("scene_acts", "who")),
-    "zone": (("scene_acts", "zone"), ("scene_sounds", "zone"), ("appliances", "room"), ("sensors", "room")),
-    "sound": (("scene_sounds", "sound"),),
-    "act": (("scene_acts", "act"),),
-}
-TYPED = {  # kind -> (table, column, attributes) where rows of these attributes have values of this kind
-    "thing": (("scene_things", "thing", ("colour", "finish", "zone")),),
-    "spot": (("scene_things", "thing", ("zone",)),),
-    "state": (("scene_states", "value", CHANGING),),
-    "posture": (("scene_states", "value", ("posture",)),),
-}
-STAGE_GROUPS = {  # what a look is drawn from, by attribute; it is a colour if it is not here
-    "hair": "hair", "top": "tops", "bottom": "bottoms", "feet": "feet", "position": "positions", "finish": "finishes",
-    "light": "light",
-}  # fmt: skip
-SCENE = "scene:"  # begins the kinds whose words are those of the scene
+from homerl.envs.personalhome.tasks.questions.household_tables import SCENE, SceneAct
 
 
 @dataclass(frozen=True)
@@ -140,35 +119,6 @@ class SceneWords:
             yield called
         if id:
             yield id
-
-
-def values_in_scene(kind: str, tables: HouseholdTables) -> list[Any]:
-    """The values of a kind in the tables, those of the scene first."""
-    name = kind.removeprefix(SCENE)
-    pairs = VALUES.get(name, ())
-    found = [row[column] for table, column in pairs for row in tables.rows[table] if row[column] is not None]
-    for table, column, attributes in TYPED.get(name, ()):
-        found += [row[column] for row in tables.rows[table] if row["attribute"] in attributes]
-    if name.startswith("look:"):
-        rows = [*tables.rows["scene_looks"], *tables.rows["scene_things"]]
-        found += [row["value"] for row in rows if row["attribute"] == name.removeprefix("look:")]
-    return found
-
-
-def values_elsewhere(kind: str) -> list[Any]:
-    """The values of a kind that scenes may have, in a fixed order."""
-    name = kind.removeprefix(SCENE)
-    keys = load_stage()
-    if name == "sound":
-        return list(keys.sounds)
-    if name in ("state", "posture"):
-        attributes = CHANGING if name == "state" else ("posture",)
-        after = [value for action in keys.actions.values() for _, attribute, value in action.sets if attribute in attributes]
-        return list(dict.fromkeys([*after, *(keys.before[value] for value in after if value in keys.before)]))
-    if not name.startswith("look:"):
-        return []
-    attribute = name.removeprefix("look:")
-    return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
 
 
 # kind of answer -> the group of `vocabulary.yaml` that its keys are from

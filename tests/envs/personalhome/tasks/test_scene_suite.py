@@ -33,9 +33,8 @@ from homerl.envs.personalhome.tasks.author import (
     scene_signs,
     task_to_blueprint,
 )
-from homerl.envs.personalhome.tasks.baselines import BASELINES
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import evidence_calls, scene_reads
+from homerl.envs.personalhome.tasks.expert import BASELINES, evidence_calls, scene_reads
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, personalhome_system_prompt
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play

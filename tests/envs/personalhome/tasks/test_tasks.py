@@ -30,9 +30,8 @@ from homerl.envs.personalhome.sim.scene.scene_scripts import DOMAINS
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 from homerl.envs.personalhome.tasks.answer_parser import decide_by_rules, matches_variant
 from homerl.envs.personalhome.tasks.author import MARGIN, draw_task, make_personalhome_blueprint, make_question_task
-from homerl.envs.personalhome.tasks.baselines import BASELINES, ConstantAgent
 from homerl.envs.personalhome.tasks.blueprint import KINDS, PersonalHomeRecipe
-from homerl.envs.personalhome.tasks.expert import PersonalHomeExpert, evidence_calls, right_answer
+from homerl.envs.personalhome.tasks.expert import BASELINES, ConstantAgent, PersonalHomeExpert, evidence_calls, right_answer
 from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, reference_plan
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import draw_edits
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
@@ -46,8 +45,7 @@ from homerl.envs.personalhome.tasks.questions.question_maker import (
 )
 from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations
 from homerl.envs.personalhome.tasks.questions.question_wording import WHAT, QuestionWording, load_phrases
-from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
-from homerl.envs.personalhome.tasks.task_goals import answer_goals
+from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_goals
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
