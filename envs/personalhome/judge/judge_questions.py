@@ -1,13 +1,14 @@
 """What judges are asked: to rate and order plans in role play, and to compare answers by meaning; and how verdicts are read.
 
-The role-playing judge of plans (PersonalHomeBench Algorithm 1) has two modes. In abs mode one call rates a plan: each program
-gets an opinion of every member and of the home, and an overall score from 1 to 5. In rel mode the judge orders the plans of
-several models from best to worst. The paper leaves the order of the letters open. Here plans are shuffled by a seed and asked
-about twice, the second time in the opposite order and so under other letters. Both orders count. Where their best plans
-differ, that is reported. An agent that revises its plan is told the judge's feedback and the errors of its tools (Table 4).
+The role-playing judge of plans (PersonalHomeBench Algorithm 1) has two modes. In abs mode one call rates a plan: each
+program gets an opinion of every member and of the home, and an overall score from 1 to 5. In rel mode the judge orders the
+plans of several models from best to worst. The paper leaves the order of the letters open. Here plans are shuffled by a
+seed and asked about twice, the second time in the opposite order and so under other letters. Both orders count. Where their
+best plans differ, that is reported. An agent that revises its plan is told the judge's feedback and the errors of its tools
+(Table 4).
 
-The judge of meaning decides answers to IG and CF (eq. 2 and 3): 1, 0, or -1 if it is unsure. Keys are those of the paper: `o`
-(the original question), `f1` and `f2` (its counterfactuals).
+The judge of meaning decides answers to IG and CF (eq. 2 and 3): 1, 0, or -1 if it is unsure. Keys are those of the paper:
+`o` (the original question), `f1` and `f2` (its counterfactuals).
 
 The words are in `prompts/<language>.yaml`. A household is plain data of the paper's schema (Appendix H).
 

@@ -2,10 +2,10 @@
 
 The scripted generator gives type, layout, roles, ages, names, appliances and the situations of the moment. The model then
 answers two requests, each with a schema: the people (personas, hobbies, tastes, habits), and their past (memories, ordinary
-events of the last day). It writes everything twice, as a typed fact and as a sentence. `HouseholdReader` reads both and drops
-what contradicts itself: one wrong entry spoils no other, so values are checked by rules and not by the types of the forms.
-There are rules beside those of `consistency_rules.py`, for what the scripted generator never draws. The task is drawn as for
-scripted households.
+events of the last day). It writes everything twice, as a typed fact and as a sentence. `HouseholdReader` reads both and
+drops what contradicts itself: one wrong entry spoils no other, so values are checked by rules and not by the types of the
+forms. There are rules beside those of `consistency_rules.py`, for what the scripted generator never draws. The task is
+drawn as for scripted households.
 
 Invariants:
 - A rule looks at typed data alone. It gives the reason why something cannot be, or None.

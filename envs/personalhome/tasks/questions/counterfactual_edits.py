@@ -8,8 +8,8 @@ Invariants:
 - An edit changes one factor, and nothing that does not exist comes into being. Whether the answer changes is computed.
 - An edit is no counterfactual if it leaves no single answer, or if everything else that agents are told would change it.
 - `reads` of an edit are the rows from which its sentence takes values.
-- An edit of an event of the scene changes all its rows alike. Its sentence names one event, so nothing is edited that happens
-  twice.
+- An edit of an event of the scene changes all its rows alike. Its sentence names one event, so nothing is edited that
+  happens twice.
 """
 
 from __future__ import annotations
