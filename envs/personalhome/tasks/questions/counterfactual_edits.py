@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import wraps
 from typing import Any, Literal
 
 from homerl.envs.personalhome.sim.household import same_day_in_year
+from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 from homerl.envs.personalhome.tasks.questions.families import (
     ACT,
     ACTOR,
@@ -33,6 +33,7 @@ from homerl.envs.personalhome.tasks.questions.families import (
     Deed,
     QuestionSlot,
     Slots,
+    key_group,
     make_slots,
 )
 from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, Row, values_elsewhere
@@ -61,17 +62,12 @@ class FactorEdit:
 
 # The id of the row that is changed, and the fields of a `FactorEdit`.
 EditRow = tuple[str, Factor, str, Slots, HouseholdTables] | tuple[str, Factor, str, Slots, HouseholdTables, tuple[str, ...]]
-Editor = Callable[[HouseholdTables, random.Random], Iterator[tuple[str, FactorEdit]]]
+Editor = Callable[[HouseholdTables, random.Random], Iterator[EditRow]]
 EDITORS: list[Editor] = []
 
 
-def _make_edits(rows: Iterator[EditRow]) -> Iterator[tuple[str, FactorEdit]]:
-    for id, factor, frame, slots, *rest in rows:
-        yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
-
-
-def register_editor(function: Callable[[HouseholdTables, random.Random], Iterator[EditRow]]) -> Editor:
-    """Register a function that yields the id of a row and the fields of an edit; it gives (id, `FactorEdit`) from then on.
+def register_editor(function: Editor) -> Editor:
+    """Register a function that yields the id of a row and the fields of an edit.
 
     Example:
         @register_editor
@@ -80,13 +76,15 @@ def register_editor(function: Callable[[HouseholdTables, random.Random], Iterato
                 edited = tables.with_edited_rows("pets", row["id"], {"age": 3})
                 yield row["id"], "value", "pet_age", {"pet": ("pet", row["pet"]), "new": ("number", 3)}, edited
     """
+    EDITORS.append(function)
+    return function
 
-    @wraps(function)
-    def edit(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
-        return _make_edits(function(tables, rng))
 
-    EDITORS.append(edit)
-    return edit
+def draw_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[str, FactorEdit]]:
+    """Edits of everything in a household, each with the id of the row that it changes."""
+    for edits_of in EDITORS:
+        for id, factor, frame, slots, *rest in edits_of(tables, rng):
+            yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer
@@ -107,16 +105,15 @@ class Counterfactual:
 
 
 def find_counterfactual_pair(
-    program: Expression, tables: HouseholdTables, groups: Mapping[str, Sequence[str]], say: Say, rng: random.Random
+    program: Expression, tables: HouseholdTables, say: Say, rng: random.Random
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    `groups` are the keys of `vocabulary.yaml` by group. Those that do not state their answer are preferred, and of these the
-    near ones, which edit a table that the program reads.
+    Those that do not state their answer are preferred, and of these the near ones, which edit a table that the program reads.
     """
     base = program.run_on(tables)
     near = {id.partition(":")[0] for id in base.evidence}
-    drawn = list(draw_edits(tables, groups, rng))
+    drawn = list(draw_edits(tables, rng))
     rng.shuffle(drawn)
     drawn.sort(key=lambda pair: pair[0].partition(":")[0] not in near)  # stable: near ones first, in drawn order
     outcomes: dict[bool, Counterfactual] = {}
@@ -136,20 +133,8 @@ def find_counterfactual_pair(
     return (outcomes[True], outcomes[False]) if len(outcomes) == 2 else None
 
 
-def draw_edits(
-    tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random
-) -> Iterator[tuple[str, FactorEdit]]:
-    """Edits of everything in a household, each with the id of the row that it changes."""
-    yield from _make_edits(_edit_memories(tables, groups, rng))
-    yield from _make_edits(_edit_events(tables, rng))
-    yield from _make_edits(_edit_people(tables, groups, rng))
-    yield from _make_edits(_edit_devices(tables, rng))
-    yield from _make_edits(_edit_weather(tables, rng))
-    for each in EDITORS:
-        yield from each(tables, rng)
-
-
-def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Somebody did something on another day, somebody else did it, it was something else, took longer, or never was."""
     for row in tables.rows["memories"]:
         id, kind, who = row["id"], row["kind"], row["who"]
@@ -169,7 +154,7 @@ def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]],
             owned = [one["appliance"] for one in tables.rows["appliances"]]
             replaced = [appliance for appliance in owned if appliance != row["appliance"]]
         else:
-            replaced = [key for key in groups[kind] if key != row["what"]]
+            replaced = [key for key in load_vocabulary().group_keys(key_group(f"what:{kind}")) if key != row["what"]]
         if replaced:
             key = rng.choice(replaced)
             factor: Factor = "appliance" if column == "appliance" else "activity"
@@ -182,7 +167,9 @@ def _edit_memories(tables: HouseholdTables, groups: Mapping[str, Sequence[str]],
         yield id, "routine", "memory_gone", told, tables.with_edited_rows("memories", id, None)
 
 
-def _edit_events(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def event_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """An event had somebody else in it, or was in another room, or at another time."""
     people = [row["who"] for row in tables.rows["members"]]
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for row in tables.rows["events"]:
@@ -200,9 +187,11 @@ def _edit_events(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
         yield id, "time", "event_time", {"old": old, "new": ("moment", moved)}, edited
 
 
-def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def people_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """Another occupation, one hobby less, another date of a life, an older pet; or everybody is some years older."""
     for row in tables.rows["members"]:
-        new = rng.choice([key for key in groups["occupations"] if key != row["occupation"]])
+        new = rng.choice([key for key in load_vocabulary().group_keys("occupations") if key != row["occupation"]])
         slots: Slots = {"who": ("person", row["who"]), "new": ("occupations", new)}
         edited = tables.with_edited_rows("members", row["id"], {"occupation": new})
         yield row["id"], "routine", "member_occupation", slots, edited
@@ -224,7 +213,9 @@ def _edit_people(tables: HouseholdTables, groups: Mapping[str, Sequence[str]], r
         yield id, "time", "years_later", {"years": ("number", years)}, tables.years_later(years)
 
 
-def _edit_devices(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+    """A device in another room, another number of an appliance, or a sensor that is broken."""
     rooms = list(dict.fromkeys(row["room"] for row in tables.rows["appliances"]))
     for table, name in (("appliances", "appliance"), ("sensors", "sensor")):
         for row in tables.rows[table]:
@@ -254,7 +245,8 @@ def _has_number(row: Row) -> bool:
     return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
 
 
-def _edit_weather(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
+@register_editor
+def weather_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow]:
     """Another value that is possible: a share stays a share, and only temperatures fall below 0."""
     for row in tables.rows["weather"]:
         steps = (-0.3, -0.2, 0.2, 0.3) if row["quantity"] == "sunny" else (-3, -2, 2, 3)

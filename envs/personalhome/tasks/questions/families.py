@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
-from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS
+from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, load_vocabulary
 from homerl.envs.personalhome.tasks.questions.household_tables import CHANGING, LOOKS, HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
@@ -111,6 +111,12 @@ def _object_column(kind: str) -> str:
 def _object_kind(kind: str) -> str:
     """The kind of an answer that says what a deed is done to."""
     return OBJECT.get(kind) or f"what:{kind}"
+
+
+def key_group(kind: str) -> str:
+    """The group of `vocabulary.yaml` that keys of a kind are from: `dishes` for `what:cooked`, otherwise the kind itself."""
+    fact = load_vocabulary().facts.get(kind.removeprefix("what:"))
+    return (fact and fact.what) or kind
 
 
 def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
