@@ -193,7 +193,7 @@ def make_features_task(household: Household, rng: random.Random) -> Features | N
     The three best differ from each other, so that there is one right ranking of them.
     """
     needs = plan_rules.household_needs(household)
-    owned = {device.spec.category for device in HouseholdState(household).appliances}
+    owned = {device.spec.category for device in HouseholdState(household).devices_of_kind("appliance")}
     rated = rank_features({key: need.weight for key, need in needs.items()})
     ranked = [(feature.name, weight) for feature, weight in rated if feature.kind in owned]
     rng.shuffle(ranked)  # so that features of equal weight are not always chosen in the order of the file

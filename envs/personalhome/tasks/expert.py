@@ -125,7 +125,7 @@ def evidence_calls(blueprint: PersonalHomeBlueprint) -> list[Call]:
         calls.append(("get_contextual_event_descriptions", {"sort_by_time": True}))
     if "weather" in needed:
         calls.append(("get_weather", {}))
-    sensors = {device.did for device in state.sensors}
+    sensors = {device.did for device in state.devices_of_kind("sensor")}
     devices = [name for kind in ("appliance", "sensor", "state", "features") for name in needed.get(kind, ())]
     # An agent learns the ids of devices from these lists.
     if any(name not in sensors for name in devices):

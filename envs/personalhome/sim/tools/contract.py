@@ -22,9 +22,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.tools import RULE_OF
 from homerl.envs.homeenv.sim.values import auditor as audit
 from homerl.envs.homeenv.sim.values.types_and_ranges import clip_text, quote_value
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor
 from homerl.envs.personalhome.sim.household import Member
-from homerl.envs.personalhome.sim.household_state import HouseholdState
+from homerl.envs.personalhome.sim.household_state import DeviceKind, HouseholdState
 
 RULES: dict[str, str] = audit.RULES | {
     "unknown_household": "the call is about another household",
@@ -171,20 +170,19 @@ def find_member(state: HouseholdState, member_id: str) -> Member:
     return members[member_id]
 
 
-def find_appliance(state: HouseholdState, name: str) -> Device:
-    """An appliance by name. Raises `Refused`."""
-    device = state.home.plan.devices_by_did.get(name)
-    if device is None or is_sensor(device.spec):
-        raise unknown_name_refusal("unknown_appliance", "appliance", name, (known.did for known in state.appliances))
-    return device
+def find_device(state: HouseholdState, kind: DeviceKind, name: str) -> Device:
+    """An appliance or a sensor by name. Raises `Refused`."""
+    known = {device.did: device for device in state.devices_of_kind(kind)}
+    if name not in known:
+        raise unknown_name_refusal(f"unknown_{kind}", kind, name, known)
+    return known[name]
 
 
-def find_sensor(state: HouseholdState, name: str) -> Device:
-    """A sensor by name. Raises `Refused`."""
-    device = state.home.plan.devices_by_did.get(name)
-    if device is None or not is_sensor(device.spec):
-        raise unknown_name_refusal("unknown_sensor", "sensor", name, (known.did for known in state.sensors))
-    return device
+def check_attribute(device: Device, path: str) -> None:
+    """Raise `Refused` unless the device has the attribute."""
+    index = device.spec.attribute_index
+    if path not in index:
+        raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
 
 
 def find_room_ids(state: HouseholdState, locations: Sequence[str]) -> set[str]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument
 from homerl.envs.homeenv.sim.devices.device_spec import Device
-from homerl.envs.personalhome.sim.appliance_catalogue import is_sensor, load_features
+from homerl.envs.personalhome.sim.appliance_catalogue import load_features
 from homerl.envs.personalhome.sim.household import Memory
-from homerl.envs.personalhome.sim.household_state import HouseholdState, Note
+from homerl.envs.personalhome.sim.household_state import DeviceKind, HouseholdState, Note, device_kind
 from homerl.envs.personalhome.sim.household_view import (
     clock_shown,
     device_shown,
@@ -32,10 +32,10 @@ from homerl.envs.personalhome.sim.tools.contract import (
     HouseholdRefused,
     HouseholdTool,
     add_tool,
-    find_appliance,
+    check_attribute,
+    find_device,
     find_member,
     find_room_ids,
-    find_sensor,
     unknown_name_refusal,
 )
 
@@ -125,31 +125,47 @@ STATE = {
 }
 
 
-@add_tool(TOOLS, "All appliances of the household: name, type and room.")
-def get_owned_appliances(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
-    """All appliances: name, type and location."""
-    state.note_shown(*(f"appliance:{device.did}" for device in state.appliances))
-    return [owned_shown(device) for device in state.appliances]
+def listing_tools(kind: DeviceKind, names: str, named: str, rooms: str, placed: str) -> tuple[HouseholdTool, ...]:
+    """The tools that list appliances or sensors: what is owned, and the values by name (`names`) and by room (`rooms`).
+
+    `named` and `placed` are the descriptions of the last two.
+    """
+    owned = f"get_owned_{kind}s"
+
+    def list_owned(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+        devices = state.devices_of_kind(kind)
+        state.note_shown(*(f"{kind}:{device.did}" for device in devices))
+        return [owned_shown(device) for device in devices]
+
+    def read_by_name(state: HouseholdState, arguments: Arguments) -> dict[str, dict[str, Any]]:
+        found = [find_device(state, kind, name) for name in arguments[f"{kind}_names"]]
+        return {row[kind]: row for row in _read_devices(state, found)}
+
+    def read_by_room(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
+        wanted = find_room_ids(state, arguments["locations"])
+        return _read_devices(state, (device for device in state.devices_of_kind(kind) if device.room.id in wanted))
+
+    of_names = {f"{kind}_names": {**NAMES, "description": f"names of {kind}s, as {owned} lists them"}}
+    return (
+        HouseholdTool(owned, f"All {kind}s of the household: name, type and room.", {}, list_owned),
+        HouseholdTool(names, named, of_names, read_by_name, (*of_names,)),
+        HouseholdTool(rooms, placed, ROOMS, read_by_room, (*ROOMS,)),
+    )
 
 
-@add_tool(TOOLS, "The present states of some appliances, by the appliance's name.", APPLIANCES)
-def get_appliances(state: HouseholdState, arguments: Arguments) -> dict[str, dict[str, Any]]:
-    """The states of some appliances, by name. Raises `Refused` for an unknown one."""
-    found = [find_appliance(state, name) for name in arguments["appliance_names"]]
-    return {row["appliance"]: row for row in _read_devices(state, found)}
-
-
-@add_tool(TOOLS, "The appliances of some rooms, with their present states.", ROOMS)
-def get_appliances_by_location(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
-    """The appliances of some rooms with their states. Raises `Refused` for an unknown room."""
-    wanted = find_room_ids(state, arguments["locations"])
-    return _read_devices(state, (device for device in state.appliances if device.room.id in wanted))
+TOOLS += listing_tools(
+    "appliance",
+    "get_appliances",
+    "The present states of some appliances, by the appliance's name.",
+    "get_appliances_by_location",
+    "The appliances of some rooms, with their present states.",
+)
 
 
 @add_tool(TOOLS, "What some appliances can be told to do: the features, their parameters and what they require.", APPLIANCES)
 def get_appliance_features(state: HouseholdState, arguments: Arguments) -> dict[str, list[dict[str, Any]]]:
     """What some appliances can be told to do, by name. Raises `Refused` for an unknown one."""
-    found = [find_appliance(state, name) for name in arguments["appliance_names"]]
+    found = [find_device(state, "appliance", name) for name in arguments["appliance_names"]]
     state.note_shown(*(f"features:{device.did}" for device in found))
     return {device.did: list(_feature_rows(device, state.household.language)) for device in found}
 
@@ -162,7 +178,7 @@ def get_appliance_features(state: HouseholdState, arguments: Arguments) -> dict[
 )
 def run_appliance_feature(state: HouseholdState, arguments: Arguments) -> Any:
     """Run a feature and return its result. Raises `Refused` for unknown names, wrong arguments or an unfit state."""
-    device = find_appliance(state, arguments["appliance_name"])
+    device = find_device(state, "appliance", arguments["appliance_name"])
     method, given = arguments["feature_method"], arguments.get("feature_kwargs", {})
     bind_feature(device, method, given)  # refuses an unknown feature with the names of the known ones
     result = json_value(state.home.call(device.did, method, (), given))
@@ -177,11 +193,10 @@ def run_appliance_feature(state: HouseholdState, arguments: Arguments) -> Any:
 )
 def update_appliance(state: HouseholdState, arguments: Arguments) -> dict[str, Any]:
     """Set attributes of an appliance and return its row. Raises `Refused` for unknown or measured ones and unfit values."""
-    device = find_appliance(state, arguments["appliance_name"])
+    device = find_device(state, "appliance", arguments["appliance_name"])
     index = device.spec.attribute_index
     for path, value in arguments["state"].items():
-        if path not in index:
-            raise unknown_name_refusal("unknown_attribute", f"attribute of {device.did}", path, index)
+        check_attribute(device, path)
         offset, attribute = index[path]
         if attribute.read_only or attribute.counts is not None:
             writable = ", ".join(name for name, (_, one) in index.items() if not one.read_only and one.counts is None)
@@ -190,29 +205,13 @@ def update_appliance(state: HouseholdState, arguments: Arguments) -> dict[str, A
     return _read_devices(state, [device])[0]
 
 
-@add_tool(TOOLS, "All sensors of the household: name, type and room.")
-def get_owned_sensors(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
-    """All sensors: name, type and location."""
-    state.note_shown(*(f"sensor:{device.did}" for device in state.sensors))
-    return [owned_shown(device) for device in state.sensors]
-
-
-@add_tool(
-    TOOLS,
+TOOLS += listing_tools(
+    "sensor",
+    "get_sensors",
     "What some sensors read now, by the sensor's name.",
-    {"sensor_names": {**NAMES, "description": "names of sensors, as get_owned_sensors lists them"}},
+    "get_sensors_by_location",
+    "The sensors of some rooms, and what they read now.",
 )
-def get_sensors(state: HouseholdState, arguments: Arguments) -> dict[str, dict[str, Any]]:
-    """What some sensors read now, by name. Raises `Refused` for an unknown sensor."""
-    found = [find_sensor(state, name) for name in arguments["sensor_names"]]
-    return {row["sensor"]: row for row in _read_devices(state, found)}
-
-
-@add_tool(TOOLS, "The sensors of some rooms, and what they read now.", ROOMS)
-def get_sensors_by_location(state: HouseholdState, arguments: Arguments) -> list[dict[str, Any]]:
-    """What the sensors of some rooms read now. Raises `Refused` for an unknown room."""
-    wanted = find_room_ids(state, arguments["locations"])
-    return _read_devices(state, (device for device in state.sensors if device.room.id in wanted))
 
 
 def bind_feature(device: Device, method: str, given: Arguments) -> dict[str, Any]:
@@ -239,8 +238,7 @@ def _answer_question(state: HouseholdState, question: str) -> str:
 def _read_devices(state: HouseholdState, devices: Iterable[Device]) -> list[dict[str, Any]]:
     rows = []
     for device in devices:
-        kind = "sensor" if is_sensor(device.spec) else "appliance"
-        state.note_shown(f"{kind}:{device.did}", f"state:{device.did}")
+        state.note_shown(f"{device_kind(device)}:{device.did}", f"state:{device.did}")
         rows.append(device_shown(device, state))
     return rows
 

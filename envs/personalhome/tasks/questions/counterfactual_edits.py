@@ -109,7 +109,8 @@ def find_counterfactual_pair(
 ) -> tuple[Counterfactual, Counterfactual] | None:
     """One counterfactual that changes the answer and one that does not; None if there is no such pair.
 
-    Those that do not state their answer are preferred, and of these the near ones, which edit a table that the program reads.
+    Those that do not state their answer are preferred, and of these the near ones, which edit a table that the program
+    reads.
     """
     base = program.run_on(tables)
     near = {id.partition(":")[0] for id in base.evidence}

@@ -99,7 +99,7 @@ def of_sensor(state: HouseholdState, name: str) -> Place:
 
 
 def of_state(state: HouseholdState, name: str) -> Place:
-    kind = "sensor" if name in [device.did for device in state.sensors] else "appliance"
+    kind = "sensor" if name in [device.did for device in state.devices_of_kind("sensor")] else "appliance"
     return Place(
         f"get_{kind}s",
         {f"{kind}_names": [name]},
