@@ -55,10 +55,11 @@ NEW_NAMES = {
 }
 
 
-# What was renamed in these modules: (old module, old name) -> the name of today.
+# What was renamed in these modules: (old module, old name) -> the name of today, with its module if that is another.
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }
@@ -70,9 +71,10 @@ class OldModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        today = importlib.import_module(current_module_name(self.__name__) or "")
+        module, _, member = NEW_MEMBERS.get((self.__name__, name), name).rpartition(".")
+        today = importlib.import_module(module or current_module_name(self.__name__) or "")
         warnings.warn(f"{self.__name__} is {today.__name__} now", DeprecationWarning, stacklevel=2)
-        return getattr(today, NEW_MEMBERS.get((self.__name__, name), name))
+        return getattr(today, member)
 
 
 class OldNames(MetaPathFinder, Loader):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import Act, Target, spoken_step
+from homerl.envs.homeenv.language.meaning import Act, SpokenValue, Target, spoken_step
 from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
@@ -63,13 +63,23 @@ class DeviceAction:
         return given_argument(self.device.spec.service_index[self.path].service, self.value)
 
     @property
+    def target(self) -> Target:
+        """The device, or its part, by its name."""
+        return Target.of_device(self.device, self.part_name)
+
+    @property
+    def spoken_value(self) -> SpokenValue:
+        """The value of the spoken argument, as a meaning."""
+        return SpokenValue(self.value, self.value_type)
+
+    @property
     def asked_service(self) -> str:
         """What people ask for: the service, or `set_` and the argument if it may be left out."""
         return spoken_service_name(self.service, self.value_type)
 
     def act(self, target: Target | None = None) -> Act:
         """The action as a request: of the device by its name, or of `target`, which includes the device."""
-        return Act(self.asked_service, target or Target.of_device(self.device, self.part_name), self.value, self.value_type)
+        return Act(self.asked_service, target or self.target, self.value, self.value_type)
 
 
 def actions(home: Home, rng: random.Random, devices: Sequence[Device] | None = None) -> Iterator[DeviceAction]:

@@ -51,7 +51,7 @@ class HomeSituation(Situation):
     def from_blueprint(cls, blueprint: Blueprint) -> HomeSituation:
         """The situation at the start of a blueprint."""
         home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
-        return _situation(blueprint, HomeWorld(home, blueprint.all_conditions, blueprint.toolset), home)
+        return _situation(blueprint, HomeWorld(home, toolset=blueprint.toolset), home)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _situation, (self.blueprint, self.world, self.start, self.heard)

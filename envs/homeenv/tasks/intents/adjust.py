@@ -98,7 +98,7 @@ class AdjustmentRequest:
         """A request in the words of the attribute's group, if it has some for this way."""
         group = FELT[self.dial.attribute_name]
         group = "plain" if group == "speed" and self.dial.device.spec.category == "light" else group  # no air moves
-        key = speaker.first(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
+        key = speaker.first_known_key(f"adjust.{self.way}.{group}", f"adjust.{self.way}.plain")
         part = self.dial.path.rpartition(".")[0]
         slots = {"target": speaker.say_target(Target.of_device(self.dial.device, part))}
         slots["name"] = speaker.name(self.dial.attribute_name, self.dial.device)

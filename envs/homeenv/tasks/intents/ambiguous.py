@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from homerl.envs.homeenv.language.meaning import Act, Meaning, Target
-from homerl.envs.homeenv.language.noun_phrases import is_wide_kind, kind_noun, parts_of_kind
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import Act, Meaning, Target, parts_of_kind
+from homerl.envs.homeenv.language.speaker import Speaker, is_wide_kind, kind_noun
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
@@ -75,7 +74,7 @@ class UnvaluedRequest:
             missing = "duration"
         if self.asked:
             return speaker.say(f"ambiguous.ask_{missing}", **slots)
-        key = speaker.first(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{missing}")
+        key = speaker.first_known_key(f"ambiguous.open.{self.act.service}", f"ambiguous.open_{missing}")
         return speaker.say("request", act=speaker.say(key, **slots))
 
 

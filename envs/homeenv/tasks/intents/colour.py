@@ -12,13 +12,14 @@ import random
 from collections.abc import Mapping
 from itertools import product
 
+from homerl.envs.homeenv.language.meaning import Target
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import device_text, frame_meaning, frame_text
 from homerl.envs.homeenv.tasks.intents.operations import bind_to_part
 
 HUES: Mapping[str, tuple[tuple[float, float], ...]] = {  # degrees; the first range holds the usual hue
@@ -110,8 +111,8 @@ def propose_named_colour(home: Home, rng: random.Random, ask: Ask) -> Draft | No
         mode = [f'device("{device.did}").{prefix}mode == "color"'] if any("set_mode" in c.service for c in plan) else []
         condition = " and ".join([*([on.text] if on else []), *mode, f"({shown})"])
         if not compile_condition(condition, home.plan).holds_in(home):
-            slots = {"target": device_text(device, part), "colour": frame_text(f"colour.{colour}")}
-            meaning = frame_meaning("request", act=frame_meaning("colour.named", **slots).words)
+            target, named = Target.of_device(device, part), frame_meaning(f"colour.{colour}")
+            meaning = frame_meaning("request", act=frame_meaning("colour.named", target=target, colour=named))
             return Draft("named", meaning, Factors(), conditions=(condition,), devices=(device.did,), plan=plan)
     return None
 

@@ -21,8 +21,7 @@ from pydantic import Field
 
 from homerl.envs.core.documents import read_yaml, validate_document
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
-from homerl.envs.homeenv.language.noun_phrases import devices_of_kind, parts_of_kind
+from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target, devices_of_kind, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room

@@ -11,17 +11,18 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, SpokenCommand, Target
-from homerl.envs.homeenv.language.noun_phrases import (
+from homerl.envs.homeenv.language.meaning import (
     OPERATORS,
+    Act,
+    AttributeComparison,
+    SpokenCommand,
+    Target,
     attribute_values_of,
     denoted_devices,
     devices_of_kind,
-    noun_phrase,
     parts_of_kind,
-    place_phrase,
 )
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.speaker import Speaker, noun_phrase, place_phrase
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, earlier_values_condition, propose_action

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from homerl.envs.homeenv.language.meaning import AttributeComparison, AttributeRank, Target
-from homerl.envs.homeenv.language.noun_phrases import (
+from homerl.envs.homeenv.language.meaning import (
+    AttributeComparison,
+    AttributeRank,
+    Target,
     attribute_values_of,
     denoted_devices,
     devices_of_kind,

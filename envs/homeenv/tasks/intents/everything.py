@@ -10,12 +10,12 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.tasks.actions import can_device_do
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, room_text
 from homerl.envs.homeenv.tasks.intents.operations import Operation, carry_out_on_part
 
 MEANT = frozenset((
@@ -49,7 +49,7 @@ def _draft_all_off(subcategory: str, home: Home, room: Room | None, ask: Ask) ->
     on = tuple(action for action, changes in done if changes)
     if len(done) < len(carried) or not on:
         return None
-    meaning = frame_meaning(f"everything.{subcategory}", **({"room": room_text(room)} if room else {}))
+    meaning = frame_meaning(f"everything.{subcategory}", **({"room": room} if room else {}))
     draft = control(subcategory, on, Factors(scope="batch_device"), meaning)
     off = tuple(action.condition for action, changes in done if not changes)
     return replace(draft, plan=tuple(call for action, _ in done for call in action.plan), keeps=off)

@@ -16,8 +16,7 @@ from typing import Any
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.language.meaning import Act, Target
-from homerl.envs.homeenv.language.noun_phrases import parts_of_kind
+from homerl.envs.homeenv.language.meaning import Act, Target, parts_of_kind
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home

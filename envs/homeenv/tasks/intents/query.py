@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import Meaning, SpokenName, Target
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import WHOLE, AttributeState, AttributeStates, join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
@@ -32,15 +32,6 @@ from homerl.envs.homeenv.tasks.device_traits import (
     possible_members,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
-    device_text,
-    frame_meaning,
-    frame_text,
-    literal_text,
-    name_text,
-    place_text,
-    room_text,
-)
 from homerl.envs.homeenv.tasks.intents.questions import (
     DeviceList,
     is_part_off,
@@ -48,6 +39,7 @@ from homerl.envs.homeenv.tasks.intents.questions import (
     names_answer,
     number_answer,
     phrases_not_in_text,
+    place_meaning,
     propose_average,
     propose_how_warm,
     propose_most,
@@ -77,7 +69,9 @@ def _ask_trait(home: Home, rng: random.Random) -> Draft | None:
         here, there = ways_of_trait(trait.name), ways_of_trait(OPPOSITES.get(trait.name, f"not_{trait.name}"))
         same, other = (here, there) if holds else (there, here)
         answer = Answer(type="boolean", value=holds, accepted=(same,) if same else (), distractors=other)
-        meaning = frame_meaning("query.is", target=device_text(device, part), trait=frame_text(f"query.trait.{trait.name}"))
+        meaning = frame_meaning(
+            "query.is", target=Target.of_device(device, part), trait=frame_meaning(f"query.trait.{trait.name}")
+        )
         reply = yes_no_reply(holds, _state_meaning(home, device, path))
         return make_question_draft(meaning, answer, ((device.did, path),), reply)
     return None
@@ -105,8 +99,8 @@ def _ask_both(home: Home, rng: random.Random) -> Draft | None:
         pair = ((device, part), others[0][:2])
         reads = tuple((one.did, trait.attribute_path(one, of) or "") for one, of in pair)
         both = all(trait.is_met_by(home.read_value(*read)) for read in reads)
-        slots = {"first": device_text(*pair[0]), "second": device_text(*pair[1])}
-        meaning = frame_meaning("query.both", trait=frame_text(f"query.trait.{trait.name}"), **slots)
+        slots = {"first": Target.of_device(*pair[0]), "second": Target.of_device(*pair[1])}
+        meaning = frame_meaning("query.both", trait=frame_meaning(f"query.trait.{trait.name}"), **slots)
         states = tuple(AttributeState.read_from_home(home, one, path) for (one, _), (_, path) in zip(pair, reads))
         reply = yes_no_reply(both, AttributeStates(states))
         return make_question_draft(meaning, Answer(type="boolean", value=both), reads, reply)
@@ -160,7 +154,7 @@ def _draft_attribute(frame: str, home: Home, device: Device, path: str, answer: 
     """The draft of a question for the value of an attribute."""
     part, _, attribute = path.rpartition(".")
     frame = f"{frame}.state" if attribute in WHOLE else frame
-    meaning = frame_meaning(frame, name=name_text(attribute), target=device_text(device, part))
+    meaning = frame_meaning(frame, name=SpokenName(attribute), target=Target.of_device(device, part))
     return make_question_draft(meaning, answer, ((device.did, path),), statement_reply(_state_meaning(home, device, path)))
 
 
@@ -177,8 +171,8 @@ def _ask_where(home: Home, rng: random.Random) -> Draft | None:
         if alone and not shared:
             others = tuple(name for name in rooms if name != device.room.name)
             answer = Answer(type="text", value=device.room.name, accepted=((device.room.name,),), distractors=others)
-            reply = frame_meaning("query.reply.where", room=room_text(device.room))
-            return make_question_draft(frame_meaning("query.where", device=literal_text(device.name)), answer, (), reply)
+            reply = frame_meaning("query.reply.where", room=device.room)
+            return make_question_draft(frame_meaning("query.where", device=device.name), answer, (), reply)
     return None
 
 
@@ -200,7 +194,7 @@ def _ask_sensor(home: Home, rng: random.Random) -> Draft | None:
         for name, value in SENSES.items():
             if name in device.spec.attribute_index and (now := home.read_value(device.did, name)) is not None:
                 holds = now == value
-                meaning = frame_meaning(f"query.sense.{name}", target=device_text(device))
+                meaning = frame_meaning(f"query.sense.{name}", target=Target.of_device(device))
                 answer = Answer(type="boolean", value=holds)
                 return make_question_draft(meaning, answer, ((device.did, name),), yes_no_reply(holds))
     return None
@@ -243,9 +237,9 @@ def _decided_by_unlit(home: Home, matches: DeviceMatches) -> bool:
 def _meaning_of_matches(matches: DeviceMatches, frame: str) -> Meaning:
     return frame_meaning(
         frame,
-        many=frame_text(f"query.kind.{matches.kind}.many"),
+        many=frame_meaning(f"query.kind.{matches.kind}.many"),
         traits=partial(_say_traits, matches),
-        place=place_text(matches.room, "query.place.home"),
+        place=place_meaning(matches.room, "query.place.home"),
     )
 
 
@@ -297,7 +291,7 @@ def _count_kind(home: Home, rng: random.Random) -> Draft | None:
         devices = [device for device in possible_members(home, kind) if room in (None, device.room)]
         strict = match_devices(home, kind, (), room)
         if strict is not None and len(strict.met) == len(devices) and (len(devices) > 1 or perhaps_none):
-            slots = {"many": frame_text(f"query.kind.{kind}.many"), "place": place_text(room, "query.place.home")}
+            slots = {"many": frame_meaning(f"query.kind.{kind}.many"), "place": place_meaning(room, "query.place.home")}
             return _draft_count(home, frame_meaning("query.count_all", **slots), (), devices)
     return None
 
@@ -308,13 +302,11 @@ def _count_rooms(home: Home, rng: random.Random) -> Draft | None:
     for matches in _draw_matches(home, rng):
         if matches.room is None and len(matches.traits) == 1 and (matches.met or perhaps_none):
             rooms = tuple(dict.fromkeys(device.room for device in matches.met))
-            a, traits = frame_text(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
+            a, traits = frame_meaning(f"query.kind.{matches.kind}.a"), partial(_say_traits, matches)
             answer = number_answer(len(rooms), "count", names=home.plan.devices)
             reply = frame_meaning("query.reply.none")
             if rooms:
-                reply = frame_meaning(
-                    "query.reply.count", count=literal_text(str(len(rooms))), names=partial(_say_rooms, rooms)
-                )
+                reply = frame_meaning("query.reply.count", count=str(len(rooms)), names=partial(_say_rooms, rooms))
             return make_question_draft(frame_meaning("query.rooms", a=a, traits=traits), answer, matches.reads, reply)
     return None
 

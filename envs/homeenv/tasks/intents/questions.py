@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 
 from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
-from homerl.envs.homeenv.language.meaning import Meaning
-from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
-from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.language.meaning import Meaning, SpokenName, SpokenValue, refuse_shared_device
+from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import join_clauses
 from homerl.envs.homeenv.sim.devices.device_spec import Device
+from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.actions import call_for_path, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.device_traits import (
@@ -40,7 +39,6 @@ from homerl.envs.homeenv.tasks.device_traits import (
     room_thermometers,
 )
 from homerl.envs.homeenv.tasks.intents.draft import Draft
-from homerl.envs.homeenv.tasks.intents.earlier_dialogue import frame_meaning, frame_text, name_text, room_text
 from homerl.play.words.answer_rules import Answer
 from homerl.play.words.grammar import Grammar
 from homerl.play.words.numbers_and_times import find_numbers
@@ -105,14 +103,19 @@ def make_question_draft(
 def yes_no_reply(value: bool, rest: Meaning | None = None) -> Meaning:
     """Yes or no, and the state of things as a reason."""
     if rest is None:
-        return frame_meaning("query.reply.alone", text=frame_text("query.some" if value else "query.none"))
-    word = frame_text("query.yes" if value else "query.no")
-    return frame_meaning("query.reply.yes_no", word=word, text=rest.words)
+        return frame_meaning("query.reply.alone", text=frame_meaning("query.some" if value else "query.none"))
+    word = frame_meaning("query.yes" if value else "query.no")
+    return frame_meaning("query.reply.yes_no", word=word, text=rest)
 
 
 def statement_reply(of: Meaning) -> Meaning:
     """A meaning as a sentence of its own."""
-    return frame_meaning("query.reply.alone", text=of.words)
+    return frame_meaning("query.reply.alone", text=of)
+
+
+def place_meaning(room: Room | None, home_frame: str) -> Meaning:
+    """ "In the study", or the frame `home_frame` for the whole home."""
+    return frame_meaning("query.place.room", room=room) if room else frame_meaning(home_frame)
 
 
 @dataclass(frozen=True)
@@ -185,9 +188,9 @@ def propose_how_warm(home: Home, rng: random.Random) -> Draft | None:
     room = rng.choice(list(known))
     value, sensor = home.read_value(*known[room]), home.plan.devices_by_did[known[room][0]]
     kind = sensor.spec.attribute_index[known[room][1]][1]
-    reply = frame_meaning(f"query.reply.{quantity}", room=room_text(room), value=typed_value_text(value, kind))
+    reply = frame_meaning(f"query.reply.{quantity}", room=room, value=SpokenValue(value, kind))
     answer = number_answer(value, unit, 0.3 if unit == "celsius" else 1.0, (sensor,))
-    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room_text(room)), answer, (known[room],), reply)
+    return make_question_draft(frame_meaning(f"query.how.{quantity}", room=room), answer, (known[room],), reply)
 
 
 def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
@@ -197,26 +200,26 @@ def propose_warmer_room(home: Home, rng: random.Random) -> Draft | None:
         return None
     first, second = rng.sample(list(known), 2)
     one, other = home.read_value(*known[first]), home.read_value(*known[second])
-    reads, slots = (known[first], known[second]), {"first": room_text(first), "second": room_text(second)}
+    reads, slots = (known[first], known[second]), {"first": first, "second": second}
     if abs(one - other) < APART:
         return None
     warm, cold = (first, second) if one > other else (second, first)
     match rng.choice(("is", "which", "by")):
         case "is":
             answer = Answer(type="boolean", value=one > other)
-            rest = frame_meaning("query.reply.warmer", first=room_text(warm), second=room_text(cold))
+            rest = frame_meaning("query.reply.warmer", first=warm, second=cold)
             return make_question_draft(
                 frame_meaning("query.warmer", **slots), answer, reads, yes_no_reply(one > other, rest)
             )
         case "which":
             answer = Answer(type="text", value=warm.name, accepted=((warm.name,),), distractors=(cold.name,))
-            reply = frame_meaning("query.reply.room", room=room_text(warm))
+            reply = frame_meaning("query.reply.room", room=warm)
             return make_question_draft(frame_meaning("query.which_warmer", **slots), answer, reads, reply)
     difference = round(abs(one - other), 1)
-    slots = {"first": room_text(warm), "second": room_text(cold)}
+    slots = {"first": warm, "second": cold}
     sensors = [home.plan.devices_by_did[known[room][0]] for room in (warm, cold)]
     type = home.plan.devices_by_did[known[first][0]].spec.attribute_index[known[first][1]][1]
-    reply = frame_meaning("query.reply.level", value=typed_value_text(difference, type))
+    reply = frame_meaning("query.reply.level", value=SpokenValue(difference, type))
     answer = number_answer(difference, "celsius", 0.15, sensors)
     return make_question_draft(frame_meaning("query.how_much_warmer", **slots), answer, reads, reply)
 
@@ -233,14 +236,9 @@ def propose_warmest_room(home: Home, rng: random.Random) -> Draft | None:
         return None
     distractors = tuple(room.name for room in others)
     answer = Answer(type="text", value=first.name, accepted=((first.name,),), distractors=distractors)
-    reply = frame_meaning("query.reply.room", room=room_text(first))
+    reply = frame_meaning("query.reply.room", room=first)
     meaning = frame_meaning("query.warmest" if warm else "query.coldest")
     return make_question_draft(meaning, answer, tuple(known.values()), reply)
-
-
-def typed_value_text(value: float, kind: ValueType | None) -> Callable[[Speaker], str]:
-    """A slot that says a value of this type."""
-    return lambda speaker: speaker.value(value, kind)
 
 
 def propose_most(home: Home, rng: random.Random) -> Draft | None:
@@ -252,8 +250,8 @@ def propose_most(home: Home, rng: random.Random) -> Draft | None:
         if len(values) < 2 or values[0] == values[1]:
             continue
         device = next(device for device, _, value in levels if value == values[0])
-        slots = {"one": frame_text(f"query.kind.{kind}.one"), "name": name_text(LEVELS[kind][0])}
-        meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", **slots)
+        one, said = frame_meaning(f"query.kind.{kind}.one"), SpokenName(LEVELS[kind][0])
+        meaning = frame_meaning(f"query.most.{'high' if highest else 'low'}", one=one, name=said)
         reads = tuple((device.did, path) for device, path, _ in levels)
         answer = names_answer((device,), possible_members(home, kind))
         return make_question_draft(meaning, answer, reads, DeviceList((device,)), before=before)
@@ -269,13 +267,14 @@ def propose_average(home: Home, rng: random.Random) -> Draft | None:
         name, of = rng.choice((("average", lambda vs: sum(vs) / len(vs)), ("highest", max), ("lowest", min)))
         value = of([value for _, _, value in levels])
         type = levels[0][0].spec.attribute_index[levels[0][1]][1]
-        slots = {"many": frame_text(f"query.kind.{kind}.many"), "name": name_text(LEVELS[kind][0])}
+        many, said = frame_meaning(f"query.kind.{kind}.many"), SpokenName(LEVELS[kind][0])
         reads = tuple((device.did, path) for device, path, _ in levels)
         shown = round(value, 1)
         shown = int(shown) if float(shown).is_integer() else shown
         answer = number_answer(value, type.unit, 0.3 if name == "average" else 0.0, home.plan.devices)
-        reply = frame_meaning("query.reply.level", value=typed_value_text(shown, type))
-        return make_question_draft(frame_meaning(f"query.{name}", **slots), answer, reads, reply, before=before)
+        reply = frame_meaning("query.reply.level", value=SpokenValue(shown, type))
+        meaning = frame_meaning(f"query.{name}", many=many, name=said)
+        return make_question_draft(meaning, answer, reads, reply, before=before)
     return None
 
 

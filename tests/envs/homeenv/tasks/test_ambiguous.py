@@ -9,7 +9,7 @@ import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.language.known_languages import home_grammar
-from homerl.envs.homeenv.language.noun_phrases import devices_of_kind
+from homerl.envs.homeenv.language.meaning import devices_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device
