@@ -81,7 +81,7 @@ WAYS: dict[str, Way] = {
         ("envs/homeenv/tasks/author.py", "sample_profile"),
         ("envs/homeenv/tasks/intents/compositional.py", "propose_explicit"),
         ("envs/homeenv/tasks/actions.py", "try_service"),
-        ("envs/homeenv/tasks/intents/draft.py", "control"),
+        ("envs/homeenv/tasks/intents/__init__.py", "draft_of_actions"),
         ("envs/homeenv/language/utterances.py", "write_utterance"),
         ("envs/homeenv/tasks/blueprint.py", "Blueprint"),
         ("envs/homeenv/tasks/blueprint_filters.py", "first_filter_failure"),

@@ -51,6 +51,7 @@ NEW_NAMES = {
     "homerl.worlds.visits": "homerl.worlds.home_visits",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
+    "homerl.worlds.homeenv.blueprints.intents.draft": "homerl.envs.homeenv.tasks.intents",
     "homerl.worlds.homeenv.language": "homerl.envs.homeenv.language",
 }
 
@@ -59,6 +60,7 @@ NEW_NAMES = {
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.worlds.homeenv.blueprints.intents.draft", "control"): "draft_of_actions",
     ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",

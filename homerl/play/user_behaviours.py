@@ -1,4 +1,6 @@
-"""How people tell their wishes other than at once: the behaviours of a user, and the course in which a wish is told.
+"""How people tell their wishes other than at once: how often each behaviour occurs, and the course in which a wish is told.
+
+A world draws the courses of a blueprint's wishes (`WorldAdapter.tell`).
 
 Invariants: a course is part of the blueprint, so all users of a blueprint follow the same one; where a user stands in it
 (`Episode.course_position`) is counted in turns and not in words, so that an LLM user follows it in words of its own.

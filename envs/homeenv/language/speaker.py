@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from unicode_rbnf import RbnfEngine
 
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.meaning import (
     Act,
     AttributeComparison,
@@ -34,7 +34,7 @@ from homerl.envs.homeenv.language.meaning import (
     refuse_shared_room,
     spoken_name_of,
 )
-from homerl.envs.homeenv.maker.lexicon import load_lexicon
+from homerl.envs.homeenv.maker.home_names import load_lexicon
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home

@@ -11,9 +11,9 @@ from homerl.envs.homeenv.language.meaning import Act, Target, aliases_of, denote
 from homerl.envs.homeenv.language.speaker import frame_meaning, kind_noun
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.ambiguous import AnyDeviceRequest
-from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.device_choice import has_lookalikes
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, statement_reply
 from homerl.play.words.answer_rules import Answer
 
@@ -51,7 +51,8 @@ def _is_absent(home: Home, kind: str, room: Room | None = None) -> bool:
     scope = Target((), kind, rooms=(room,) if room else ())
     near = [device for device in home.plan.devices if room in (None, device.room)]
     names = [name.lower() for device in near for name in (device.name, *aliases_of(device, home))]
-    return not denoted_devices(scope, home) and not is_muddled(home, scope) and not any(WORD[kind] in name for name in names)
+    some = denoted_devices(scope, home) or has_lookalikes(home, scope)
+    return not some and not any(WORD[kind] in name for name in names)
 
 
 def _draft_absent(subcategory: str, kind: str, room: Room | None, rng: random.Random) -> Draft | None:

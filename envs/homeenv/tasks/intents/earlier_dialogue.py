@@ -32,8 +32,8 @@ from homerl.envs.homeenv.tasks.actions import (
     spoken_service_name,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.device_traits import device_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind
 
 DEPENDENT = Factors(dependency="dependent")
 SEVERAL = Factors(dependency="dependent", scope="multi_device")
@@ -190,5 +190,5 @@ def draft_follow_up(ask: Ask, rng: random.Random, home: Home, done: Sequence[Dev
     can_be_live = all(not condition.holds_in(home) and condition.holds_in(end) for condition in conditions)
     if ask.first and (not can_be_live or rng.random() < 0.5):
         return replace(now, before=before, past=tuple(past_request(action) for action in done))
-    first, *others = (control(now.subcategory, (action,), Factors()) for action in done)
+    first, *others = (draft_of_actions(now.subcategory, (action,), Factors()) for action in done)
     return replace(first, then=(*others, now)) if can_be_live else None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
+from homerl.envs.homeenv.language import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import Target, refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker, frame_meaning
 from homerl.envs.homeenv.language.times_and_states import join_clauses
@@ -26,7 +26,7 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import code_literal
 from homerl.envs.homeenv.tasks.actions import home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answer_rules import Answer
 

@@ -26,8 +26,8 @@ from homerl.envs.homeenv.tasks.actions import (
     propose_action,
 )
 from homerl.envs.homeenv.tasks.blueprint import Call
-from homerl.envs.homeenv.tasks.device_traits import device_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, PastTurn, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, PastTurn, Propose, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     SEVERAL,
@@ -132,7 +132,7 @@ def _draw_other_action(
 
 
 def _draft_recall(action: DeviceAction, meaning: Any, before: tuple[Call, ...], past: tuple[PastTurn, ...]) -> Draft:
-    draft = control("short_term", (action,), DEPENDENT, meaning)
+    draft = draft_of_actions("short_term", (action,), DEPENDENT, meaning)
     return replace(draft, plainly=SpokenCommand((action.act(),)), before=before, past=past)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft
 from homerl.play.words.answer_rules import Answer
 

@@ -25,8 +25,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
-from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose, draft_of_actions
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     DEPENDENT,
     IT,
@@ -77,7 +77,7 @@ def _after_a_past(subcategory: str, *ways: Callable[..., Follow], first_only: bo
 
 def _draft_request(action: DeviceAction, meaning: Meaning) -> Draft:
     """A draft in words that need the past; when asked, the user names everything."""
-    return replace(control("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
+    return replace(draft_of_actions("", (action,), DEPENDENT, meaning), plainly=SpokenCommand((action.act(),)))
 
 
 def _free_devices(home: Home, past: DeviceAction, ask: Ask, rng: random.Random) -> list[Device]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.device_traits import TRAITS, DeviceMatches, Read, match_devices, possible_members
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents import Ask, Draft, Propose
+from homerl.envs.homeenv.tasks.intents.device_choice import TRAITS, DeviceMatches, Read, match_devices, possible_members
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, place_meaning, yes_no_reply
 from homerl.play.words.answer_rules import Answer
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import random
 
-from homerl.envs.homeenv.language.known_languages import home_grammar, list_home_languages
+from homerl.envs.homeenv.language import home_grammar, list_home_languages
 from homerl.envs.homeenv.language.meaning import SpokenValue
 from homerl.envs.homeenv.language.speaker import frame_meaning
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft
+from homerl.envs.homeenv.tasks.intents import Ask, Draft
 from homerl.envs.homeenv.tasks.intents.questions import make_question_draft, number_answer
 from homerl.play.words.answer_rules import Answer
 

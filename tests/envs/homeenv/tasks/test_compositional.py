@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from homerl.envs.homeenv.agents.expert import Expert
-from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.language import home_grammar
 from homerl.envs.homeenv.language.meaning import Act, AttributeComparison, AttributeRank, Target, denoted_devices
 from homerl.envs.homeenv.language.speaker import Speaker, is_heavy_phrase
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home

@@ -1,4 +1,6 @@
-"""Wishes that are told other than at once: disclosed in parts, corrected, changed later, with an answer beside the point.
+"""Draws how a user tells a wish: disclosed in parts, corrected, changed later, or with an answer beside the point.
+
+How often each is drawn (`Behaviours`), and what a course is, is the same in all worlds: `homerl/play/user_behaviours.py`.
 
 Invariants:
 - A pure function of (blueprint, behaviours).
@@ -29,7 +31,6 @@ from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.actions import DeviceAction, home_after_calls, make_action, propose_action, spoken_call
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Call, Intent, Part
 from homerl.envs.homeenv.tasks.blueprint_filters import first_filter_failure
-from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.ambiguous import (
     AnyDeviceRequest,
     UnvaluedRequest,
@@ -38,6 +39,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
     can_leave_out_value,
     open_kind_of,
 )
+from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
 from homerl.play.user_behaviours import Behaviours
 from homerl.play.words.splits import NoSentence, Voice
@@ -61,8 +63,12 @@ class SelfCorrectedRequest:
         return said
 
 
-def apply_home_behaviours(blueprint: Blueprint, rates: Behaviours, voice: Voice) -> Blueprint:
-    """The blueprint with courses for the wishes that are drawn by its seed and that allow them."""
+def draw_courses_of_wishes(blueprint: Blueprint, rates: Behaviours, recipe: Any) -> Blueprint:
+    """The blueprint with courses for the wishes that are drawn by its seed and that allow them.
+
+    `recipe` is that of the blueprint (`BlueprintRecipe`), or None if it is not known; then people speak as they do by default.
+    """
+    voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
     for number in range(len(blueprint.intents)):
         teller = _Teller(blueprint, number, home, voice)
