@@ -66,7 +66,7 @@ class SelfCorrectedRequest:
 def draw_courses_of_wishes(blueprint: Blueprint, rates: Behaviours, recipe: Any) -> Blueprint:
     """The blueprint with courses for the wishes that are drawn by its seed and that allow them.
 
-    `recipe` is that of the blueprint (`BlueprintRecipe`), or None if it is not known; then people speak as they do by default.
+    `recipe` is the blueprint's (`BlueprintRecipe`); without one, people speak as they do by default.
     """
     voice = getattr(recipe, "user_voice", None) or Voice(blueprint.language)
     home = home_from_json(blueprint.home, f"home of blueprint {blueprint.id}")
