@@ -31,7 +31,7 @@ from homerl.play.loop import Agent
 from homerl.report.cards.export import find_trained_stage
 from homerl.report.cards.model_lineage import mixture_parts, read_talk_terms
 from homerl.train.model_sources import is_local_model_name, is_model_folder, refuse_changed_export, resolve_model_source
-from homerl.worlds.home_visits import Visits
+from homerl.worlds.contract import Visits
 from homerl.worlds.registry import known_worlds, world_of
 
 Data = Mapping[str, Any]

@@ -42,7 +42,7 @@ from homerl.report.pages.flywheel_results import (
     success_by_category,
 )
 from homerl.report.pages.world_pages import glossary_of_world, load_report_template
-from homerl.synth.synthesis_statistics import count_filter_drops
+from homerl.synth.shards import count_filter_drops
 from homerl.worlds.contract import WorldAdapter
 from homerl.worlds.registry import default_world, known_worlds, source_parts, world_of
 

@@ -32,7 +32,7 @@ from homerl.report import figures as charts
 from homerl.report.pages.flywheel_report import FlywheelReport, success_cell, write_flywheel_report
 from homerl.report.pages.flywheel_results import MODELS, PLAYERS, read_flywheel_run
 from homerl.rewards.composite import RewardWeights, step_rewards
-from homerl.synth.synthesis_statistics import SynthesisStatistics
+from homerl.synth.shards import SynthesisStatistics
 
 NASTY = """</pre><script>alert("x")</script><img src=x onerror=alert(1)> ]]> & "quoted" 'too' {{ 7 * 7 }}"""
 SUITES = ("heldout", "new-names")

@@ -35,7 +35,7 @@ from homerl.train.engines.vllm import ColocatedVLLM
 from homerl.train.engines.weight_sync import WeightLock, merge_adapter_weights
 from homerl.train.recipe import EngineSettings, RLVESettings
 from homerl.train.watch.watchdog import PhaseTimer, RunStalled
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 12, 13]]
 

@@ -22,17 +22,17 @@ from homerl.app.runs.checks.rehearsal import RehearsalSource, find_blueprint_sou
 from homerl.envs.core.documents import InputError
 from homerl.host.recipe_keys import BaseRecipe
 from homerl.host.terminal import count_with_noun
-from homerl.models.policy.chat_template import chat_format_of, encode_shielded, render_new_messages
+from homerl.models.policy.chat_template import chat_format_of, encode_shielded, is_homerl_template, render_new_messages
 from homerl.models.policy.policy_agent import encode_guest_prompt
-from homerl.play.chat_messages import Observation, is_homerl_template
 from homerl.play.faults import EPISODE_ERRORS
 from homerl.play.loop import let_user_speak, play
+from homerl.play.situation import Observation
 from homerl.play.trajectory import Trajectory, trajectory_to_row
 from homerl.train.model_settings import ModelSettings
 from homerl.train.model_sources import read_max_positions
 from homerl.train.tiny_model import make_row_tokenizer
 from homerl.worlds.registry import begin_episode, blueprint_with_behaviours, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 BLUEPRINTS, LEAST = 64, 4  # that are measured of all sources together, and of each at least
 CLOSE = 0.9  # of a limit, above which other dialogues may exceed it

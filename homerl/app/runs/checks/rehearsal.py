@@ -15,15 +15,15 @@ from typing import Any
 from homerl.envs.core.documents import InputError
 from homerl.host.recipe_keys import BaseRecipe
 from homerl.host.terminal import count_with_noun
+from homerl.models.endpoint.endpoint_settings import AT_ONCE, Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.metrics.registry import METRICS, count_metrics
-from homerl.play.user_behaviours import AT_ONCE, Behaviours
 from homerl.play.words.splits import Split
 from homerl.rewards.composite import RewardWeights, step_rewards
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SEEDS = 5  # seeds of which one must give a blueprint
 FLAWLESS = ExpertConfig(mistakes=0.0)
