@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from homerl.host.synthesis_stats import TextDiversity
 from homerl.play.trajectory import Outcome, read_rows
+from homerl.play.words.text_diversity import TextDiversity
 from homerl.synth.blueprint_synthesis import NO_BLUEPRINT, REFUSED
 from homerl.synth.recipe import SynthesisConfig
 
