@@ -90,11 +90,11 @@ def sample_profile(rng: random.Random, split: str, language: str = "en") -> Prof
     )
 
 
-# Families from before sub-streams. They draw from the blueprint's own stream, since stored suites hold their bytes: a further
-# draw in one of them would move every later wish and sentence. A new family is not listed here.
+# Families from before sub-streams. They draw from the blueprint's own stream, since stored suites hold their bytes: a draw
+# more in one of them would move every later wish and sentence. A new family is not listed here.
 SHARED_STREAM = frozenset(
-    "absent adjust ambiguous atomic automation colour compositional everything felt household memory moment multi_turn query "
-    "survey weather".split()
+    "absent adjust ambiguous atomic automation colour compositional everything felt household memory moment multi_turn "
+    "query survey weather".split()
 )
 ATTEMPTS = 100  # candidates of a seed; a recipe that drops most of them must not fail by chance
 TOO_LITTLE, UNSAID = "author: home offers too little", "author: no sentence of this split"
