@@ -114,7 +114,7 @@ WAYS: dict[str, Way] = {
     # from the command to the share of successes with its interval
     "a benchmark's score": (
         ("homerl/app/cli/commands/bench_run.py", "bench_run"),
-        ("homerl/app/studies/play_suite.py", "run_benchmark"),
+        ("homerl/app/play_suite.py", "run_benchmark"),
         ("homerl/bench/suites.py", "read_suite"),
         ("homerl/bench/runner.py", "run_suite"),
         ("homerl/play/loop.py", "play"),
@@ -123,7 +123,7 @@ WAYS: dict[str, Way] = {
         ("homerl/bench/scores.py", "build_result_row"),
         ("homerl/bench/scores.py", "score_results"),
         ("homerl/play/metrics/registry.py", "score_metrics"),
-        ("homerl/host/confidence_intervals.py", "mean_interval"),
+        ("homerl/play/confidence_intervals.py", "mean_interval"),
     ),
 }  # fmt: skip
 

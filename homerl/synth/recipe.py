@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import IDENTITY, Model
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import (
     AT_ONCE,
     AgentSettings,

@@ -44,9 +44,9 @@ from urllib.parse import urlsplit
 from homerl.envs.core.documents import InputError, read_json, write_atomic
 from homerl.envs.core.plugins import plugin_folder_variables
 from homerl.host.processes import children_ignore_interrupt, die_with_process
-from homerl.host.synthesis_stats import TextDiversity
 from homerl.play.faults import InfraError
 from homerl.play.trajectory import Outcome, read_rows, rows_to_json_lines
+from homerl.play.words.text_diversity import TextDiversity
 from homerl.synth.blueprint_synthesis import NO_BLUEPRINT, REFUSED, BlueprintResult, BlueprintSynthesiser
 from homerl.synth.recipe import SynthesisConfig
 

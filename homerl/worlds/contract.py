@@ -1,7 +1,7 @@
 """The contract of a world: everything that homerl needs from one. The world's folder implements it.
 
 Beside it stands what worlds share: how a scripted expert works and errs, how an LLM author tries candidates, the error of an
-author that made no blueprint, and what an agent took that was asked before another one.
+author that made no blueprint, what an agent took that was asked before another one, and what a search cost.
 
 Invariants:
 - No module outside a world's folder names the world.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
@@ -94,6 +94,42 @@ def no_blueprint_error(what: str, dropped: Counter[str], remedies: Mapping[str, 
 
 EXPERT = "expert"  # the baseline of every world that knows the solution
 Progress = Callable[[int, int], None]
+
+
+@dataclass
+class TreeStats:
+    """What a search for verified trajectories cost, and what it verified, in the words of HomeFlow 4.3.
+
+    A `call` is one request; several candidates may be `sampled` by it. `*_linear` is what the same rollouts would have
+    cost one by one. `merged` counts candidates that had the same effect as another. `grounded` counts successes that a
+    home confirms. `first` counts successes of the first rollout of a search (0 or 1). `recovered` counts dialogues that met
+    all goals after a refused call.
+    """
+
+    rollouts: int = 0
+    successes: int = 0
+    first: int = 0
+    recovered: int = 0
+    nodes: int = 0
+    steps_run: int = 0
+    steps_linear: int = 0
+    calls: int = 0
+    calls_linear: int = 0
+    sampled: int = 0
+    tokens: int = 0
+    tokens_linear: int = 0
+    merged: int = 0
+    grounded: int = 0
+    user_errors: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def estimated_difficulty(self) -> float:
+        """1 minus the verified success rate, in [0, 1]."""
+        return 1.0 - self.successes / max(1, self.rollouts)
+
+    def to_row(self) -> dict[str, float]:
+        """All figures as plain data."""
+        return asdict(self) | {"difficulty": self.estimated_difficulty}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from rich.table import Table
 from homerl.app.runs.recipe import load_recipe
 from homerl.bench.runner import SuiteInstances
 from homerl.bench.suites import read_suite, spread_evenly
-from homerl.host.confidence_intervals import share_interval
+from homerl.play.confidence_intervals import share_interval
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import BlueprintProtocol

@@ -44,7 +44,7 @@ LATE_TORCH_ROOMS = (
     "homerl/report/cards/export.py",
     "homerl/app/runs/",
     "homerl/app/served/",
-    "homerl/app/studies/",
+    "homerl/app/play_suite.py",
 )  # within a function
 
 

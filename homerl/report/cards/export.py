@@ -23,7 +23,7 @@ from homerl import __version__
 from homerl.bench.score_provenance import read_complete_scores
 from homerl.envs.core.documents import InputError, name_path_in_errors, read_json, write_atomic
 from homerl.host.html_pages import fold_long_text
-from homerl.host.run_folders import OF_TASKS, STAGES, refuse_unloaded_run_plugins
+from homerl.host.recipe_files import OF_TASKS, STAGES, refuse_unloaded_run_plugins
 from homerl.models.policy.chat_template import OWN, shows_tools, without_generation_tags
 from homerl.report.cards.gguf_and_ollama import KINDS, check_convertible, render_modelfile, require_gguf, write_gguf
 from homerl.report.cards.model_card import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.judge import JudgeSettings
 from homerl.bench.rescore import rescore_run
 from homerl.bench.suites import write_suite

@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from homerl.app.manual.recipe_schema import write_recipe_schema
+from homerl.app.recipe_reference import write_recipe_schema
 from homerl.envs.homeenv.maker.make import HomeSampler
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.device_spec import SHIPPED

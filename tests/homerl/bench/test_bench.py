@@ -20,9 +20,9 @@ from scripted_server import Faults, ScriptedServer, key_of
 from typer.testing import CliRunner
 
 from homerl.app.cli.app import app
+from homerl.app.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.app.runs.launch import main as launch
 from homerl.app.runs.stages import suite_episodes
-from homerl.app.studies.play_suite import BenchRun, SuiteInstances, build_suite, run_benchmark
 from homerl.bench.recipe import BenchSettings, SuiteSettings
 from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import SCOUTS, NothingScored

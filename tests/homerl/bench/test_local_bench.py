@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.app.runs.stages import run_bench
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
 from homerl.bench.recipe import BenchRecipe
 from homerl.bench.rescore import rescore_run
 from homerl.bench.runner import NothingScored

@@ -10,7 +10,7 @@ import pytest
 from chat_families import FAMILIES, family_tokenizer
 from transformers import AutoTokenizer
 
-from homerl.app.runs.checks.preflight import describe_chat_template
+from homerl.app.runs.preflight import describe_chat_template
 from homerl.app.served.model_agents import load_local_model
 from homerl.envs.core.messages import text_message, tool_call
 from homerl.envs.homeenv.tasks.author import make_home_blueprint

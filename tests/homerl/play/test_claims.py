@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.rescore import rescore_run
 from homerl.bench.scores import build_result_row, score_results
 from homerl.envs.core.documents import InputError

@@ -11,7 +11,7 @@ import pytest
 from scripted_server import ScriptedServer
 from worst import WorstAgent, nested, real_values, worst_calls
 
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.suites import SEED, make_suite_of_homes, write_suite
 from homerl.envs.core.world import MOST_CHARACTERS, MOST_LEVELS, MOST_TEXT, MOST_VALUES, World, why_action_too_large
 from homerl.envs.homeenv.maker.make import HomeSampler

@@ -21,7 +21,7 @@ from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.runs.checks.preflight import _find_missing_engine
+from homerl.app.runs.preflight import _find_missing_engine
 from homerl.envs.homeenv.tasks.author import make_home_blueprint
 from homerl.models.policy.transformers_engine import TransformersEngine
 from homerl.play.episode import EpisodeLimits

@@ -14,7 +14,7 @@ from rich.console import Console
 from scripted_server import ScriptedServer
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.app.studies.user_audit import (
+from homerl.app.user_audit import (
     AuditedEpisode,
     UserAudit,
     add_breaches,

@@ -8,7 +8,7 @@ import pytest
 from person import content, obedient, wishes
 from scripted_server import Faults, ScriptedServer
 
-from homerl.app.studies.play_suite import BenchRun, make_user_factory
+from homerl.app.play_suite import BenchRun, make_user_factory
 from homerl.bench.runner import EpisodePace, EpisodeSpec, ParticipantFactories, run_suite
 from homerl.envs.core.documents import Document, InputError, validate_document
 from homerl.envs.core.messages import tool_call

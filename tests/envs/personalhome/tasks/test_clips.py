@@ -11,8 +11,8 @@ import pytest
 from forked import homerl
 from scripted_server import MODEL, ScriptedServer
 
-from homerl.app.studies import play_suite as evaluation
-from homerl.app.studies.play_suite import BenchRun, run_benchmark
+from homerl.app import play_suite as evaluation
+from homerl.app.play_suite import BenchRun, run_benchmark
 from homerl.bench.rescore import rescore_run
 from homerl.bench.suites import read_suite, write_suite
 from homerl.envs.core.documents import InputError

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from homerl.envs.core.documents import InputError, write_atomic
 from homerl.host.progress_bar import progress_bar
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import AuditSettings, UserSettings
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.faults import Boundary
