@@ -23,7 +23,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
-OWN_OF_WORLDS = ("contract", "home_visits", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "registry", "sources")  # no plug-ins, then and now
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -39,16 +39,20 @@ NEW_NAMES = {
     "envs.simuhome.evaluate": "homerl.envs.simuhome.sim.evaluation",
     "rewards": "homerl.rewards",
     "homerl.agents": "homerl.models.policy",
+    "homerl.envs.core.hashing": "homerl.envs.core.state_encoding",
     "homerl.language": "homerl.play.words",
     "homerl.llm": "homerl.models.endpoint",
     "homerl.play.candidates": "homerl.play.loop",
+    "homerl.play.chat_messages": "homerl.play.tool_call_parser",
+    "homerl.play.user_behaviours": "homerl.play.situation",
     "homerl.terminal": "homerl.host",
     "homerl.terminal.commands": "homerl.host.terminal",
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
     "homerl.users": "homerl.worlds.users",
-    "homerl.worlds.visits": "homerl.worlds.home_visits",
+    "homerl.worlds.home_visits": "homerl.worlds.contract",
+    "homerl.worlds.visits": "homerl.worlds.contract",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
     "homerl.worlds.homeenv.blueprints": "homerl.envs.homeenv.tasks",
     "homerl.worlds.homeenv.blueprints.intents.draft": "homerl.envs.homeenv.tasks.intents",
@@ -56,10 +60,14 @@ NEW_NAMES = {
 }
 
 
-# What was renamed in these modules: (old module, old name) -> the name of today, with its module if that is another.
+# What was renamed in these modules: (old module, old name) -> the name of today, with its module if it went elsewhere.
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.play.chat_messages", "Observation"): "homerl.play.situation.Observation",
+    ("homerl.play.chat_messages", "SpokenWords"): "homerl.play.spoken_words.SpokenWords",
+    ("homerl.play.chat_messages", "spoken_words_of"): "homerl.play.spoken_words.spoken_words_of",
+    ("homerl.play.user_behaviours", "Behaviours"): "homerl.models.endpoint.endpoint_settings.Behaviours",
     ("homerl.worlds.homeenv.blueprints.intents.draft", "control"): "draft_of_actions",
     ("homerl.worlds.homeenv.language.meaning", "Sayer"): "homerl.envs.homeenv.language.speaker.Speaker",
     ("envs.personalhome.shown", "shown"): "household_shown",

@@ -21,7 +21,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.train import TRAININGS
 from homerl.train.engines.contract import MemorySizes, MemoryUse
 from homerl.train.engines.registry import chosen_engine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.host.recipe_keys import NUMBER_FORMAT
+from homerl.host.recipe_files import NUMBER_FORMAT
 from homerl.train.tiny_model import TinyConfig
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from homerl.envs.core.documents import InputError, read_json
 from homerl.host.processes import is_main_process
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.train.engines.contract import Refusal
 from homerl.train.engines.registry import chosen_engine
 from homerl.train.model_settings import AUTO, ModelSettings

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_keys import BaseRecipe, set_monitoring_variables
+from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
 from homerl.train.devices.parallel import ParallelTrainer, collective_timeout, parallel_arguments

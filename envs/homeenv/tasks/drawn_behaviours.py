@@ -1,6 +1,6 @@
 """Draws how a user tells a wish: disclosed in parts, corrected, changed later, or with an answer beside the point.
 
-How often each is drawn (`Behaviours`), and what a course is, is the same in all worlds: `homerl/play/user_behaviours.py`.
+How often each is drawn (`Behaviours`), and what an episode knows of a course (`Course`), is the same in all worlds.
 
 Invariants:
 - A pure function of (blueprint, behaviours).
@@ -41,7 +41,7 @@ from homerl.envs.homeenv.tasks.intents.ambiguous import (
 )
 from homerl.envs.homeenv.tasks.intents.device_choice import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.earlier_dialogue import calls_as_acts, plan_undo, repeat_action
-from homerl.play.user_behaviours import Behaviours
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.words.splits import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device

@@ -88,7 +88,7 @@ from homerl.train.watch.sentinel import Sentinel, UpdateSignal
 from homerl.train.watch.transcripts import log_transcripts
 from homerl.train.watch.watchdog import PhaseTimer, Watchdog
 from homerl.train.workarounds.unsharded_loading import load_unsharded
-from homerl.worlds.users.user_factory import open_user_factory
+from homerl.worlds.users import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:
