@@ -57,7 +57,7 @@ class HomeEnvWorld(WorldAdapter):
 
         return Expert(seed, config.mistakes, config.styles, config.minimal, config.slips)
 
-    baselines = late("homerl.envs.homeenv.agents.baselines", "BASELINES")
+    baselines = late("homerl.envs.homeenv.agents", "BASELINES")
 
     @property
     def visits(self) -> Visits:

@@ -1,4 +1,4 @@
-"""The agents of HomeEnv that need no language model, by name (`BASELINES`). A suite must be solvable by the expert alone.
+"""Baseline agents that need no language model. A suite must not be solvable by them.
 
 Invariants: all are deterministic; they do not read the goals Φ or the plan. Agents that act are oracles, because
 they read the devices' specifications from the episode as a home hub would. The agent that only speaks is a
@@ -15,13 +15,11 @@ from functools import partial
 from typing import Any
 
 from homerl.envs.core.messages import Message
-from homerl.envs.homeenv.agents.expert import Expert
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.tasks.actions import actions
 from homerl.envs.homeenv.tasks.blueprint import Call
 from homerl.envs.homeenv.tasks.situation import answer_message, home_situation_of, writer_of
 from homerl.play.episode import Episode
-from homerl.play.loop import Agent
 from homerl.play.situation import Observation, Reply
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -121,19 +119,3 @@ def value_in_request(kind: Any, words: set[str], said: str) -> Any:
     if kind.type == "bool":
         return "off" not in words
     return None
-
-
-def _make_hassil_agent() -> Agent:
-    """Home Assistant's own sentences, whose package comes with an extra."""
-    from homerl.envs.homeenv.agents.hassil_agent import HassilAgent
-
-    return HassilAgent()
-
-
-BASELINES: dict[str, Callable[[], Agent]] = {
-    "expert": Expert,
-    "nothing": DoNothingAgent,
-    "random": RandomActionAgent,
-    "keywords": KeywordAgent,
-    "hassil": _make_hassil_agent,
-}
