@@ -47,6 +47,12 @@ NEW_NAMES = {
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
+    "homerl.train.credit.advantages": "homerl.train.credit.step",
+    "homerl.train.credit.registry": "homerl.train.credit.contract",
+    "homerl.train.engines.registry": "homerl.train.engines.contract",
+    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in ("bnpo", "dapo", "dr_grpo", "grpo")},
+    "homerl.train.losses.registry": "homerl.train.losses.contract",
+    "homerl.train.watch.watchdog": "homerl.train.watch.phase_deadlines",
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.visits": "homerl.worlds.home_visits",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own

@@ -1,7 +1,7 @@
 """Estimates the memory of a recipe on each GPU, and the disk of its checkpoints and models, before anything is loaded.
 
 A pass of the trainer takes what weights, gradients, the optimizer and the engine leave, so its budget of tokens
-(`homerl/train/packing/micro_batches.py`) is found here too.
+(`homerl/train/packing/pass_budget.py`) is found here too.
 
 Invariants:
 - No network, and torch only where activations are counted.
@@ -23,14 +23,10 @@ from typing import TYPE_CHECKING
 
 from homerl.host.recipe_keys import BaseRecipe
 from homerl.train import TRAININGS
-from homerl.train.engines.contract import MemorySizes, MemoryUse
-from homerl.train.engines.registry import chosen_engine
-from homerl.train.model_settings import AUTO, ModelSettings
-from homerl.train.model_sizes import GB, find_model_config, sizes_from_config
-from homerl.train.optim_settings import OptimSettings
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget
-from homerl.train.recipe import RLVESections, RLVESettings, SFTSettings, TrainingRecipe
-from homerl.train.recipe_checks import parallel_mode
+from homerl.train.engines.contract import MemorySizes, MemoryUse, chosen_engine
+from homerl.train.model_settings import AUTO, GB, ModelSettings, find_model_config, sizes_from_config
+from homerl.train.packing.pass_budget import MemoryHeadroom, TokenBudget
+from homerl.train.recipe import OptimSettings, RLVESections, RLVESettings, SFTSettings, TrainingRecipe, parallel_mode
 
 if TYPE_CHECKING:
     from homerl.train.activation_memory import ModelCount

@@ -32,12 +32,7 @@ class TinyConfig(Model):
     layers: int = Field(4, ge=1, description="Transformer layers.")
     heads: int = Field(4, ge=1, description="Attention heads of a layer.")
     kv_heads: int = Field(4, ge=1, description="Key and value heads of a layer; it divides `heads`.")
-    head_dim: int = Field(
-        32,
-        ge=2,
-        multiple_of=2,
-        description="Width of a head, even; narrow heads cannot attend sharply.",
-    )
+    head_dim: int = Field(32, ge=2, multiple_of=2, description="Width of a head, even; narrow heads cannot attend sharply.")
     intermediate_size: int = Field(384, ge=1, description="Width of the feed-forward layers.")
     vocab_size: int = Field(4096, description="Most tokens of the vocabulary.")
     max_positions: int = Field(2048, ge=1, description="Longest sequence, in tokens.")

@@ -17,12 +17,9 @@ from typing import Any
 from homerl.app.manual.recipe_schema import EXTENDS, REF, RUN, Schema, definition_name, referenced_models, schema_definitions
 from homerl.app.runs.recipe import KINDS
 from homerl.host.recipe_keys import BaseRecipe
-from homerl.train.credit.contract import CreditMode
-from homerl.train.credit.registry import list_credit_modes
-from homerl.train.engines.contract import EngineKind
-from homerl.train.engines.registry import list_engines
-from homerl.train.losses.contract import Loss
-from homerl.train.losses.registry import list_losses
+from homerl.train.credit.contract import CreditMode, list_credit_modes
+from homerl.train.engines.contract import EngineKind, list_engines
+from homerl.train.losses.contract import Loss, list_losses
 from homerl.worlds.registry import known_worlds
 from homerl.worlds.sources import BlueprintFile, Mixture
 

@@ -1,23 +1,23 @@
-"""Decides which blueprint is played next.
+"""Decides which blueprint is played next (`Curriculum`), and how a mixture of worlds shares the groups (`MixtureBalance`).
 
-Invariants of `Curriculum`:
-- The order is a function of the recipe, the seed and the results so far. It is the same on every rank.
+Invariants of the order:
+- It is a function of the recipe, the seed and the results so far. It is the same on every rank.
 - A pass visits every blueprint once, in an order of its own. With `by: success` a pass may skip a blueprint; skips are
   counted.
 - Every group is drawn with the blueprints that replace it if it has zero variance. So a replacement depends on the group and
   on the state when it was drawn, never on who ended first. What no group needed is put back, and is drawn first.
 - Groups that were drawn but not trained on are part of the state. A resumed run plays exactly these again.
 
-`MixtureBalance` shares groups among the parts of a mixture of worlds: more to those that the policy solves sometimes. With p
-the running success rate of a part and T the temperature, a blueprint of the part is played with probability
+A part of a mixture gets more groups if the policy solves it sometimes. With p the running success rate of a part and T the
+temperature, a blueprint of the part is played with probability
 
     ((4 p (1 - p)) / m)^(1/T)
 
 where m is the largest 4 p (1 - p) of all parts. A group of a part that is always or never solved has no signal, and
 4 p (1 - p) is the variance of its outcome, scaled to 1. A high T leaves the parts' own weights as they are.
 
-Invariants of `MixtureBalance`: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p)
-counts as `LEAST` at least; the state is plain data.
+Invariants of the shares: a part whose rate is not known yet is played; no part is ever left out, because 4 p (1 - p) counts
+as `LEAST` at least.
 """
 
 from __future__ import annotations

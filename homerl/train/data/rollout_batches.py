@@ -43,13 +43,7 @@ from typing import Any
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
-from homerl.train.credit.registry import (
-    assign_advantages,
-    chosen_credit_mode,
-    has_return_variance,
-    make_advantage_rule,
-    split_into_groups,
-)
+from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, chosen_credit_mode
 from homerl.train.data.curriculum import Curriculum, GroupDraw
 from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
 from homerl.train.data.rollout import Rollout, RolloutPlayer
@@ -185,10 +179,9 @@ class RolloutSupply:
         self.curriculum.update_success_rates(result for report in reports for result in report.results)
 
         batch = RolloutBatch(own, [row for report in reports for row in report.rows])
-        credit_inputs = [row["played"] for row in batch.rows]
-        credit = assign_advantages(credit_inputs, size, make_advantage_rule(self.settings))
+        groups = split_into_groups([row["played"] for row in batch.rows], size)
+        credit = [steps for group in groups for steps in credit_group(group, self.settings)]
         batch.advantages = [[0.0] * row["prefix_steps"] + steps for row, steps in zip(batch.rows, credit, strict=True)]
-        groups = split_into_groups(credit_inputs, size)
         left = [not has_return_variance(group) for group in groups]  # of zero variance, after the last replacement
         first = [report.replaced > 0 or still for report, still in zip(reports, left, strict=True)]
         batch.metrics = {
@@ -199,6 +192,35 @@ class RolloutSupply:
             **chosen_credit_mode(self.settings).metrics(groups, self.settings),
         }
         return batch
+
+
+def credit_group(group: Group, settings: RLVESettings) -> list[list[float]]:
+    """The advantage of every step, by the rule of the recipe's credit mode.
+
+    A rollout that does not count (a fault of the user or a server) gets zeros, and the others are compared without it. A
+    group of zero variance gets zeros from every mode.
+    """
+    if not has_return_variance(group):
+        return [[0.0] * len(played.rewards) for played in group]
+    counted = [played for played in group if played.counts]
+    credit = iter(chosen_credit_mode(settings).rule(counted, settings))
+    return [next(credit) if played.counts else [0.0] * len(played.rewards) for played in group]
+
+
+def has_return_variance(group: Group) -> bool:
+    """Whether the returns of a group's rollouts that count vary, so that there is something to compare.
+
+    Equal rollouts whose later steps have smaller returns-to-go differ in nothing, whatever the mode compares.
+    """
+    returns = [sum(played.rewards) for played in group if played.counts]
+    return any(abs(value - returns[0]) > TOLERANCE for value in returns)
+
+
+def split_into_groups(rollouts: Sequence[CreditInput], size: int) -> list[Group]:
+    """The groups of `size` rollouts. Raises `ValueError` if the rollouts do not divide into groups."""
+    if len(rollouts) % size:
+        raise ValueError(f"{len(rollouts)} rollouts do not make groups of {size}")
+    return [rollouts[i : i + size] for i in range(0, len(rollouts), size)]
 
 
 def hash_seed(*parts: int) -> int:

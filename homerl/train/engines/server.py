@@ -35,7 +35,7 @@ from homerl.models.policy.policy_agent import Sample
 from homerl.play.faults import InfraError, RequestRefused
 from homerl.train.engines.contract import PolicyTrainer, SamplerSettings, TrainedEngine
 from homerl.train.engines.weight_sync import PrefixHits, SyncedEngine, SyncedEngineKind
-from homerl.train.watch.watchdog import PhaseTimer, RunStalled
+from homerl.train.watch.phase_deadlines import PhaseTimer, RunStalled
 
 if TYPE_CHECKING:
     from openai.types import CompletionChoice

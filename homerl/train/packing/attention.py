@@ -27,7 +27,7 @@ from torch.nn import Module
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedConfig
 
-from homerl.train.packing.micro_batches import PrefixTree
+from homerl.train.packing.prefix_tree import PrefixTree
 
 NAME = "homerl_packed"  # as transformers knows this attention
 Device: TypeAlias = torch.device | str

@@ -19,9 +19,8 @@ import torch
 
 from homerl.train.data.rollout import Rollout
 from homerl.train.losses.clipped import by_token
-from homerl.train.losses.contract import Tokens, Totals, rollout_sums
-from homerl.train.losses.registry import list_losses
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
+from homerl.train.losses.contract import Tokens, Totals, list_losses, rollout_sums
+from homerl.train.packing.packed_updates import TargetScores, TokenSequence
 from homerl.train.recipe import LossSettings, RatioMask, RLVESettings
 from homerl.train.tensor_shapes import Indices, ScalarLoss, SumVector, TokenFlags, TokenLogps, TokenRollouts, TokenValues
 

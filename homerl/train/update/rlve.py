@@ -4,15 +4,16 @@ An update reads from top to bottom in `RLVETrainer.training_step`. transformers'
 the schedule, checkpoints and callbacks. From the rollouts to the new weights an update passes these files, in this order:
 
 1. `update/rlve.py`, this file: `training_step` asks for the rollouts of an update, and returns its loss.
-2. `data/rollout_batches.py`: `RolloutPrefetcher.take_batch` lets the engine take the new weights (6), plays groups of
+2. `data/rollout_batches.py`: `RolloutPrefetcher.take_batch` lets the engine take the new weights (7), plays groups of
    rollouts, exchanges them between ranks, and hands on a `RolloutBatch`: this rank's rollouts, with an advantage a step.
-3. `credit/registry.py`: `assign_advantages` computes these advantages from the step rewards, group by group, by the rule of
-   the recipe's credit mode (`credit/<mode>.py`; the arithmetic that modes share is in `credit/advantages.py`).
+   `credit_group` there asks the recipe's credit mode for these advantages, group by group.
+3. `credit/step.py`, or another mode's file: computes them from the step rewards.
 4. `update/objective.py`: `collect_sampled_tokens` turns rollouts and advantages into arrays by token, `SampledTokens`.
-   `RolloutObjective` hands on the loss of each pass, from `losses/<loss>.py`, and the sums for the metrics.
-5. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
+   `RolloutObjective` hands on the loss of each pass, and the sums for the metrics.
+5. `losses/clipped.py`, or another loss's file: the loss of each token, and its weight.
+6. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
    leaves the gradients of the update in the model. transformers then makes the optimizer's step.
-6. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
+7. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
 
 Invariants:
 - Only sampled tokens have an advantage: that of their own step. Sampled text is never tokenised again.
@@ -64,18 +65,16 @@ from homerl.train.data.rollout_batches import (
     reward_metrics,
     world_metrics,
 )
-from homerl.train.devices.parallel import ParallelTrainer
-from homerl.train.engines.registry import chosen_engine
+from homerl.train.engines.contract import chosen_engine
 from homerl.train.model_sources import read_max_positions
-from homerl.train.recipe import RLVERecipe
-from homerl.train.recipe_checks import has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
+from homerl.train.parallel.parallel_trainer import ParallelTrainer
+from homerl.train.recipe import RLVERecipe, has_sharded_weights, refuse_untrainable, starts_without_weights, world_size
 from homerl.train.tensor_shapes import TokenLogps
 from homerl.train.training_setup import (
     add_liger_kernels,
     load_chat_tokenizer,
     load_policy,
     make_trainer_updates,
-    metric_reporters,
     shared_training_arguments,
     train_and_save_model,
 )
@@ -83,11 +82,10 @@ from homerl.train.update.distillation import add_teacher_advantages, make_teache
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
-from homerl.train.watch.metrics_log import PanelsCallback
-from homerl.train.watch.sentinel import Sentinel, UpdateSignal
-from homerl.train.watch.transcripts import log_transcripts
-from homerl.train.watch.watchdog import PhaseTimer, Watchdog
-from homerl.train.workarounds.unsharded_loading import load_unsharded
+from homerl.train.watch.lost_signal import Sentinel, UpdateSignal
+from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
+from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
+from homerl.train.workarounds import load_unsharded
 from homerl.worlds.users.user_factory import open_user_factory
 
 

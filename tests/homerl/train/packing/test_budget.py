@@ -13,9 +13,8 @@ from families import PACKED, SIZES
 from transformers import AutoConfig, AutoModelForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBudget, TokenBytes
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence
-from homerl.train.packing.packed_updates import MemoryProfiler, PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence
+from homerl.train.packing.pass_budget import MemoryHeadroom, MemoryProfiler, TokenBudget, TokenBytes
 from homerl.train.recipe import SFTSettings
 
 MB = 10**6

@@ -16,10 +16,10 @@ from accelerate import Accelerator
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from trl.trainer.utils import add_fused_lm_head
 
-from homerl.train.packing.micro_batches import MemoryHeadroom, TokenBytes
-from homerl.train.packing.packed_updates import MemoryProfiler
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TokenSequence
+from homerl.train.packing.pass_budget import MemoryHeadroom, TokenBytes
+from homerl.train.packing.pass_budget import MemoryProfiler
+from homerl.train.packing.pass_budget import TokenBudget
+from homerl.train.packing.packed_updates import TokenSequence
 from homerl.train.packing.packed_updates import PackedUpdates
 from homerl.train.recipe import SFTSettings
 

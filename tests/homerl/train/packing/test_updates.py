@@ -22,9 +22,8 @@ from trl.trainer.utils import add_fused_lm_head
 
 from homerl.envs.core.documents import InputError
 from homerl.train.packing import attention
-from homerl.train.packing.micro_batches import TokenBudget
-from homerl.train.packing.packed_rows import TargetScores, TokenSequence, pack_row, score_row
-from homerl.train.packing.packed_updates import PackedUpdates
+from homerl.train.packing.packed_updates import PackedUpdates, TargetScores, TokenSequence, pack_row, score_row
+from homerl.train.packing.pass_budget import TokenBudget
 
 WORDS = 40
 PLENTY = TokenBudget(10_000, 10_000)
@@ -505,7 +504,7 @@ def test_an_update_without_any_target_has_zero_gradients():
 
 
 def test_only_targets_go_through_the_head(monkeypatch):
-    """A prompt of 90 tokens and 12 sampled ones: 12 rows for the head (`workarounds/compact_head.py`)."""
+    """A prompt of 90 tokens and 12 sampled ones: 12 rows for the head (`score_labelled_positions`)."""
     from trl.trainer import utils
 
     seen: list[int] = []

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from homerl.host.exit_codes import RunStopped
-from homerl.train.credit.advantages import TOLERANCE
+from homerl.train.credit.contract import TOLERANCE
 from homerl.train.recipe import SentinelSettings
 
 MOST_LOST = 0.98  # share of sampled tokens without advantage, and of groups that are dropped

@@ -1,13 +1,12 @@
 """Records what each rank is doing and since when, and stops a run in which a phase exceeds its deadline (exit code 4).
 
-Invariants of `PhaseTimer`:
+Invariants:
 - Every second since the last `take_time_shares` is in exactly one share. Time outside of all phases is in `train`, and
   before the first update in `start`: an engine that begins beside the trainer may take minutes.
 - Each rank writes its phase to its own file in the run's folder, completely or not at all. So every rank can read what
   the others do.
-
-Invariants of `Watchdog`, which reports the ranks that were waited for: it runs in a thread beside the work, so that a rank
-that hangs in a collective operation can still report; it only reads the phase files that ranks have written.
+- The watchdog runs in a thread beside the work, so that a rank that hangs in a collective operation can still report. It
+  names the ranks that were waited for, and only reads the phase files that ranks have written.
 """
 
 from __future__ import annotations

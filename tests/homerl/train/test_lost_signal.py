@@ -6,7 +6,7 @@ import math
 import pytest
 
 from homerl.train.recipe import SentinelSettings
-from homerl.train.watch.sentinel import Sentinel, SignalLost, UpdateSignal, refuse_infinite_loss
+from homerl.train.watch.lost_signal import Sentinel, SignalLost, UpdateSignal, refuse_infinite_loss
 
 HEALTHY = {
     "sentinel/zero_advantage": 0.4,
