@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from homerl.host.recipe_keys import BaseRecipe
 from homerl.train import TRAININGS
 from homerl.train.engines.contract import MemorySizes, MemoryUse, chosen_engine
-from homerl.train.model_settings import AUTO, GB, ModelSettings, find_model_config, sizes_from_config
+from homerl.train.model_settings import AUTO, GB, ModelSettings, estimate_decoder_sizes, find_model_config
 from homerl.train.packing.pass_budget import MemoryHeadroom, TokenBudget
 from homerl.train.recipe import OptimSettings, RLVESections, RLVESettings, SFTSettings, TrainingRecipe, parallel_mode
 
@@ -158,7 +158,7 @@ def estimate_training_memory(
     served = len(recipe.user.serve.gpus) if isinstance(recipe, RLVESections) and recipe.user.serve else 0
     count = gpus or recipe.processes or (1 if alone else max(1, 8 - served))
     settings: SFTSettings | RLVESettings = getattr(recipe, stage)
-    shape, found = sizes_from_config(find_model_config(recipe.model)), count_recipe_model(recipe, longest_sequence(settings))
+    shape, found = estimate_decoder_sizes(recipe.model), count_recipe_model(recipe, longest_sequence(settings))
     whole, trained, width = found.parameters, found.trained, 4 if recipe.model.dtype == "float32" else 2
     parallel = parallel_mode(recipe)
     adam = ADAM[recipe.model.dtype]
@@ -171,7 +171,7 @@ def estimate_training_memory(
         if settings.kl and recipe.model.lora is None:
             always["reference"] = whole * width / (count if sharded else 1) / GB
         if settings.distill and not settings.distill.url:
-            teacher = sizes_from_config(find_model_config(teacher_model_settings(recipe.model, settings.distill.model)))
+            teacher = estimate_decoder_sizes(teacher_model_settings(recipe.model, settings.distill.model))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
         # keys and values of one episode, in all layers
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens

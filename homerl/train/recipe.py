@@ -27,7 +27,7 @@ from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.policy_agent import Thoughts
 from homerl.play.episode import EpisodeLimits
 from homerl.rewards.composite import RewardWeights
-from homerl.train.credit.contract import chosen_credit_mode, list_credit_modes
+from homerl.train.credit.contract import list_credit_modes
 from homerl.train.engines.contract import Refusal, chosen_engine, list_engines
 from homerl.train.losses.contract import list_losses
 from homerl.train.model_settings import AUTO, ModelSettings
@@ -292,7 +292,7 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
             raise ValueError("`async_rollouts` counts updates of one iteration each")
         if self.distill and self.distill.url and self.temperature != 1:
             raise ValueError("a server judges at temperature 1: set `temperature` to 1, or name the teacher's folder")
-        for what in (*list_losses()[self.loss].refuse(self), *chosen_credit_mode(self).refuse(self, self.group)):
+        for what in (*list_losses()[self.loss].refuse(self), *list_credit_modes()[self.credit].refuse(self, self.group)):
             raise ValueError(what)
         return self
 

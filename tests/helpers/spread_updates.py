@@ -146,7 +146,7 @@ def main(way: str, folder: Path) -> None:
         trainer.train()
         trained = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         weights = {name: weight.cpu().clone() for name, weight in gather_whole_weights(trained, frozen=False)}
-        passes = trainer.updates.passes
+        passes = trainer.updates.counts["passes"]
         found[model, loss] = {"losses": trainer.losses, "gradients": trainer.gradients, "weights": weights, "passes": passes}
     if PartialState().is_main_process:
         torch.save(found, folder / f"{way}.pt")

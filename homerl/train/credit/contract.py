@@ -1,4 +1,4 @@
-"""The contract of a credit mode, which is defined completely in one file; the modes that there are, and the chosen one.
+"""The contract of a credit mode, which is defined completely in one file, and the modes that there are.
 
 Invariants:
 - A mode is discovered by its file (see `homerl.train.credit`). Importing it is cheap, and never imports torch.
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import homerl.train.credit
 from homerl.envs.core.model import Model
@@ -86,18 +86,7 @@ class CreditMode(ABC, Generic[Keys]):
         return {}
 
 
-class CreditSettings(Protocol):
-    """A recipe's `rlve`, as far as it is read here. It has the `keys` of all modes as flat fields besides."""
-
-    credit: str
-
-
 @cache
 def list_credit_modes() -> Mapping[str, CreditMode[Any]]:
     """Every credit mode by name."""
     return sort_plugins(discover(homerl.train.credit, "MODE", CreditMode, ("contract",)))
-
-
-def chosen_credit_mode(settings: CreditSettings) -> CreditMode[Any]:
-    """The mode that a recipe's `rlve` chooses."""
-    return list_credit_modes()[settings.credit]

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from homerl.envs.core.documents import InputError
 from homerl.play.trajectory import read_rows
@@ -37,6 +37,9 @@ from homerl.train.recipe import BlueprintSource, CurriculumSettings
 
 LEAST = 0.1  # of 4 p (1 - p): also what is always or never solved is played now and then
 KEPT = 0.8  # weight of the older rate after each update
+
+
+K = TypeVar("K")
 
 
 class MixtureBalance:
@@ -48,11 +51,7 @@ class MixtureBalance:
 
     def update_success_rates(self, results: Iterable[tuple[int, bool]]) -> None:
         """Update the rates from pairs (blueprint seed, success) of an update's rollouts."""
-        by_part: dict[str, list[bool]] = defaultdict(list)
-        for seed, success in results:
-            by_part[self.part_of(seed)].append(success)
-        for name, successes in by_part.items():
-            now = sum(successes) / len(successes)
+        for name, now in success_shares((self.part_of(seed), success) for seed, success in results).items():
             self.rates[name] = KEPT * self.rates[name] + (1 - KEPT) * now if name in self.rates else now
 
     def play_probability(self, seed: int) -> float:
@@ -64,9 +63,13 @@ class MixtureBalance:
         most: float = (signal[name] / max(signal.values())) ** (1 / self.temperature)
         return most
 
-    def restore_rates(self, rates: Mapping[str, float]) -> None:
-        """Restore the rates."""
-        self.rates = dict(rates)
+
+def success_shares(results: Iterable[tuple[K, bool]]) -> dict[K, float]:
+    """The share of successes by key."""
+    by_key: dict[K, list[bool]] = defaultdict(list)
+    for key, success in results:
+        by_key[key].append(success)
+    return {key: sum(successes) / len(successes) for key, successes in by_key.items()}
 
 
 Place = tuple[int, int]  # a position of the order, and the blueprint seed there
@@ -146,15 +149,11 @@ class Curriculum:
 
         An older rate counts half after each update, since the policy changes.
         """
-        by_seed: dict[int, list[bool]] = {}
         results = list(results)
         if self.balance:
             self.balance.update_success_rates(results)
-        for seed, success in results:
-            by_seed.setdefault(seed, []).append(success)
-        for seed, successes in by_seed.items():
+        for seed, now in success_shares(results).items():
             before, plays = self.success_rates.get(seed, (0.0, 0))
-            now = sum(successes) / len(successes)
             self.success_rates[seed] = (now if not plays else (before + now) / 2, plays + 1)
 
     def curriculum_metrics(self) -> dict[str, float]:
@@ -183,7 +182,7 @@ class Curriculum:
         self.success_rates = {seed: (success, plays) for seed, success, plays in state["tally"]}
         self.returned = [(position, seed) for position, seed in state["held"]]
         if self.balance:
-            self.balance.restore_rates(state.get("parts", {}))
+            self.balance.rates = dict(state.get("parts", {}))
         self.drawn, self.unfinished = {}, deque((number, (place, seed)) for number, place, seed in state["unfinished"])
 
     def _unused_places(self) -> list[Place]:

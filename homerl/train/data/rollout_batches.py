@@ -43,7 +43,7 @@ from typing import Any
 from homerl.play.ordered_async_work import begin_task_group
 from homerl.play.situation import BlueprintProtocol
 from homerl.rewards.composite import PARTS
-from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, chosen_credit_mode
+from homerl.train.credit.contract import TOLERANCE, CreditInput, Group, list_credit_modes
 from homerl.train.data.curriculum import Curriculum, GroupDraw
 from homerl.train.data.prefixes import VerifiedTrajectories, draw_group_prefix
 from homerl.train.data.rollout import Rollout, RolloutPlayer
@@ -189,7 +189,7 @@ class RolloutSupply:
             "curriculum/left_zero_variance": sum(left) / self.groups,
             "curriculum/prefixed": sum(row["prefix_steps"] > 0 for row in batch.rows) / self.slots,
             **self.curriculum.curriculum_metrics(),
-            **chosen_credit_mode(self.settings).metrics(groups, self.settings),
+            **list_credit_modes()[self.settings.credit].metrics(groups, self.settings),
         }
         return batch
 
@@ -203,7 +203,7 @@ def credit_group(group: Group, settings: RLVESettings) -> list[list[float]]:
     if not has_return_variance(group):
         return [[0.0] * len(played.rewards) for played in group]
     counted = [played for played in group if played.counts]
-    credit = iter(chosen_credit_mode(settings).rule(counted, settings))
+    credit = iter(list_credit_modes()[settings.credit].rule(counted, settings))
     return [next(credit) if played.counts else [0.0] * len(played.rewards) for played in group]
 
 

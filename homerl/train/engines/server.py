@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError
 
 from pydantic import Field
@@ -45,19 +45,12 @@ if TYPE_CHECKING:
 HOME: ContextVar[int] = ContextVar("HOME")  # the server of an episode, which has a context of its own
 
 
-class PooledServer(TrainedEngine, Protocol):
-    """One of several. `attach` connects anew with one that was lost."""
-
-    url: str
-
-    def metrics(self) -> Mapping[str, float]:
-        """Figures by name since the last call."""
-
-
 class ServerPool:
-    """Samples from several servers. `lost` are the indices of those that this rank cannot ask."""
+    """Samples from several servers. `lost` are the indices of those that this rank cannot ask; to `attach` one that was lost
+    connects anew with it.
+    """
 
-    def __init__(self, servers: Sequence[PooledServer]) -> None:
+    def __init__(self, servers: Sequence[ServerEngine]) -> None:
         self.servers, self.lost = servers, set[int]()
         self.version, self.begun = -1, 0
 

@@ -134,7 +134,8 @@ def attend_by_torch_varlen(
     """torch's own flash attention for rows of different lengths (CUDA)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    options: dict[str, Any] = {"window_size": (_window_back(window), 0), "scale": scale}
+    back = window - 1 if window else -1  # how many tokens before itself a query sees; -1 is all of them
+    options: dict[str, Any] = {"window_size": (back, 0), "scale": scale}
     shared = query.shape[1] // key.shape[1]
     if shared > 1 and "enable_gqa" in inspect.signature(varlen_attn).parameters:
         options["enable_gqa"] = True
@@ -162,11 +163,6 @@ def attend_by_flash(
         sizes = {"window_size": (window - 1, 0)} if window else {}
         attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
-
-
-def _window_back(window: int | None) -> int:
-    """How many tokens before itself a query sees; -1 is all of them."""
-    return window - 1 if window else -1
 
 
 def _ends(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:

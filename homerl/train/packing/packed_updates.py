@@ -1,8 +1,7 @@
 """An update of several passes: sequences are packed into rows, forwarded and backwarded row by row, and gradients add up.
 
 It reads from top to bottom: `split_into_passes` decides which sequences share a pass, `pack_row` makes a row of them,
-`score_row` forwards it, and `PackedUpdates` makes the update. `refuse_mixed_sequences` checks on the model itself that its
-sequences can share a row.
+`score_row` forwards it, and `PackedUpdates` makes the update.
 
 Invariants of passes:
 - Every sequence is in one pass, which stays within the budget, unless one sequence alone exceeds it.
@@ -22,16 +21,14 @@ Invariants of an update:
   Where every pass is an exchange this is impossible, since other ranks wait within theirs. Then the run ends, and its
   message says what to do.
 - If a layer cannot be compiled, in any pass before an exchange, all layers run as they are from then on.
-
-Invariant of the check: all ranks forward as many rows of as many sequences, since weights may be in shards.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
@@ -59,7 +56,7 @@ from homerl.train.packing.attention import (
 )
 from homerl.train.packing.compiled_layers import CompiledLayers, is_compile_error
 from homerl.train.packing.pass_budget import STEP, MemoryProfiler, TokenBudget
-from homerl.train.packing.prefix_tree import PrefixTree, RowSegment, count_shared_places, lexical_order, merge_sequences
+from homerl.train.packing.prefix_tree import count_shared_places, lexical_order, merge_sequences
 from homerl.train.tensor_shapes import Ids, Indices, ScalarLoss, SumVector, TargetValues
 from homerl.train.workarounds import score_labelled_positions
 
@@ -159,7 +156,7 @@ def pack_row(
     Without a `kernel` it is the row of a single sequence, to which the model attends as it always does. `recomputed` tells
     whether the pass is made with checkpointing.
     """
-    tree = pad_prefix_tree(merge_sequences([sequence.ids for sequence in sequences]), step)
+    tree = merge_sequences([sequence.ids for sequence in sequences], step)
     labels = np.full(len(tree.ids), IGNORE_INDEX, dtype=np.int64)
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
@@ -188,32 +185,18 @@ def make_empty_row(kernel: Kernel | None, device: Device, recomputed: bool = Fal
     return pack_row([TokenSequence.from_ids((0, 0, 0), np.zeros(0, dtype=np.int64))], kernel, device, recomputed=recomputed)
 
 
-def pad_prefix_tree(tree: PrefixTree, step: int) -> PrefixTree:
-    """The tree with a segment of zeros after it, up to a multiple of `step` tokens."""
-    size = len(tree.ids)
-    missing = -size % step
-    if not missing:
-        return tree
-    zeros = np.zeros(missing, dtype=np.int64)
-    return replace(
-        tree,
-        ids=np.concatenate([tree.ids, zeros]),
-        positions=np.concatenate([tree.positions, zeros]),
-        segments=(*tree.segments, RowSegment(size, size + missing, -1)),
-    )
-
-
 def score_row(model: Module, row: PackedRow) -> TargetScores:
     """Forward a row. The model has TRL's fused head."""
     output = model(**row.inputs)
-    pick = partial(torch.index_select, dim=1, index=row.at)
-    logps, entropy, top = (
-        None if part is None else pick(part)[0] for part in (output.log_probs, output.entropy, output.is_top1)
-    )
-    return TargetScores(logps, entropy, top)
+    found = output.log_probs, output.entropy, output.is_top1
+    return TargetScores(*(None if part is None else part.index_select(1, row.at)[0] for part in found))
 
 
 HALVINGS = 3
+MEMBERS = 2  # sequences that are compared
+# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
+# the worst case: that of a trained model is a tenth of it
+IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
 LossAndSums = tuple[ScalarLoss, SumVector]
 Objective = Callable[[list[int], TargetScores], LossAndSums]
 Check = Callable[[torch.Tensor], None]
@@ -235,9 +218,9 @@ class PackedUpdates:
 
     Once a `profiler` has measured a pass, its budget is taken.
 
-    Since the last `take_packing_metrics`, `forwarded` counts the tokens that were forwarded with gradients, and `unique`
-    those that would have been enough, if each common beginning were forwarded once an update. `trained` are those of all
-    sequences, each alone.
+    `counts` are of updates, of passes, and of tokens since the last `take_packing_metrics`: `forwarded` ones with gradients,
+    `unique` ones that would have been enough, if each common beginning were forwarded once an update, and `trained` ones of
+    all sequences, each alone.
     """
 
     def __init__(
@@ -254,7 +237,7 @@ class PackedUpdates:
         name, kernel = choose_attention_kernel(attention, accelerator.device.type, half)
         self.kernel, self.half, self.checked = None if unpackable else kernel, half, False
         self.step = STEP if accelerator.device.type == "cuda" else 1
-        self.forwarded = self.unique = self.passes = self.updates = self.halvings = self.trained = 0
+        self.counts, self.halvings = Counter[str](), 0
         self._smallest = False, 0  # of the newest row: whether no smaller one would do, and its tokens
         score_labelled_positions()
         self.log = get_logger(__name__)
@@ -292,9 +275,7 @@ class PackedUpdates:
 
         def train() -> LossAndSums:
             if self.kernel and not self.checked:
-                module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
-                packed = partial(use_packed_attention, *list_attention_configs(model))  # compiling would take a while
-                refuse_mixed_sequences(module, sequences, self.kernel, packed, self.accelerator, self.half, self._in_shards)
+                self._refuse_mixed_sequences(model, sequences)
                 self.checked = True
             model.train()
             while (done := self._attempt_update(model, sequences, objective, before_exchange)) is None:
@@ -309,15 +290,14 @@ class PackedUpdates:
 
     def take_packing_metrics(self) -> dict[str, float]:
         """The means over this rank's updates since the last call, as metrics; then count from zero."""
-        updates = max(1, self.updates)
-        means = {
-            "packing/unique": self.unique / max(1, self.forwarded),
-            "packing/tokens": self.forwarded / updates,
-            "packing/passes": self.passes / updates,
-            "packing/shared": self.trained / max(1, self.forwarded),
+        counts, self.counts = self.counts, Counter[str]()
+        updates, forwarded = max(1, counts["updates"]), max(1, counts["forwarded"])
+        return {
+            "packing/unique": counts["unique"] / forwarded,
+            "packing/tokens": counts["forwarded"] / updates,
+            "packing/passes": counts["passes"] / updates,
+            "packing/shared": counts["trained"] / forwarded,
         }
-        self.forwarded = self.unique = self.passes = self.updates = self.trained = 0
-        return means
 
     @torch.no_grad()
     def score_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> TargetValues:
@@ -343,6 +323,47 @@ class PackedUpdates:
 
         self._compiled_or_plain(model, score)
         return torch.cat(found)
+
+    @torch.no_grad()
+    def _refuse_mixed_sequences(self, model: Module, sequences: Sequence[TokenSequence]) -> None:
+        """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
+
+        The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes
+        the sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities; a
+        configuration may not tell. All ranks forward as many rows of as many sequences, since weights may be in shards.
+
+        A rank whose memory is too small for so short sequences compares nothing; its update says what to do. In shards the
+        others wait for it within a layer, so it raises `InputError` then.
+        """
+        module = model.module if isinstance(model, DistributedDataParallel) else model  # its forward may exchange
+        module.eval()
+        device = self.accelerator.device
+        gap = torch.zeros(1, device=device)
+        # the shortest that follow each other in lexical order, so that they share a prompt where any do
+        trained = [one for one in sequences if len(one.targets)]
+        ordered = [trained[i] for i in lexical_order([one.ids for one in trained])]
+        groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
+        some = min(groups, key=lambda group: sum(len(one.ids) for one in group))
+        try:
+            with self.accelerator.autocast():
+                with use_packed_attention(*list_attention_configs(model)):  # uncompiled, since compiling takes a while
+                    row = pack_row(some, self.kernel, device) if some else make_empty_row(self.kernel, device)
+                    together = score_row(module, row).logps.float()
+                empty = [make_empty_row(None, device)] * (MEMBERS - len(some))
+                rows = [pack_row([one], None, device) for one in some] + empty
+                alone = torch.cat([score_row(module, row).logps.float() for row in rows])
+                if len(alone):
+                    gap += (together - alone).abs().mean()
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if self._in_shards:
+                what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
+                raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
+        worst = gather(gap).max().item()
+        if not worst <= largest_rounding_gap(self.half, device.type):  # nor is it a number where a model gives none
+            what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
+            raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
 
     def _compiled_or_plain(self, model: Module, work: Callable[[], T]) -> T:
         """What some work returns. If a layer cannot be compiled, it is done again with layers as they are, from now on.
@@ -392,11 +413,9 @@ class PackedUpdates:
             failed = bool(gather(torch.tensor([failed], device=state.device)).any())
         if failed or self._runs_out(lambda: make_pass(final, last=True), state.num_processes > 1):
             return None
-        self.forwarded += sum(tokens for *_, tokens in done)
-        self.unique += unique
-        self.trained += sum(len(one.ids) - 1 for one in sequences if len(one.targets))
-        self.passes += sum(tokens > 0 for *_, tokens in done)
-        self.updates += 1
+        trained = sum(len(one.ids) - 1 for one in sequences if len(one.targets))
+        forwarded = [tokens for *_, tokens in done if tokens]
+        self.counts.update(updates=1, passes=len(forwarded), forwarded=sum(forwarded), unique=unique, trained=trained)
         return torch.stack([loss for loss, *_ in done]).sum(), torch.stack([sums for _, sums, _ in done]).sum(0)
 
     def _plan_passes(
@@ -513,61 +532,6 @@ class PackedUpdates:
             raise InputError(what, "tokens_per_step", f"see what else needs the memory: {describe_held_memory(model)}")
         self.budget = self.budget.halved_budget(scoring)
         self.log.warning(f"out of memory; tokens of a pass from now on: {self.budget}", main_process_only=False)
-
-
-Packed = Callable[[], AbstractContextManager[None]]
-MEMBERS = 2  # sequences that are compared
-# mean difference of log-probabilities, in nats. Rounding to bfloat16 gives 0.07 for 36 layers of random weights, which is
-# the worst case: that of a trained model is a tenth of it
-IN_16_BITS, IN_TF32, IN_FLOAT32 = 0.2, 0.02, 1e-3
-
-
-@torch.no_grad()
-def refuse_mixed_sequences(
-    model: Module,
-    sequences: Sequence[TokenSequence],
-    kernel: Kernel,
-    packed: Packed,
-    accelerator: Accelerator,
-    half: bool,
-    in_shards: bool = False,
-) -> None:
-    """Raise `InputError` if sequences that share a row have other log-probabilities than alone, on any rank.
-
-    The first sequences of a run are scored in one row, and each alone as the model always attends. A layer that mixes the
-    sequences of a row, or an attention that ours does not stand in for, gives other log-probabilities; a configuration may
-    not tell. Within `packed()` the model attends to packed rows by `kernel`; `half` tells of a 16-bit number format.
-
-    A rank whose memory is too small for so short sequences compares nothing; its update says what to do. Where weights are
-    `in_shards` the others wait for it within a layer, so it raises `InputError` then.
-    """
-    model.eval()
-    device = accelerator.device
-    gap = torch.zeros(1, device=device)
-    # the shortest that follow each other in lexical order, so that they share a prompt where any do
-    trained = [one for one in sequences if len(one.targets)]
-    ordered = [trained[i] for i in lexical_order([one.ids for one in trained])]
-    groups = [ordered[start : start + MEMBERS] for start in range(max(1, len(ordered) - MEMBERS + 1))]
-    some = min(groups, key=lambda group: sum(len(one.ids) for one in group))
-    try:
-        with accelerator.autocast():
-            with packed():
-                row = pack_row(some, kernel, device) if some else make_empty_row(kernel, device)
-                together = score_row(model, row).logps.float()
-            rows = [pack_row([one], None, device) for one in some] + [make_empty_row(None, device)] * (MEMBERS - len(some))
-            alone = torch.cat([score_row(model, row).logps.float() for row in rows])
-            if len(alone):
-                gap += (together - alone).abs().mean()
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-        if in_shards:
-            what = f"out of memory with {MEMBERS} sequences of {max(len(one.ids) for one in some)} tokens at most"
-            raise InputError(what, "parallel", "train on more GPUs, or with shorter sequences") from error
-    worst = gather(gap).max().item()
-    if not worst <= largest_rounding_gap(half, accelerator.device.type):  # nor is it a number where a model gives none
-        what = f"a packed row changes the log-probabilities of this model's sequences, by {worst:.2g} nats in the mean"
-        raise InputError(what, "model.name", "train a model all of whose layers are attention, and report this one")
 
 
 def largest_rounding_gap(half: bool, device: str) -> float:

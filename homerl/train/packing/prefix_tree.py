@@ -62,8 +62,11 @@ def count_shared_places(first: Ids, second: Ids) -> int:
     return max(0, (int(differs[0]) if len(differs) else length) - 1)
 
 
-def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
-    """The tree of the sequences. Each has two tokens at least."""
+def merge_sequences(sequences: Sequence[Ids], step: int = 1) -> PrefixTree:
+    """The tree of the sequences, with a segment of zeros after it, up to a multiple of `step` places.
+
+    Each sequence has two tokens at least.
+    """
     order = lexical_order(sequences)
     segments: list[RowSegment] = []
     ids: list[np.ndarray] = []
@@ -83,6 +86,11 @@ def merge_sequences(sequences: Sequence[Ids]) -> PrefixTree:
             places[i].append(np.arange(start, segments[-1].end))
         longer = [i for i in members if len(sequences[i]) - 1 > end]
         open_branches += _split_branches(longer, sequences, end, len(segments) - 1)
+    size = segments[-1].end
+    if missing := -size % step:
+        segments.append(RowSegment(size, size + missing, -1))
+        ids.append(np.zeros(missing, dtype=np.int64))
+        positions.append(np.zeros(missing, dtype=np.int64))
     return PrefixTree(
         np.concatenate(ids), np.concatenate(positions), tuple(segments), tuple(np.concatenate(parts) for parts in places)
     )

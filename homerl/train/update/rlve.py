@@ -82,7 +82,7 @@ from homerl.train.update.distillation import add_teacher_advantages, make_teache
 from homerl.train.update.evaluation import HeldOutEvaluation
 from homerl.train.update.objective import RolloutObjective, SampledTokens, collect_sampled_tokens
 from homerl.train.update.policy_and_reference import ReferenceModel, add_scoring_head, prepare_policy
-from homerl.train.watch.lost_signal import Sentinel, UpdateSignal
+from homerl.train.watch.lost_signal import Sentinel, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
 from homerl.train.workarounds import load_unsharded
@@ -331,15 +331,11 @@ class RLVETrainer(ParallelTrainer):
     def _report_rollouts(self, batch: RolloutBatch) -> None:
         """Log the metrics of the update and let the sentinel check them. They are the same on every rank."""
         rows = batch.rows
-        signal = UpdateSignal(
-            batch.advantages,
-            lengths=[row["trained"] for row in rows],
-            returns=[sum(row["played"].rewards) for row in rows],
-            valid=[row["played"].counts for row in rows],
-            group=self.recipe.rlve.group,
-        )
+        lengths, returns = [row["trained"] for row in rows], [sum(row["played"].rewards) for row in rows]
+        valid = [row["played"].counts for row in rows]
+        signal = signal_metrics(batch.advantages, lengths, returns, valid, self.recipe.rlve.group)
         parts = world_metrics(rows, self.recipe.blueprints.recipe)
-        metrics = reward_metrics(rows) | signal.signal_metrics() | episode_metrics(rows) | parts | batch.metrics
+        metrics = reward_metrics(rows) | signal | episode_metrics(rows) | parts | batch.metrics
         self._add_metrics(metrics | self.player.play_metrics())
         self.sentinel.check_update(metrics)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from trl.trainer.utils import nanstd
 
 from homerl.train.credit.anchor import compute_anchor_credit, measure_state_recurrence
-from homerl.train.credit.contract import CreditInput, chosen_credit_mode
+from homerl.train.credit.contract import CreditInput, list_credit_modes
 from homerl.train.credit.step import (
     EPSILON,
     StateValues,
@@ -140,7 +140,7 @@ def test_groups_are_apart():
 def test_steps_that_no_other_member_reached_are_counted():
     settings = RLVESettings(credit="step")
     groups = [played([[0.0], [0.0, 1.0, 0.0]]), played([[1.0], [0.0]])]
-    assert chosen_credit_mode(settings).metrics(groups, settings) == {"step/alone": 2 / 6}
+    assert list_credit_modes()["step"].metrics(groups, settings) == {"step/alone": 2 / 6}
 
 
 def test_groups_may_straddle_ranks():

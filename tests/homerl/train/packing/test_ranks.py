@@ -76,7 +76,7 @@ def learnt(memory):
         optimizer.step()
         optimizer.zero_grad()
     weights = {name: p.flatten()[:50].tolist() for name, p in plain.named_parameters()}
-    return [losses, weights, updates.passes, updates.budget.most, recomputed]
+    return [losses, weights, updates.counts["passes"], updates.budget.most, recomputed]
 
 
 said = {memory: learnt(memory) for memory in sys.argv[2:]}
