@@ -150,7 +150,7 @@ class EngineSettings(*combine_plugin_keys(list_engines().values(), EngineKeys), 
     """What samples the policy (`kind`), and the keys of all engines."""
 
     @model_validator(mode="after")
-    def _checked(self) -> EngineSettings:
+    def _satisfy_engines(self) -> EngineSettings:
         for what in (what for engine in list_engines().values() for what in engine.check(self)):
             raise ValueError(what)
         return self
@@ -183,7 +183,7 @@ class DistillSettings(Model):
     reward: float = Field(1.0, ge=0, description="Weight of the rewards' advantage.")
 
     @model_validator(mode="after")
-    def _named(self) -> DistillSettings:
+    def _require_model_name(self) -> DistillSettings:
         if self.model is None:
             raise ValueError("`model` is missing: give a hub id or folder, or with `url` the name of the model there")
         return self
@@ -210,7 +210,7 @@ class CurriculumSettings(Model):
     prefix: PrefixSettings | None = Field(None, description="Groups that begin within a dialogue; null is none.")
 
     @model_validator(mode="after")
-    def _known(self) -> CurriculumSettings:
+    def _require_synthesis(self) -> CurriculumSettings:
         if (self.by == "difficulty") != (self.synthesis is not None):
             raise ValueError("`synthesis` goes with `by: difficulty`, and the other way round")
         return self
@@ -285,7 +285,7 @@ class RLVESettings(LossSettings, *PLUGIN_KEYS, RolloutSettings):  # type: ignore
         return chosen_engine(self).exact and self.async_rollouts == 0
 
     @model_validator(mode="after")
-    def _fits(self) -> RLVESettings:
+    def _refuse_conflicts(self) -> RLVESettings:
         if self.async_rollouts and chosen_engine(self).shares_gpu:
             raise ValueError(f"engine {self.engine.kind} shares the trainer's GPU, so `async_rollouts` is 0 with it")
         if self.async_rollouts and self.iterations > 1:

@@ -1,9 +1,10 @@
 """Supplies the trainer with rollouts: for every update a batch of groups, played by all ranks together.
 
 `RolloutSupply` plays groups and makes batches of them. `RolloutPrefetcher` decides when: in their own update, or ahead of it
-beside the trainer. `GroupQueue` decides which groups an update takes, if some were begun ahead.
+beside the trainer. `GroupQueue` decides which groups an update takes, if some were begun ahead. Below, k is
+`async_rollouts`, and `share` the number of groups that a rank trains on in an update.
 
-Invariants of what is played:
+Invariants:
 - What is played, in which slot and with which seed, depends neither on the number of ranks nor on which group ends first.
 - A group is played by one rank, from its first episode to its last. The ranks play as many groups each as divide, in the
   order of slots. A rollout whose slot another rank trains on is handed over when all have ended.
@@ -11,8 +12,6 @@ Invariants of what is played:
   next of the blueprints that it was drawn with, unless there is a teacher. A group that still has zero variance has
   advantage 0, so only a KL term or an entropy bonus trains on it.
 - Every rank computes the same credit from gathered data, and the curriculum learns from all groups, the replaced ones too.
-
-Invariants of when. Let k be `async_rollouts`, and `share` the number of groups that a rank trains on in an update:
 - With k = 0 a batch is played when it is asked for, in the calling thread. It is exactly on-policy.
 - With k > 0 groups are played in one thread beside the trainer. A group is as old as the weights with which it began; groups
   that are running when the sampler receives new weights continue with these.

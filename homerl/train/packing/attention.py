@@ -142,7 +142,7 @@ def attend_by_torch_varlen(
     elif shared > 1:  # torch 2.11
         key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
     with look_up_keys(key.contiguous(), value.contiguous(), segments) as (keys, values):
-        return varlen_attn(query.contiguous(), keys, values, *_ends(segments), **options)
+        return varlen_attn(query.contiguous(), keys, values, *_bounds_of(segments), **options)
 
 
 def attend_by_flash(
@@ -161,11 +161,11 @@ def attend_by_flash(
     (_, varlen, *_), _ = lazy_import_flash_attention(package)
     with look_up_keys(key, value, segments) as (keys, values):
         sizes = {"window_size": (window - 1, 0)} if window else {}
-        attended = varlen(query, keys, values, *_ends(segments), softmax_scale=scale, causal=True, **sizes)
+        attended = varlen(query, keys, values, *_bounds_of(segments), softmax_scale=scale, causal=True, **sizes)
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def _ends(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:
+def _bounds_of(segments: AttentionSegments) -> tuple[Tensor, Tensor, int, int]:
     return segments.query_ends, segments.key_ends, segments.most_queries, segments.most_keys
 
 

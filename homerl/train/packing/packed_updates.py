@@ -312,7 +312,7 @@ class PackedUpdates:
         def score_passes() -> None:
             for batch in self._plan_passes(sequences, self.budget.without_gradients())[0]:
                 with self._attend_packed(model), self.accelerator.autocast():
-                    scored = score_row(model, self._row(sequences, batch)).logps.float()
+                    scored = score_row(model, self._make_row(sequences, batch)).logps.float()
                 lengths = [len(sequences[i].targets) for i in batch.members]
                 for i, part in zip(batch.members, scored.split(lengths), strict=True):
                     found[i] = part
@@ -390,7 +390,7 @@ class PackedUpdates:
         options = {"scale_wrt_gas": False} if state.distributed_type == DistributedType.DEEPSPEED else {}
 
         def make_pass(batch: MicroBatch, last: bool) -> None:
-            row = self._row(sequences, batch)
+            row = self._make_row(sequences, batch)
             self._switch_checkpointing(model, batch.recomputed)
             tokens = row.token_count if batch.members else 0
             measured = self.profiler.measure_pass(len(done), tokens, batch.recomputed) if self.profiler else nullcontext()
@@ -452,7 +452,7 @@ class PackedUpdates:
                 stack.enter_context(self.compiled.run_compiled())
             yield
 
-    def _row(self, sequences: Sequence[TokenSequence], batch: MicroBatch) -> PackedRow:
+    def _make_row(self, sequences: Sequence[TokenSequence], batch: MicroBatch) -> PackedRow:
         members, device = [sequences[i] for i in batch.members], self.accelerator.device
         if members:
             row = pack_row(members, self.kernel, device, self.step, batch.recomputed)

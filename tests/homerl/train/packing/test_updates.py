@@ -414,8 +414,10 @@ LONG = [TokenSequence.from_ids([group] * 40 + [answer] * 2, np.arange(40, 42)) f
 def test_passes_without_gradients_have_a_budget_of_their_own(monkeypatch):
     """A pass of them that runs out of memory leaves the passes of training as they are."""
     rows: list[int] = []
-    made_row = PackedUpdates._row
-    monkeypatch.setattr(PackedUpdates, "_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.token_count))[0])
+    made_row = PackedUpdates._make_row
+    monkeypatch.setattr(
+        PackedUpdates, "_make_row", lambda self, *a: (row := made_row(self, *a), rows.append(row.token_count))[0]
+    )
     packed = updates(TokenBudget(0, 300, scored=600))
     found = packed.score_sequences(MODELS["full"], LONG)
     assert len(rows) == 1 and rows[0] > 300
