@@ -188,6 +188,7 @@ class _KeptStorages:
         every, once = dict(self.others), self.others | self.inputs
         for layer in self.layers:
             every |= layer
+        # checkpointing keeps the layers' inputs, so these are no part of what the one layer keeps besides
         largest = max((sum(layer[key] for key in layer.keys() - once) for layer in self.layers), default=0)
         sizes = sum(every.values()), sum(once.values()) + largest, largest
         return TokenBytes(*(-(-size // tokens) for size in sizes))

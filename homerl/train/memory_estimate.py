@@ -70,6 +70,7 @@ def count_free_bytes(out: Path) -> int:
     return shutil.disk_usage(there).free + sum(path.stat().st_size for path in own if path.is_file())
 
 
+# 12 bytes a weight, below, are a float32 master and two moments
 OVERHEAD = 3.0  # GB: CUDA context, NCCL, fragmentation
 PROCESS = 1.0  # GB: Python with its libraries, on a CPU
 TIGHT = 0.9
@@ -173,7 +174,7 @@ def estimate_training_memory(
         if settings.distill and not settings.distill.url:
             teacher = estimate_decoder_sizes(teacher_model_settings(recipe.model, settings.distill.model))
             always["teacher"] = teacher.parameters * width / (count if sharded else 1) / GB
-        # keys and values of one episode, in all layers
+        # keys and values (2) of one episode, in all layers
         cache = 2 * shape.layers * shape.kv_heads * shape.head_dim * width * settings.max_episode_tokens
         use = chosen_engine(settings).memory(settings, MemorySizes(whole * width / GB, cache / GB, memory, sharded))
         always |= use.always
@@ -259,7 +260,7 @@ def _estimate_states(parallel: str, whole: float, trained: float, width: int, co
         parts = {"weights": width * whole, "gradients": width * trained / gradients, "optimizer": 12 * trained / states}
     elif parallel == "zero3":
         parts = {"weights": width * whole / count, "gradients": width * trained / count, "optimizer": 12 * trained / count}
-        parts["a layer gathered"] = 2 * width * whole / 30
+        parts["a layer gathered"] = 2 * width * whole / 30  # two of some 30 layers
     else:  # fsdp2 keeps 32-bit shards and gathers in half precision
         parts = {"weights": 4 * whole / count, "gradients": 4 * trained / count, "optimizer": 8 * trained / count}
         parts["a layer gathered"] = 2 * width * whole / 30

@@ -197,7 +197,7 @@ def find_model_config(model: ModelSettings) -> Mapping[str, Any]:
         return DecoderSizes(hidden, own.layers, own.heads, own.kv_heads, inner, own.head_dim, vocab, tied=True).config
     if model.name and (known := _read_known_config(model.name)):
         return known
-    size = (model.parameters or 8.2) * GB
+    size = (model.parameters or 8.2) * GB  # parameters; of an unknown model those of Qwen3-8B
     return min(KNOWN.values(), key=lambda shape: abs(shape.parameters - size)).config
 
 

@@ -72,7 +72,7 @@ def compute_step_credit(group: PerStep) -> list[list[float]]:
     longest = max(map(len, returns))
     means = [np.mean([row[t] for row in returns if len(row) > t]) for t in range(longest)]
     centred = [np.array([value - means[t] for t, value in enumerate(row)]) for row in returns]
-    pool = np.concatenate(centred)
+    pool = np.concatenate(centred)  # one deviation for all indices, since few rollouts reach the late ones
     return [normalise_values(row, pool).tolist() for row in centred]
 
 

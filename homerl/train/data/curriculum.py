@@ -115,6 +115,7 @@ class Curriculum:
         fresh = range(self.count, self.count + count - len(again))
         self.count = fresh.stop
         groups = again + list(zip(fresh, self._take_places(len(fresh)), strict=True))
+        # replacements are drawn for all groups at once, a column for each time that a group may be replaced
         columns = [[place for _, place in groups], *(self._take_places(count) for _ in range(self.settings.refill))]
         self.drawn |= {number: [column[i] for column in columns] for i, (number, _) in enumerate(groups)}
         seeds = ([seed for _, seed in self.drawn[number]] for number, _ in groups)
@@ -159,7 +160,7 @@ class Curriculum:
     def curriculum_metrics(self) -> dict[str, float]:
         """The number of passes made so far (fractional), and the share of positions that were skipped."""
         share = self.skipped / self.position if self.position else 0.0
-        gone = self.position - len(self._unused_places())
+        gone = self.position - len(self._unused_places())  # of the places that were drawn, those that were played
         return {"curriculum/passes": gone / self.source.count, "curriculum/passed_over": share}
 
     def checkpoint_state(self) -> dict[str, Any]:

@@ -145,6 +145,7 @@ class RolloutSupply:
             rollouts = await self._play_blueprint(draw.number, seed, replaced)
             from_start = [played for played in rollouts if not played.prefix_steps]
             results += [(seed, r.trajectory.success) for r in from_start if r.credit_input.counts]
+            # a teacher judges each token, so that rollouts of equal returns teach too
             if self.settings.distill or has_return_variance([rollout.credit_input for rollout in rollouts]):
                 break
         return PlayedGroup(draw, rollouts, replaced, tuple(results))
@@ -161,7 +162,7 @@ class RolloutSupply:
     def finish_batch(self, played: Sequence[PlayedGroup]) -> RolloutBatch:
         """Exchange the groups that all ranks have played for an update, and assign credit. All ranks call it together."""
         size, mine = self.settings.group, self.ranks.rank_share(self.slots)
-        own: dict[int, Rollout] = {}
+        own: dict[int, Rollout] = {}  # by slot; a slot is a place among the rollouts of all ranks
         reports = []
         for place, group in zip(self.ranks.rank_share(self.groups), played, strict=True):
             by_slot = dict(enumerate(group.rollouts, place * size))  # slots follow the order of ranks and groups
@@ -170,6 +171,7 @@ class RolloutSupply:
             seed = group.draw.blueprint_seeds[group.replaced]  # that was asked for; a blueprint's own may be another
             rows = [summarise_rollout(rollout, seed) for rollout in group.rollouts]
             reports.append(GroupReport(group.draw.number, group.replaced, group.results, rows, moved))
+        # the one exchange: summaries of all rollouts, and the rollouts themselves where another rank trains on them
         reports = self.ranks.gather(reports)
         for report in reports:
             own |= {slot: rollout for slot, rollout in report.moved.items() if slot in mine}
@@ -224,6 +226,7 @@ def split_into_groups(rollouts: Sequence[CreditInput], size: int) -> list[Group]
 
 def hash_seed(*parts: int) -> int:
     """A 63-bit seed from integers. It is the same in every process."""
+    # Python's own `hash` may change with its version, and a resumed run must sample the same
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -390,6 +393,7 @@ class RolloutPrefetcher:
 
         `sync` sends this update's weights to the sampler. Groups that were begun earlier are waited for before it.
         """
+        # all ranks wait before the sync, and draw after it: so a group that this update begins plays with its weights
         early = self.queue.take_groups(update) if self.k and self.first is not None else None
         sync()
         self.first = first = update if self.first is None else self.first

@@ -208,6 +208,7 @@ class ServerEngine(SyncedEngine):
                 self.trainer.accelerator.wait_for_everyone()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()  # vLLM reads on streams of its own, which do not wait for the optimizer's
+            # two steps: all ranks know of a server that cannot be frozen before they gather weights together
             self._ask_from_first_rank(self._freeze_requests)
             self._ask_from_first_rank(self._send_weights)
             self.version = version

@@ -82,7 +82,7 @@ class SnapshotEngine(InPlace):
 
         policy = self.trainer.accelerator.unwrap_model(self.trainer.model_wrapped)
         with self._lock, torch.no_grad():
-            own = self.model.state_dict()
+            own = self.model.state_dict()  # tensors that share the model's memory, so that to copy into them is enough
             for name, weight in gather_whole_weights(policy, frozen=False):
                 own[name].copy_(weight)
             self.version = version

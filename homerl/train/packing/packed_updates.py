@@ -160,7 +160,7 @@ def pack_row(
     labels = np.full(len(tree.ids), IGNORE_INDEX, dtype=np.int64)
     at = []
     for sequence, places in zip(sequences, tree.places, strict=True):
-        place = places[sequence.targets - 1]
+        place = places[sequence.targets - 1]  # a token is predicted at the place of the one before it
         labels[place] = sequence.ids[sequence.targets]
         at.append(place)
 
@@ -408,6 +408,7 @@ class PackedUpdates:
             for batch in early:
                 make_pass(batch, last=False)
 
+        # all ranks agree on success before the last pass, in which they meet: a rank that failed would leave others waiting
         failed = self._runs_out(make_early_passes, self._in_shards)
         if state.num_processes > 1:  # one rank alone does not wait for its GPU to say so
             failed = bool(gather(torch.tensor([failed], device=state.device)).any())
@@ -426,7 +427,7 @@ class PackedUpdates:
         Under DDP the pass that `exchanges` gradients is empty, so that none runs out of memory while other ranks wait.
         """
         with_targets = [i for i, sequence in enumerate(sequences) if len(sequence.targets)]
-        ids = [sequences[i].ids for i in with_targets]
+        ids = [sequences[i].ids for i in with_targets]  # the others have no loss, so nothing of them is forwarded
         parts = split_into_passes(ids, budget) if self.kernel else one_pass_each(ids)
         passes = [
             MicroBatch([with_targets[i] for i in members], budget.needs_checkpointing(tokens))

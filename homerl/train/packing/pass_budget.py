@@ -180,6 +180,7 @@ class MemoryProfiler:
         import torch
 
         own = torch.tensor([[self._factor, -self.headroom.free]], device=self.accelerator.device, dtype=torch.float64)
+        # one exchange for both: the most that a rank took, and (negated) the least that is free
         factor, free = self.accelerator.gather(own).amax(0).tolist()
         if not factor:
             return None

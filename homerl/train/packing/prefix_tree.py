@@ -59,6 +59,7 @@ def count_shared_places(first: Ids, second: Ids) -> int:
     """The number of places that two sequences share."""
     length = min(len(first), len(second))
     differs = np.flatnonzero(first[:length] != second[:length])
+    # k equal tokens are k - 1 places, since a place needs the token that it predicts too
     return max(0, (int(differs[0]) if len(differs) else length) - 1)
 
 
@@ -84,9 +85,10 @@ def merge_sequences(sequences: Sequence[Ids], step: int = 1) -> PrefixTree:
         positions.append(np.arange(depth, end))
         for i in members:
             places[i].append(np.arange(start, segments[-1].end))
+        # members that end here have all their places; the others part from each other at `end`
         longer = [i for i in members if len(sequences[i]) - 1 > end]
         open_branches += _split_branches(longer, sequences, end, len(segments) - 1)
-    size = segments[-1].end
+    size = segments[-1].end  # zeros are a root of their own, so that no sequence sees them
     if missing := -size % step:
         segments.append(RowSegment(size, size + missing, -1))
         ids.append(np.zeros(missing, dtype=np.int64))

@@ -111,7 +111,7 @@ class ParallelTrainer(CompleteCheckpoints, Trainer):
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train; weights are sharded first, if they are to be."""
-        prepare_sharding(self.model, self.accelerator)
+        prepare_sharding(self.model, self.accelerator)  # not in `__init__`: until now engines copy the whole weights
         return super().train(*args, **kwargs)
 
     def check_loss(self, loss: torch.Tensor) -> None:

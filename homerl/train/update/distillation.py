@@ -103,6 +103,7 @@ class ServedTeacher:
                 return np.zeros(0)
             async with free:
                 found = (await self._echo_prompt(sequence.ids.tolist())).token_logprobs
+            # the server answers with one token more, and has nothing to say of the first
             known = [math.nan if p is None else p for p in found[: len(sequence.ids)]]
             return np.array([known[target] for target in sequence.targets])
 

@@ -184,7 +184,7 @@ class RLVETrainer(ParallelTrainer):
         self.batch: RolloutBatch | None = None
         self.sentinel = Sentinel(recipe.sentinel, distilled=recipe.rlve.distill is not None)
         self._metrics: defaultdict[str, list[float]] = defaultdict(list)  # since the last log
-        self.reference = ReferenceModel(recipe, model)
+        self.reference = ReferenceModel(recipe, model)  # before the policy gets an adapter or another head
         set_seed(recipe.seed)  # adapters begin at random
         super().__init__(prepare_policy(model, recipe, tokenizer), arguments, processing_class=tokenizer)
         state, settings, order = self.accelerator, recipe.rlve, recipe.rlve.curriculum
@@ -198,7 +198,7 @@ class RLVETrainer(ParallelTrainer):
         verified = index_verified_trajectories(order.prefix, recipe.blueprints, blueprint)
         supply = RolloutSupply(settings, recipe.seed, player, blueprint, curriculum, ranks, verified)
         self.prefetcher = RolloutPrefetcher(supply, settings.async_rollouts, self.steps)
-        player.engine.attach(self, self.phases)
+        player.engine.attach(self, self.phases)  # the weights are not yet in shards, as they are once training begins
         # what observes them
         self.evaluation = HeldOutEvaluation(recipe, player, ranks)
         self.add_callback(CurriculumState(curriculum))
@@ -225,6 +225,7 @@ class RLVETrainer(ParallelTrainer):
         model.train()
         if self.batch is None or step % settings.iterations == 0:
             self.batch = self.play_rollouts(step)  # episodes of all ranks, with the credit of their steps
+            # what is scored before the first of several optimizer steps stays the same in all of them
             tokens = collect_sampled_tokens(self.batch.own_rollouts())
             global_tokens = self._count_tokens(tokens)
             old_logps = reference_logps = None
@@ -248,6 +249,7 @@ class RLVETrainer(ParallelTrainer):
             self._report_rollouts(self.batch)
         sequences = self.objective.tokens.sequences
         loss, sums = self.updates.train_on_sequences(model, sequences, self.objective, self.check_loss)  # by passes
+        # sums over all ranks, of which metrics are means: a mean of the ranks' means would weigh tokens unequally
         metrics = self.objective.objective_metrics(ranks.reduce(sums).tolist())
         self.sentinel.update_metrics = {
             "sentinel/logp_gap": metrics["sentinel/logp_gap"],

@@ -119,6 +119,7 @@ class PackedSFTTrainer(ParallelTrainer, SFTTrainer):
             if self.accelerator.num_processes > 1:  # one rank alone does not wait for its GPU, which may still be at work
                 counts = self.accelerator.reduce(torch.tensor(counts, device=self.accelerator.device)).tolist()
             tokens, targets = counts
+            # gradients are averaged over ranks, so the mean over all tokens has this factor
             weight = self.accelerator.num_processes / max(1, targets)
 
             def objective(members: list[int], scored: TargetScores) -> LossAndSums:

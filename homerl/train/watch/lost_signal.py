@@ -105,6 +105,7 @@ class Sentinel:
             "entropy collapsed: the policy samples the same tokens every time": certain,
         }
         for cause, holds in causes.items():
+            # counted by the sentence itself, which checkpoints keep: a changed wording begins anew
             self.streaks[cause] = self.streaks.get(cause, 0) + 1 if holds else 0
             if self.streaks[cause] >= patience:
                 raise SignalLost(f"{cause}; it held for {patience} updates, so the run stops here")

@@ -151,7 +151,7 @@ class Watchdog:
     ) -> None:
         self.phases, self.deadlines, self.poll = phases, deadlines, poll
         self.stop = stop or _stop_process
-        self._over = threading.Event()
+        self._over = threading.Event()  # set when the work ends, which ends the thread
 
     def __enter__(self) -> Watchdog:
         threading.Thread(target=self._watch_deadlines, daemon=True).start()
@@ -168,6 +168,7 @@ class Watchdog:
         if deadline is None or now - doing.since <= deadline:
             return None
         others = self.phases.read_other_ranks()
+        # a rank in the same phase of the same update waits as this one does; any other is one that may be waited for
         late = [other for other in others if (other.update, other.phase) != (doing.update, doing.phase)]
         text = f"{_describe_rank(doing, now).replace(', which', '')} (allowed: {deadline:g} s)"
         if doing.waits and late:
