@@ -47,12 +47,9 @@ NEW_NAMES = {
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
-    "homerl.train.credit.advantages": "homerl.train.credit.step",
-    "homerl.train.credit.registry": "homerl.train.credit.contract",
-    "homerl.train.engines.registry": "homerl.train.engines.contract",
+    "homerl.train.credit.common": "homerl.train.credit.step",
     **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in ("bnpo", "dapo", "dr_grpo", "grpo")},
-    "homerl.train.losses.registry": "homerl.train.losses.contract",
-    "homerl.train.watch.watchdog": "homerl.train.watch.phase_deadlines",
+    **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.visits": "homerl.worlds.home_visits",
     "homerl.worlds": "homerl.envs",  # a world of a folder of one's own
@@ -65,6 +62,10 @@ NEW_NAMES = {
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.train.credit.common", "normalised"): "normalise_values",
+    ("homerl.train.credit.common", "returns_to_go"): "compute_returns_to_go",
+    ("homerl.train.phases", "Phases"): "PhaseTimer",
+    ("homerl.train.watchdog", "Stalled"): "RunStalled",
     ("envs.personalhome.shown", "shown"): "household_shown",
     ("envs.simuhome.evaluate", "evaluate"): "evaluate_episode",
 }
