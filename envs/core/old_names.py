@@ -48,7 +48,10 @@ NEW_NAMES = {
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
     "homerl.train.credit.common": "homerl.train.credit.step",
-    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in ("bnpo", "dapo", "dr_grpo", "grpo")},
+    **{
+        f"homerl.train.losses.{name}": "homerl.train.losses.clipped"
+        for name in ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
+    },
     **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.visits": "homerl.worlds.home_visits",

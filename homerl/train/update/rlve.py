@@ -10,7 +10,7 @@ the schedule, checkpoints and callbacks. From the rollouts to the new weights an
 3. `credit/step.py`, or another mode's file: computes them from the step rewards.
 4. `update/objective.py`: `collect_sampled_tokens` turns rollouts and advantages into arrays by token, `SampledTokens`.
    `RolloutObjective` hands on the loss of each pass, and the sums for the metrics.
-5. `losses/clipped.py`, or another loss's file: the loss of each token, and its weight.
+5. `losses/clipped.py`, or the file of another loss: the loss of each token, and its weight.
 6. `packing/packed_updates.py`: `train_on_sequences` packs the sequences into rows, forwards and backwards row by row, and
    leaves the gradients of the update in the model. transformers then makes the optimizer's step.
 7. `engines/weight_sync.py`: `sync` sends the new weights to the sampler, before the next rollouts.
