@@ -24,6 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
 OWN_OF_WORLDS = ("contract", "home_visits", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OLD_LOSSES = ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -48,10 +49,7 @@ NEW_NAMES = {
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
     "homerl.train.credit.common": "homerl.train.credit.step",
-    **{
-        f"homerl.train.losses.{name}": "homerl.train.losses.clipped"
-        for name in ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
-    },
+    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in OLD_LOSSES},
     **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.visits": "homerl.worlds.home_visits",

@@ -111,10 +111,10 @@ class GspoKeys(Model):
 class Gspo(Loss[GspoKeys]):
     """One ratio for a whole rollout, averaged as by `grpo` (GSPO).
 
-    The ratio is the geometric mean of its tokens' changes: s = exp(mean over t of (log p_t - log old p_t)). Clipping keeps or
-    drops a rollout as a whole, at ranges that are a thousandth of a token's. Each token has the value of s, and the gradient
-    s grad log p_t (the paper's GSPO-token): with one advantage for the rollout the sum is the gradient of s, and where steps
-    have credit of their own each token follows that of its step.
+    The ratio is the geometric mean of its tokens' changes: s = exp(mean over t of (log p_t - log old p_t)). Clipping keeps
+    or drops a rollout as a whole, at ranges that are a thousandth of a token's. Each token has the value of s, and the
+    gradient s grad log p_t (the paper's GSPO-token): with one advantage for the rollout the sum is the gradient of s, and
+    where steps have credit of their own each token follows that of its step.
     """
 
     name, order, keys = "gspo", 4, GspoKeys
