@@ -146,14 +146,7 @@ def attend_by_torch_varlen(
 
 
 def attend_by_flash(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    segments: AttentionSegments,
-    scale: float,
-    window: int | None = None,
-    *,
-    package: str,
+    query: Tensor, key: Tensor, value: Tensor, segments: AttentionSegments, scale: float, window: int | None, *, package: str
 ) -> Tensor:
     """`flash_attn_varlen_func` of an installed package, or of a kernel from the hub."""
     from transformers.modeling_flash_attention_utils import lazy_import_flash_attention
