@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,15 @@ def test_somebody_elses_package_stays_theirs(tmp_path: Path) -> None:
     code = "import homerl.envs.core.plugins, envs, envs.world; print(envs.mine, envs.world.mine)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["1", "2"], done.stderr
+
+
+def test_what_moved_to_another_module_is_found_there() -> None:
+    from homerl.models.endpoint.endpoint_settings import Behaviours
+    from homerl.play.situation import Course, Observation
+    from homerl.worlds.contract import Visits
+
+    with pytest.deprecated_call():
+        old = import_module("homerl.play.chat_messages"), import_module("homerl.play.user_behaviours")
+        assert old[0].Observation is Observation
+        assert (old[1].Course, old[1].Behaviours) == (Course, Behaviours)
+        assert import_module("homerl.worlds.home_visits").Visits is Visits

@@ -21,7 +21,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.train import TRAININGS
 from homerl.train.engines.contract import MemorySizes, MemoryUse, chosen_engine
 from homerl.train.model_settings import AUTO, GB, ModelSettings, estimate_decoder_sizes, find_model_config

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.documents import read_json
 from homerl.envs.core.model import Model
-from homerl.host.recipe_keys import NUMBER_FORMAT
+from homerl.host.recipe_files import NUMBER_FORMAT
 from homerl.train.model_sources import is_adapter, read_adapter_base, resolve_model_source
 from homerl.train.tiny_model import TinyConfig
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, model_validator
 from homerl.envs.core.documents import InputError, read_json
 from homerl.envs.core.model import Model
 from homerl.host.processes import is_main_process
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.models.endpoint.endpoint_settings import UserSettings
 from homerl.models.policy.policy_agent import Thoughts
 from homerl.play.episode import EpisodeLimits

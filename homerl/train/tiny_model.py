@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, model_validator
 
 from homerl.envs.core.model import Model
-from homerl.play.chat_messages import IM_END, IM_START, build_chat_template
+from homerl.models.policy.chat_template import IM_END, IM_START, build_chat_template
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM

@@ -19,7 +19,7 @@ from accelerate import Accelerator
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from homerl.envs.core.documents import InputError
-from homerl.host.recipe_keys import set_monitoring_variables
+from homerl.host.recipe_files import set_monitoring_variables
 from homerl.host.terminal import say
 from homerl.models.policy.chat_template import choose_chat_template
 from homerl.train.memory_estimate import (

@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from homerl.app.runs.recipe import load_recipe
-from homerl.play.chat_messages import build_chat_template
+from homerl.models.policy.chat_template import build_chat_template
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory, trajectory_to_row
 from homerl.train.memory_estimate import estimate_training_memory
@@ -37,7 +37,7 @@ from homerl.train.packing.prefix_tree import merge_sequences
 from homerl.train.tiny_model import TinyConfig, make_tokenizer
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import begin_episode, make_blueprint_of_seed, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 RECIPES = ("rlve_full", "rlve_full_4b", "rlve_st", "rlve_8b_lora", "rlve_async", "simuhome_8b", "scratch_100m", "quickstart")
 MISTAKES = 0.3  # so that the rollouts of a group differ

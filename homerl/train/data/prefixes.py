@@ -30,7 +30,7 @@ from homerl.play.trajectory import Outcome, Trajectory, read_rows, read_trajecto
 from homerl.train.recipe import BlueprintSource, PrefixSettings
 from homerl.worlds.contract import ExpertConfig
 from homerl.worlds.registry import read_blueprint, world_of
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 KEY = "rlve.curriculum.prefix.synthesis"
 SAME = (

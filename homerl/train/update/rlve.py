@@ -86,7 +86,7 @@ from homerl.train.watch.lost_signal import Sentinel, signal_metrics
 from homerl.train.watch.metrics_log import PanelsCallback, log_transcripts, metric_reporters
 from homerl.train.watch.phase_deadlines import PhaseTimer, Watchdog
 from homerl.train.workarounds import load_unsharded
-from homerl.worlds.users.user_factory import open_user_factory
+from homerl.worlds.users import open_user_factory
 
 
 def train_rlve(recipe: RLVERecipe) -> Path:

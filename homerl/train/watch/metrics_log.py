@@ -29,7 +29,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from homerl.envs.core.documents import write_atomic
 from homerl.host.progress_bar import progress_bar, write_plain_lines
-from homerl.host.recipe_keys import BaseRecipe
+from homerl.host.recipe_files import BaseRecipe
 from homerl.play.trajectory import Trajectory
 from homerl.train.credit.contract import list_credit_modes
 from homerl.train.recipe import RLVERecipe

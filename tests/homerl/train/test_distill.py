@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from scripted_server import ScriptedServer
 
-from homerl.app.runs.checks.preflight import check_machine
+from homerl.app.runs.preflight import check_machine
 from homerl.envs.core.documents import InputError
 from homerl.play.replay import read_rows
 from homerl.train.memory_estimate import count_recipe_model, estimate_training_memory, teacher_model_settings

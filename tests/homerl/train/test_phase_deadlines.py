@@ -266,7 +266,7 @@ def test_a_policy_that_nobody_serves_ends_a_run_with_code_4(monkeypatch, capsys,
         raise RunStalled("the policy server at http://x gave no answer")
 
     monkeypatch.setattr(launch, "run_recipe", stalls)
-    monkeypatch.setattr("homerl.app.runs.checks.preflight.check_machine", lambda *_: None)
+    monkeypatch.setattr("homerl.app.runs.preflight.check_machine", lambda *_: None)
     monkeypatch.setattr(launch, "die_with_parent", lambda: None)
     assert launch.main(str(ROOT / "recipes/smoke.yaml"), []) == 4
     assert "the watchdog stopped the run: the policy server at http://x" in capsys.readouterr().err

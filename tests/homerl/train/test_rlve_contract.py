@@ -38,7 +38,7 @@ from homerl.train.update.rlve import RLVETrainer, train_rlve
 from homerl.train.watch.lost_signal import SignalLost
 from homerl.train.watch.phase_deadlines import SHARES
 from homerl.worlds.registry import restore_situation
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SETTINGS = {
     "learning_rate": 1e-3,
@@ -336,7 +336,7 @@ def test_a_group_whose_user_fails_is_dropped_and_the_rest_learns(recipe, updates
                 raise InfraError("gone")
             return await super().speak(episode)
 
-    monkeypatch.setattr("homerl.worlds.users.user_factory.ScriptedUser", Unsteady)
+    monkeypatch.setattr("homerl.worlds.users.ScriptedUser", Unsteady)
     settings = recipe(updates=1)
     train_rlve(settings)
     [(_, tokens, rollouts)] = updates
@@ -654,7 +654,7 @@ from pathlib import Path
 
 from homerl.train.recipe import RLVERecipe
 from homerl.train import rlve
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 async def speak(self, episode):
     await asyncio.sleep(3600)

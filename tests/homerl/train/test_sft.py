@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from homerl.envs.core.documents import InputError
-from homerl.play.chat_messages import IM_END
+from homerl.models.policy.chat_template import IM_END
 from homerl.play.trajectory import find_unlearnt_messages, write_rows
 from homerl.synth.blueprint_synthesis import BlueprintSynthesiser
 from homerl.synth.mcts import SearchConfig

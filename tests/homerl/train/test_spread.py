@@ -15,7 +15,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from homerl.app.runs.checks import preflight
+from homerl.app.runs import preflight
 from homerl.envs.core.documents import InputError
 from homerl.report.cards.export import export_model
 from homerl.train.recipe import RLVERecipe, SFTRecipe, has_sharded_weights, parallel_mode, refuse_untrainable

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import FlywheelRecipe, load_recipe
+from homerl.app.runs.rehearsal import rehearse_recipe
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.trajectory import read_rows
-from homerl.play.user_behaviours import Behaviours
 from homerl.report.cards.dataset_card import render_dataset_card
 from homerl.synth.recipe import SynthesisConfig
 from homerl.train.data.curriculum import LEAST, Curriculum, MixtureBalance

@@ -1,4 +1,4 @@
-"""Runs a server for a process, and ends it with that process: `python -m homerl.host.server_guard PID COMMAND...`.
+"""Runs a server for a process, and ends it with that process: `python -m homerl.host.child_server PID COMMAND...`.
 
 Invariants: guard and server form one process group; once process PID or the server has ended, no process of the group
 remains; SIGTERM to the group lets the server shut down by itself.

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import yaml
 
-from homerl.app.runs.checks.prompt_lengths import measure_prompts
-from homerl.app.runs.checks.rehearsal import rehearse_recipe
 from homerl.app.runs.recipe import Recipe, recipe_data
+from homerl.app.runs.rehearsal import measure_prompts, rehearse_recipe
 from homerl.envs.core.documents import InputError
 from homerl.host.processes import is_main_process
-from homerl.host.recipe_keys import BaseRecipe, set_monitoring_variables
+from homerl.host.recipe_files import BaseRecipe, set_monitoring_variables
 from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings
 from homerl.models.endpoint.vllm_server import describe_server_trouble, find_vllm
 from homerl.models.policy.chat_template import choose_chat_template, describe_trained_template

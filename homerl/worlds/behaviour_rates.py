@@ -32,9 +32,9 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
-from homerl.host.confidence_intervals import share_interval
-from homerl.play.chat_messages import spoken_words_of
-from homerl.play.user_behaviours import BEHAVIOURS, Behaviour
+from homerl.play.confidence_intervals import share_interval
+from homerl.play.situation import BEHAVIOURS, Behaviour
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.words.user_manner import BehaviourSigns, load_manner
 
 Messages = Sequence[tuple[str, str]]  # (role, text), roles `user` and `assistant`

@@ -1,35 +1,43 @@
-"""The LLM user: a chat model plays the person of a blueprint (HomeFlow 3.4.2).
+"""Who speaks to the agent: the scripted user, the LLM user (HomeFlow 3.4.2), and the factory that a recipe asks for users.
 
-The prompt says who the person is, its unmet requests and how it tells them, what it notices, and the dialogue. The world's
-persona says what the person must not say.
+The scripted user speaks for unmet intents, follows their courses, rewords, answers questions, and stops when no intent is
+unmet. What it says is a pure function of blueprint, seed and dialogue.
+
+The LLM user is a chat model that plays the person of a blueprint. The prompt says who the person is, its unmet requests and
+how it tells them, what it notices, and the dialogue. The world's persona says what the person must not say.
 
 Invariants:
-- The prompt holds no ids, conditions or plans. An id in an agent's words is replaced by the device's everyday name, because
-  otherwise an agent could make its user leave its role.
+- An utterance and the prompt hold no ids, conditions or plans. An id in an agent's words is replaced by the device's
+  everyday name, because otherwise an agent could make its user leave its role.
 - The user gives up only after `patience` claims of success in a row without progress, so giving up counts against the agent.
 - Every other way to leave the role is a `UserError` with its reason.
 - Errors of servers are an `InfraError`.
+- Only the recipe decides who speaks. All LLM users of a run share one `SharedEndpoint`, so that the least busy replica is
+  chosen among all requests, and usage is counted in one place.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, ValidationError
 
-from homerl.envs.core.messages import Message
+from homerl.envs.core.documents import InputError
+from homerl.envs.core.messages import Message, replace_surrogates
 from homerl.models.endpoint.endpoint import Endpoint, Patience, derive_seed
-from homerl.models.endpoint.endpoint_settings import UserSettings
-from homerl.play.chat_messages import replace_surrogates
+from homerl.models.endpoint.endpoint_settings import NO_KEY, EndpointSettings, UserSettings
 from homerl.play.episode import Episode
 from homerl.play.faults import RequestRefused, UserError
-from homerl.play.loop import has_claimed_done
+from homerl.play.loop import User, has_claimed_done
 from homerl.play.situation import IntentProtocol, Utterance
 from homerl.play.tool_call_parser import strip_thoughts_and_controls
 from homerl.play.words.user_manner import Manner, load_manner
@@ -247,3 +255,88 @@ def count_idle_turns(episode: Episode) -> int:
             break
         count += 1
     return count
+
+
+class ScriptedUser:
+    """Starts with the wording that `seed` selects, and cycles through the intent's wordings from there."""
+
+    name = "scripted"
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    async def speak(self, episode: Episode) -> Utterance:
+        """What comes next in the course of the current or first unmet intent. After the course, the plain answer if the
+        agent asked a question, else the next wording.
+
+        The utterance is empty if every intent is met.
+        """
+        open_intents = episode.open_intents()
+        if not open_intents:
+            return Utterance("")
+        intent = next((i for i in open_intents if i.id == episode.speaking_of), open_intents[0])
+        course = episode.situation.course_of(intent.id)
+        at = episode.course_position(intent.id, episode.turn + 1)
+        if at is None:
+            return Utterance(course.aside or "", intent.id)
+        if at < len(course.parts):
+            return Utterance(course.parts[at].text, intent.id)
+        if intent.id == episode.speaking_of and episode.spoken_words_of(episode.messages[-1]).question:
+            return Utterance(intent.clarification, intent.id)
+        times = sum(m["role"] == "user" and m["content"] in intent.queries for m in episode.messages)
+        return Utterance(intent.queries[(self.seed + times) % len(intent.queries)], intent.id)
+
+
+class UserFactory:
+    """A factory of users: `users(seed)` makes one. Without a `shared` endpoint they are scripted."""
+
+    def __init__(self, shared: SharedEndpoint | None = None) -> None:
+        self.shared = shared
+
+    def __call__(self, seed: int) -> User:
+        if self.shared is None:
+            return ScriptedUser(seed)
+        return LLMUser(self.shared, seed)
+
+    def usage_totals(self) -> dict[str, Any]:
+        """Requests, tokens, retries and faults of the endpoint, utterances, and user errors by reason; empty if scripted."""
+        if self.shared is None:
+            return {}
+        counts = {"utterances": self.shared.utterances, "errors": dict(self.shared.errors)}
+        return asdict(self.shared.endpoint.usage) | counts
+
+    def usage_metrics(self) -> dict[str, float]:
+        """The usage as flat numbers named `user/...`, for a run's monitor."""
+        return {f"user/{key}": float(value) for key, value in _flatten_numbers(self.usage_totals())}
+
+
+def make_llm_users(settings: UserSettings, urls: Sequence[str], model: str) -> UserFactory:
+    """Users behind endpoints that answer; raises `InputError` if the key's variable is not set."""
+    refuse_missing_key(settings)
+    return UserFactory(SharedEndpoint(settings, urls, model))
+
+
+def refuse_missing_key(settings: EndpointSettings) -> None:
+    """Raise `InputError` if the settings name a key whose variable is not set."""
+    if settings.key != NO_KEY and settings.key not in os.environ:
+        raise InputError(f"the environment variable {settings.key} is not set", "key", "export it")
+
+
+@contextmanager
+def open_user_factory(settings: UserSettings, log: Path = Path("user_server.log")) -> Iterator[UserFactory]:
+    """Yield the users of a recipe; a model that the recipe serves runs until the context ends."""
+    if settings.kind == "scripted":
+        yield UserFactory()
+        return
+    from homerl.models.endpoint.vllm_server import serve_endpoint
+
+    with serve_endpoint(settings, log) as (urls, model):
+        yield make_llm_users(settings, urls, model)
+
+
+def _flatten_numbers(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flatten_numbers(value, f"{above}{key}/")
+        else:
+            yield above + key, value
