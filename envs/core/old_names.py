@@ -24,6 +24,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parents[2]  # the folder of `envs` and `rewards`
 TOPS = ("envs", "rewards")
 OWN_OF_WORLDS = ("behaviour_rates", "contract", "paraphraser", "registry", "sources")  # no plug-ins, then and now
+OLD_LOSSES = ("bnpo", "cispo", "dapo", "dr_grpo", "grpo", "gspo")
 # The longest that fits counts; what follows it is kept.
 NEW_NAMES = {
     "envs": "homerl.envs",
@@ -50,6 +51,9 @@ NEW_NAMES = {
     "homerl.terminal.console": "homerl.host.terminal",
     "homerl.terminal.endings": "homerl.host.exit_codes",
     "homerl.terminal.progress": "homerl.host.progress_bar",
+    "homerl.train.credit.common": "homerl.train.credit.step",
+    **{f"homerl.train.losses.{name}": "homerl.train.losses.clipped" for name in OLD_LOSSES},
+    **{f"homerl.train.{name}": "homerl.train.watch.phase_deadlines" for name in ("phases", "watchdog")},
     "homerl.users": "homerl.worlds.users",
     "homerl.worlds.home_visits": "homerl.worlds.contract",
     "homerl.worlds.visits": "homerl.worlds.contract",
@@ -64,6 +68,10 @@ NEW_NAMES = {
 NEW_MEMBERS = {
     ("homerl.language.splits", "of_split"): "draw_of_split",
     ("homerl.play.candidates", "candidates"): "draw_candidates",
+    ("homerl.train.credit.common", "normalised"): "normalise_values",
+    ("homerl.train.credit.common", "returns_to_go"): "compute_returns_to_go",
+    ("homerl.train.phases", "Phases"): "PhaseTimer",
+    ("homerl.train.watchdog", "Stalled"): "RunStalled",
     ("homerl.play.chat_messages", "Observation"): "homerl.play.situation.Observation",
     ("homerl.play.chat_messages", "SpokenWords"): "homerl.play.spoken_words.SpokenWords",
     ("homerl.play.chat_messages", "spoken_words_of"): "homerl.play.spoken_words.spoken_words_of",
