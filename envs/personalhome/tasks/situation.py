@@ -39,8 +39,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Task,
 )
 from homerl.envs.personalhome.tasks.plan_rules import judge_plan
-from homerl.play.chat_messages import JSON_ANSWERS
-from homerl.play.situation import Reply, Situation
+from homerl.play.situation import JSON_ANSWERS, Reply, Situation
 
 LAZY_RANKS = 6  # a random ranking deviates by 11.3 ranks on average, and seldom by fewer than this: it earns next to nothing
 

@@ -24,8 +24,8 @@ from pydantic import Field, model_validator
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
+from homerl.envs.homeenv.maker.home_names import Half, load_lexicon
 from homerl.envs.homeenv.maker.initial_state import Values, room_air
-from homerl.envs.homeenv.maker.lexicon import Half, load_lexicon
 from homerl.envs.homeenv.maker.weather import Sky, TypicalYear
 from homerl.envs.homeenv.sim.devices.air_physics import measured_quantities
 from homerl.envs.homeenv.sim.devices.device_spec import Device

@@ -33,8 +33,8 @@ from pydantic import Field, ValidationError
 
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.model import Model
+from homerl.envs.homeenv.maker.home_names import Half, Lexicon
 from homerl.envs.homeenv.maker.layout_and_furniture import draw_layout
-from homerl.envs.homeenv.maker.lexicon import Half, Lexicon
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.personalhome.sim.generate.household_priors import ActivityPrior, TastePrior, load_household_priors
