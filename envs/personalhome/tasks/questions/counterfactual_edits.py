@@ -31,10 +31,8 @@ from homerl.envs.personalhome.tasks.questions.families import (
     THING,
     ZONE,
     Deed,
-    QuestionSlot,
     Slots,
     key_group,
-    make_slots,
 )
 from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, Row, values_elsewhere
 from homerl.envs.personalhome.tasks.questions.question_programs import Expression, NoAnswer, run_settled
@@ -55,7 +53,7 @@ class FactorEdit:
 
     factor: Factor
     frame: str
-    slots: Mapping[str, QuestionSlot]
+    slots: Slots
     tables: HouseholdTables
     reads: tuple[str, ...] = ()
 
@@ -84,7 +82,7 @@ def draw_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[tuple[st
     """Edits of everything in a household, each with the id of the row that it changes."""
     for edits_of in EDITORS:
         for id, factor, frame, slots, *rest in edits_of(tables, rng):
-            yield id, FactorEdit(factor, frame, make_slots(slots), *rest)
+            yield id, FactorEdit(factor, frame, slots, *rest)
 
 
 Say = Callable[[FactorEdit, Any], tuple[str, bool]]  # an assumption in words, and whether these state an answer

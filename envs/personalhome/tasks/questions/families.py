@@ -51,12 +51,8 @@ class Deed:
     object: str | None = None
 
 
-@dataclass(frozen=True)
-class QuestionSlot:
-    """What a sentence names: a value and what kind of thing it is, such as `person` or `dishes`."""
-
-    kind: str
-    value: Any
+# What a sentence names: the name in the frame -> what kind of thing it is, such as `person` or `dishes`, and its value.
+Slots = Mapping[str, tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,11 +61,10 @@ class QuestionCandidate:
 
     family: str
     program: Expression
-    slots: Mapping[str, QuestionSlot]
+    slots: Slots
     answer: str
 
 
-Slots = Mapping[str, tuple[str, Any]]  # name -> the kind and the value of a `QuestionSlot`
 Row = tuple[str, Expression, Slots, str]  # the fields of a `QuestionCandidate`
 Family = Callable[[HouseholdTables], Iterator[Row]]
 FAMILIES: list[Family] = []
@@ -88,15 +83,9 @@ def register_family(function: Family) -> Family:
     return function
 
 
-def make_slots(slots: Slots) -> dict[str, QuestionSlot]:
-    """The slots of a sentence from their kinds and values."""
-    return {name: QuestionSlot(kind, value) for name, (kind, value) in slots.items()}
-
-
 def question_candidates(tables: HouseholdTables) -> list[QuestionCandidate]:
     """All candidates of all families."""
-    rows = (row for family in FAMILIES for row in family(tables))
-    return [QuestionCandidate(name, program, make_slots(slots), answer) for name, program, slots, answer in rows]
+    return [QuestionCandidate(*row) for family in FAMILIES for row in family(tables)]
 
 
 def _number_kind(unit: str | None) -> str:

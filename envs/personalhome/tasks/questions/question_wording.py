@@ -26,9 +26,10 @@ from homerl.envs.personalhome.sim.scene.transcript import Entities
 from homerl.envs.personalhome.sim.scene.transcript_writer import GROUPS, transcript_nouns
 from homerl.envs.personalhome.sim.vocabulary import FactCast, FactWords, household_cast, load_fact_words
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import FactorEdit
-from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, QuestionSlot, key_group
+from homerl.envs.personalhome.tasks.questions.families import OBJECT, QuestionCandidate, Slots, key_group
 from homerl.envs.personalhome.tasks.questions.household_tables import SCENE, SceneAct
 
+HAVE_IDS = ("person", "appliance", "sensor", "room")  # kinds of what a question may call by its id
 COUNTS = {"years", "span", "times", "seconds"}  # kinds of numbers whose unit is a phrase of questions
 
 
@@ -98,69 +99,62 @@ class QuestionWording:
 
     def answer_texts(self, kind: str, value: Any) -> tuple[str, ...]:
         """The texts that give an answer, the best first, each once."""
+        return tuple(dict.fromkeys(self._value_texts(kind, value)))
+
+    def say_slot(self, kind: str, value: Any) -> str:
+        """The words for a thing in a sentence."""
+        return str(value) if kind in HAVE_IDS and not self.personal else next(self._value_texts(kind, value))
+
+    def _value_texts(self, kind: str, value: Any) -> Iterator[str]:
+        """The words for a value of a kind, the best first."""
         if kind.startswith(SCENE):
-            return tuple(dict.fromkeys(self._scene_texts(kind.removeprefix(SCENE), value)))
-        if kind == "person":
-            return (self.fact_cast.people[value], value)
-        if kind == "date":
-            return (self._date_text(value), value.isoformat())
-        if kind in ("appliance", "sensor"):
-            return tuple(dict.fromkeys((self.fact_cast.devices[value], value)))
-        if kind == "room":
+            yield from self._scene_texts(kind.removeprefix(SCENE), value)
+        elif kind == "person":
+            yield from (self.fact_cast.people[value], value)
+        elif kind in ("appliance", "sensor"):
+            yield from (self.fact_cast.devices[value], value)
+        elif kind == "room":
             room = self.fact_cast.rooms[value]
-            names = (room.name, self.fact_words.place_name(room), self.fact_words.place_phrase(room), value)
-            return tuple(dict.fromkeys(names))
+            yield from (room.name, self.fact_words.place_name(room), self.fact_words.place_phrase(room), value)
+        elif kind == "date":
+            yield from (self._date_text(value), value.isoformat())
+        elif kind == "moment":
+            yield f"{value:%H:%M}, {self._date_text(value)}"
+        elif kind == "attribute":
+            yield value.replace("_", " ").replace(".", " ")
+        elif kind == "weather":
+            side, quantity = value
+            yield self.phrases["weather"][side][quantity]
+        elif isinstance(value, int | float):
+            yield from self._number_texts(kind, value)
+        else:
+            yield value if kind == "pet" else self.fact_words.key_word(key_group(kind), value)
+
+    def _number_texts(self, kind: str, value: float) -> tuple[str, ...]:
+        """A number without and with its unit. `number:` begins kinds that name the unit."""
+        number = _number_text(value)
         if kind in COUNTS:
-            return (_number_text(value), str(self.phrases[kind]).format(n=_number_text(value)))
+            return number, self.phrases[kind].format(n=number)
         if kind == "share":
-            return (_number_text(value), f"{100 * value:g} %")
-        if kind.startswith("number:"):
-            unit, number = kind.removeprefix("number:"), _number_text(value)
-            if unit in self.fact_words.units:
-                return tuple(dict.fromkeys((self.fact_words.quantity_text(value, unit), number)))
-            return (number, f"{number} {unit.replace('_', ' ')}")
-        return (self.say_slot(QuestionSlot(kind, value)),)
+            return number, f"{100 * value:g} %"
+        unit = kind.removeprefix("number:")
+        if unit in self.fact_words.units:
+            return self.fact_words.quantity_text(value, unit), number
+        return (number,) if unit == kind else (number, f"{number} {unit.replace('_', ' ')}")
 
-    def say_slot(self, slot: QuestionSlot) -> str:
-        """The words for a thing."""
-        kind, value = slot.kind, slot.value
-        if kind.startswith(SCENE):
-            return next(self._scene_texts(kind.removeprefix(SCENE), value))
-        match kind:
-            case "person":
-                return self.fact_cast.people[value] if self.personal else value
-            case "appliance" | "sensor":
-                return self.fact_cast.devices[value] if self.personal else value
-            case "room":
-                return self.fact_cast.rooms[value].name if self.personal else value
-            case "pet":
-                return str(value)
-            case "date":
-                return self._date_text(value)
-            case "moment":
-                return f"{value:%H:%M}, {self._date_text(value)}"
-            case "attribute":
-                return str(value).replace("_", " ").replace(".", " ")
-            case "weather":
-                side, quantity = value
-                return str(self.phrases["weather"][side][quantity])
-        if isinstance(value, int | float):
-            return _number_text(value)
-        return self.fact_words.key_word(key_group(kind), value)
-
-    def _slot_words(self, slots: Mapping[str, QuestionSlot]) -> dict[str, str]:
+    def _slot_words(self, slots: Slots) -> dict[str, str]:
         """The words of a frame's fields. What somebody did has a form after "did" and one after a subject."""
         texts: dict[str, str] = {}
-        for name, slot in slots.items():
-            if slot.kind != "deed":
-                texts[name] = self.say_slot(slot)
+        for name, (kind, value) in slots.items():
+            if kind != "deed":
+                texts[name] = self.say_slot(kind, value)
                 continue
-            deed, prefix = slot.value, "" if name == "deed" else "other_"
+            deed, prefix = value, "" if name == "deed" else "other_"
             forms = self.phrases["deeds"][deed.kind]
             if deed.object is None:
                 texts |= {f"{prefix}do": forms["do_any"], f"{prefix}done": forms["done_any"]}
             else:
-                object = self.say_slot(QuestionSlot(OBJECT.get(deed.kind) or f"what:{deed.kind}", deed.object))
+                object = self.say_slot(OBJECT.get(deed.kind) or f"what:{deed.kind}", deed.object)
                 texts |= {f"{prefix}{form}": forms[form].format(object=object) for form in ("do", "done")}
         return texts
 

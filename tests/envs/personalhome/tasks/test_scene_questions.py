@@ -162,7 +162,9 @@ GOLDEN = [  # family, the values that its slots have, the answer
 
 def asked(family, slots):
     """The one candidate of a family whose slots have these values."""
-    fits = [one for one in ASKED if one.family == family and {name: slot.value for name, slot in one.slots.items()} == slots]
+    fits = [
+        one for one in ASKED if one.family == family and {name: value for name, (_, value) in one.slots.items()} == slots
+    ]
     assert len(fits) == 1, (family, slots, len(fits))
     return fits[0]
 
@@ -216,7 +218,7 @@ def edited(frame, **slots):
     """The tables after the first edit of a frame whose slots have these values."""
     for seed in range(40):
         for _, edit in present_scene_edits(SCENE, random.Random(seed)):
-            if edit.frame == frame and all(edit.slots[name].value == value for name, value in slots.items()):
+            if edit.frame == frame and all(edit.slots[name][1] == value for name, value in slots.items()):
                 return edit.tables
     raise AssertionError(frame)
 
