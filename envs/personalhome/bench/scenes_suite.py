@@ -46,8 +46,7 @@ from homerl.envs.personalhome.tasks.blueprint import (
     Setting,
     Task,
 )
-from homerl.envs.personalhome.tasks.questions.question_maker import draw_questions
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
+from homerl.envs.personalhome.tasks.questions.question_maker import QuestionWording, draw_questions, load_phrases
 from homerl.worlds import contract
 
 Film = Mapping[str, str]  # its `video_path`, which is a name in the folder, and `video`, a hash of it

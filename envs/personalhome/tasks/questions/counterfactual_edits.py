@@ -34,8 +34,15 @@ from homerl.envs.personalhome.tasks.questions.families import (
     Slots,
     key_group,
 )
-from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, Row, values_elsewhere
-from homerl.envs.personalhome.tasks.questions.question_programs import Expression, NoAnswer, run_settled
+from homerl.envs.personalhome.tasks.questions.question_programs import (
+    TABLES,
+    Expression,
+    HouseholdTables,
+    NoAnswer,
+    Row,
+    run_settled,
+    values_elsewhere,
+)
 
 Factor = Literal["time", "actor", "activity", "appliance", "location", "sensor", "routine", "environment", "value"]
 SHIFTS = (-40, -15, -6, 6, 15, 40)  # days by which a memory is moved

@@ -18,14 +18,17 @@ from itertools import permutations
 from typing import Any
 
 from homerl.envs.personalhome.sim.vocabulary import FACT_UNITS, load_vocabulary
-from homerl.envs.personalhome.tasks.questions.household_tables import CHANGING, LOOKS, HouseholdTables, SceneAct
 from homerl.envs.personalhome.tasks.questions.question_programs import (
+    CHANGING,
+    LOOKS,
     ColumnValues,
     Expression,
     Extreme,
     Follow,
+    HouseholdTables,
     OnlyValue,
     RowCount,
+    SceneAct,
     Shared,
     TableRows,
     Total,

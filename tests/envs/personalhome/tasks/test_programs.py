@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from homerl.envs.personalhome.tasks.questions import household_tables as scene_tables
+from homerl.envs.personalhome.tasks.questions import question_programs as scene_tables
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import shift_edits, swap_edits
 from homerl.envs.personalhome.tasks.questions.families import Deed, QuestionCandidate, question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import HouseholdTables
 from homerl.envs.personalhome.tasks.questions.question_maker import _values_nearby, answer_candidate
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     ColumnValues,
     Extreme,
     Follow,
+    HouseholdTables,
     NoAnswer,
     OnlyValue,
     RowCount,

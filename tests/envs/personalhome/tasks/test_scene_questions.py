@@ -8,18 +8,19 @@ import pytest
 
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import present_scene_edits
 from homerl.envs.personalhome.tasks.questions.families import ACTS, HEARD, LOOSE, TIMED, question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import TABLES, HouseholdTables, SceneAct
-from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate
+from homerl.envs.personalhome.tasks.questions.question_maker import answer_candidate, load_phrases
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     MOST_STEPS,
+    TABLES,
     ColumnValues,
+    HouseholdTables,
     NoAnswer,
     OnlyValue,
+    SceneAct,
     Where,
     count_operations,
     program_difficulty,
 )
-from homerl.envs.personalhome.tasks.questions.question_wording import load_phrases
 
 FIELD = re.compile(r"\{(\w+)\}")
 ENTER, TAKE_POT = SceneAct("enter", "ann", zone="kitchen"), SceneAct("take", "ann", "pot", "counter")

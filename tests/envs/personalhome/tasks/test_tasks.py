@@ -35,16 +35,16 @@ from homerl.envs.personalhome.tasks.expert import BASELINES, ConstantAgent, Pers
 from homerl.envs.personalhome.tasks.plan_rules import household_needs, judge_plan, reference_plan
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import draw_edits
 from homerl.envs.personalhome.tasks.questions.families import question_candidates
-from homerl.envs.personalhome.tasks.questions.household_tables import make_household_tables
 from homerl.envs.personalhome.tasks.questions.question_maker import (
+    QuestionWording,
     answer_candidate,
     draw_counterfactuals,
     draw_distractors,
     draw_questions,
     is_answer_stated,
+    load_phrases,
 )
-from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations
-from homerl.envs.personalhome.tasks.questions.question_wording import QuestionWording, load_phrases
+from homerl.envs.personalhome.tasks.questions.question_programs import NoAnswer, count_operations, make_household_tables
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, answer_goals
 from homerl.envs.personalhome.tasks.text_normal_form import normal_form
 from homerl.play.episode import Episode, EpisodeLimits
