@@ -254,6 +254,7 @@ def settling_calls(situation: HouseholdSituation, home: Home, room: str | None =
     for step in situation.plan:
         parts = (part for part in situation.parts() if part.kind == step.appliance and part.which != "some")
         part = next(parts, None)
+        # A condition that asks for `some` device needs one call only.
         devices = part.counted_devices(home, room) if part else list(home.find_devices(category=step.appliance))[:1]
         calls += [(device.did, step) for device in devices]
     return tuple(calls)

@@ -299,6 +299,7 @@ def _draw_theme(life: Life, rng: random.Random) -> Iterator[DatedFact]:
         yield _date_draft(replace(repair, day=day), life, rng)
     shared = rng.random() < 0.35  # then other people do the same
     for _ in range(rng.choices(range(len(lengths)), lengths)[0]):
+        # Without `who` the maker draws somebody anew.
         like = first.fact.model_copy(update={"who": None}) if shared else first.fact
         if (again := maker(life, rng, like)) is not None:
             yield _date_draft(again, life, rng)
@@ -356,6 +357,7 @@ EVENT_TRIES = 30
 
 def choose_device(devices: Sequence[Device], room: str | None, rng: random.Random) -> Device:
     """One of some devices, in the room if there is one."""
+    # A device of the room comes first. If there is none, any of them tells of it.
     return rng.choice([device for device in devices if device.room.id == room] or devices)
 
 

@@ -287,6 +287,7 @@ def _copy_and_swap(
     kind = "person" if name == "who" else name
     for row in tables.rows[table]:
         id, slot = row["id"], (kind, row[name])
+        # A swap of equal values would change nothing.
         others = [one for one in tables.rows[table] if one[column] != row[column]]
         beside = others
         if name == "sensor" and not others:

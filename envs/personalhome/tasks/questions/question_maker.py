@@ -363,6 +363,7 @@ def draw_distractors(question: HouseholdQuestion, wording: QuestionWording, rng:
 def _draw_steps(gaps: Sequence[int], below: int, rng: random.Random, above: int = WRONG) -> list[int]:
     """Steps from a value to four others: first how many of them lie below it is drawn, then how far apart they are."""
     under = rng.randint(max(0, WRONG - above), min(WRONG, below))
+    # Near 0 there is no room for wide gaps.
     gap = rng.choice(gaps) if below >= WRONG * max(gaps) and above >= WRONG else 1
     return [gap * step for step in range(-under, WRONG - under + 1) if step]
 

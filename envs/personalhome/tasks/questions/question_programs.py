@@ -375,6 +375,7 @@ class Where(Expression):
         """The rows that are kept."""
         rows, compare = self.rows.run_on(tables), COMPARISONS[self.by]
         wanted = self.value.run_on(tables) if isinstance(self.value, Expression) else ProgramResult(self.value)
+        # A value that is missing compares to nothing, not even by "!=".
         kept = [row for row in rows.value if row[self.column] is not None and compare(row[self.column], wanted.value)]
         # The rows that are dropped are no evidence: who reads the kept ones need not have seen the others.
         return ProgramResult(kept, rows.evidence | wanted.evidence)
