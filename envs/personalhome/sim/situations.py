@@ -31,6 +31,7 @@ from homerl.envs.homeenv.sim.values.expressions import (
     path_of,
 )
 from homerl.envs.personalhome.sim.appliance_catalogue import appliance_kinds, sensor_kinds
+from homerl.envs.personalhome.sim.scene.transcript import Domain
 from homerl.envs.personalhome.sim.vocabulary import load_vocabulary
 
 Predicate = Callable[[Mapping[str, Any]], bool]
@@ -69,7 +70,6 @@ def _compile_condition(bounds: tuple[tuple[str, CostBound], ...], text: str) -> 
 FILE = Path(__file__).resolve().parent / "situations.yaml"
 NOTIFIERS = ("speaker", "tv", "smart_display")  # kinds that tell people something
 NOTIFICATION = "last_notification"  # their attribute that holds the last message
-Domain = Literal["safety", "health", "daily"]
 
 
 def _find_spec(kind: str) -> DeviceSpec:

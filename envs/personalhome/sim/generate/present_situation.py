@@ -62,8 +62,7 @@ def allowed_situation_keys(wanted: str | None) -> tuple[str, ...]:
 def can_concern_people(key: str, people: Sequence[PlannedPerson], animals: Sequence[Animal]) -> bool:
     """Whether a situation can concern these people and animals."""
     usual = load_household_priors().situations[key]
-    old_enough = any(usual.fits_age(person.age) for person in people)
-    return old_enough and len(people) >= usual.people and (not usual.animals or bool({*usual.animals} & {*animals}))
+    return any(usual.fits_age(person.age) for person in people) and usual.fits_company(len(people), animals)
 
 
 def needed_device_kinds(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -109,12 +108,8 @@ def _fits_now(usual: SituationPrior, life: Life, outdoors: float) -> bool:
     first, last = usual.hours or (0, 24)
     hour = life.now.hour
     in_hours = first <= hour < last if first < last else hour >= first or hour < last
-    return (
-        in_hours
-        and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
-        and len(life.members) >= usual.people
-        and (not usual.animals or any(pet.animal in usual.animals for pet in life.pets))
-    )
+    company = usual.fits_company(len(life.members), (pet.animal for pet in life.pets))
+    return in_hours and company and usual.outdoors[0] <= outdoors <= usual.outdoors[1]
 
 
 def _fits_beside(key: str, other: SituationScene) -> bool:

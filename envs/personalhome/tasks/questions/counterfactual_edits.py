@@ -32,6 +32,7 @@ from homerl.envs.personalhome.tasks.questions.families import (
     ZONE,
     Deed,
     Slots,
+    has_number,
     key_group,
 )
 from homerl.envs.personalhome.tasks.questions.question_programs import (
@@ -230,7 +231,7 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
                 edited = tables.with_edited_rows(table, row["id"], {"room": new})
                 yield row["id"], "location", f"{name}_room", {name: (name, row[name]), "new": ("room", new)}, edited
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             value = round(row["value"] + rng.choice((-2, -1, 1, 2)), 2)
             low, high = row["range"] or (0, value)
             if low <= value <= high:
@@ -245,10 +246,6 @@ def device_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
             edited = edited.with_edited_rows("events", id, None)
         id = next(iter(lost), row["id"])
         yield id, "sensor", "sensor_fault", {"sensor": ("sensor", row["sensor"])}, edited
-
-
-def _has_number(row: Row) -> bool:
-    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
 
 
 @register_editor
@@ -317,7 +314,7 @@ def shift_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRow
             if once[row["who"], row["kind"]] == 1 and moved < tables.now.date():
                 yield row["id"], "time", f"life_{name}", slots, tables.with_edited_row("life", row, {"date": moved})
     for row in tables.rows["states"]:
-        if _has_number(row):
+        if has_number(row):
             slots = {"appliance": ("appliance", row["appliance"]), "attribute": ("attribute", row["attribute"])}
             yield from _shift_number(tables, "states", row, STEPS, row["range"] or (0, float("inf")), slots, rng)
     for row in tables.rows["weather"]:

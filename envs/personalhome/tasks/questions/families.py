@@ -91,6 +91,11 @@ def question_candidates(tables: HouseholdTables) -> list[QuestionCandidate]:
     return [QuestionCandidate(*row) for family in FAMILIES for row in family(tables)]
 
 
+def has_number(row: Mapping[str, Any]) -> bool:
+    """Whether the value of a row is a number: `on` and `true` are none."""
+    return isinstance(row["value"], int | float) and not isinstance(row["value"], bool)
+
+
 def _number_kind(unit: str | None) -> str:
     """The kind of an answer that is a number in a unit."""
     return f"number:{unit}" if unit else "number"
@@ -179,7 +184,7 @@ def state_questions(tables: HouseholdTables) -> Iterator[Row]:
     """A number that an appliance is at, or that a sensor reads."""
     for table, column in (("states", "appliance"), ("readings", "sensor")):
         for row in tables.rows[table]:
-            if isinstance(row["value"], bool) or not isinstance(row["value"], int | float):
+            if not has_number(row):
                 continue
             value = only_value(rows_where(TableRows(table), **{column: row[column], "attribute": row["attribute"]}), "value")
             slots = {column: (column, row[column]), "attribute": ("attribute", row["attribute"])}
