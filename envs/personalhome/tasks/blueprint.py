@@ -14,10 +14,10 @@ from homerl.envs.core.model import Model
 from homerl.envs.personalhome.sim.env import TOOLS
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe
 from homerl.envs.personalhome.sim.household import Household
-from homerl.envs.personalhome.tasks.questions.question_programs import MOST_STEPS, Difficulty
 
 Setting = Literal["agentic", "sole"]
-LEVELS: tuple[Difficulty, ...] = tuple(MOST_STEPS)
+Difficulty = Literal["simple", "medium", "hard"]
+LEVELS: tuple[Difficulty, ...] = ("simple", "medium", "hard")
 KINDS = ("grounding", "choice", "features", "plans")
 CATEGORIES = {"grounding": "IG", "choice": "MC", "features": "FR", "plans": "PG"}
 LETTERS = "ABCDE"

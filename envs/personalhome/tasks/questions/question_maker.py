@@ -35,6 +35,7 @@ from homerl.envs.personalhome.sim.vocabulary import (
     load_fact_words,
     load_vocabulary,
 )
+from homerl.envs.personalhome.tasks.blueprint import Difficulty
 from homerl.envs.personalhome.tasks.questions.counterfactual_edits import (
     Counterfactual,
     FactorEdit,
@@ -49,7 +50,6 @@ from homerl.envs.personalhome.tasks.questions.families import (
 )
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     SCENE,
-    Difficulty,
     HouseholdTables,
     NoAnswer,
     SceneAct,

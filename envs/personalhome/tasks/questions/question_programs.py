@@ -38,6 +38,7 @@ from homerl.envs.personalhome.sim.household_view import WEATHER_UNITS
 from homerl.envs.personalhome.sim.scene.scene_scripts import load_caption_words, load_stage
 from homerl.envs.personalhome.sim.scene.transcript import Transcript
 from homerl.envs.personalhome.sim.tools.scene_tools import readable_ids
+from homerl.envs.personalhome.tasks.blueprint import Difficulty
 
 Row = Mapping[str, Any]  # the values are str, int, float, bool, date, datetime or None
 TABLES = (
@@ -286,7 +287,6 @@ def values_elsewhere(kind: str) -> list[Any]:
     return list(getattr(keys, STAGE_GROUPS.get(attribute, "colours")))
 
 
-Difficulty = Literal["simple", "medium", "hard"]
 MOST_STEPS: dict[Difficulty, int] = {"simple": 3, "medium": 5, "hard": 10}
 
 
