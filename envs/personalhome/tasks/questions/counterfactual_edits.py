@@ -27,13 +27,13 @@ from homerl.envs.personalhome.tasks.questions.families import (
     ACT,
     ACTOR,
     DONE,
-    OBJECT,
     THING,
     ZONE,
     Deed,
     Slots,
     has_number,
     key_group,
+    object_column,
 )
 from homerl.envs.personalhome.tasks.questions.question_programs import (
     TABLES,
@@ -145,7 +145,7 @@ def memory_edits(tables: HouseholdTables, rng: random.Random) -> Iterator[EditRo
     """Somebody did something on another day, somebody else did it, it was something else, took longer, or never was."""
     for row in tables.rows["memories"]:
         id, kind, who = row["id"], row["kind"], row["who"]
-        column = OBJECT.get(kind, "what")
+        column = object_column(kind)
         if kind not in DONE or not who or not row[column]:
             continue
         told: Slots = {"who": ("person", who), "deed": ("deed", Deed(kind, row[column])), "old": ("date", row["date"])}

@@ -101,11 +101,12 @@ def _number_kind(unit: str | None) -> str:
     return f"number:{unit}" if unit else "number"
 
 
-def _object_column(kind: str) -> str:
+def object_column(kind: str) -> str:
+    """The column that says what a deed is done to."""
     return OBJECT.get(kind, "what")
 
 
-def _object_kind(kind: str) -> str:
+def object_kind(kind: str) -> str:
     """The kind of an answer that says what a deed is done to."""
     return OBJECT.get(kind) or f"what:{kind}"
 
@@ -120,7 +121,7 @@ def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
     """How often each person did, and remembers, each deed."""
     deeds: Counter[tuple[str, Deed]] = Counter()
     for row in tables.rows["memories"]:
-        done_to = row[_object_column(row["kind"])]
+        done_to = row[object_column(row["kind"])]
         if row["kind"] in DONE and row["who"] is not None and done_to is not None:
             deeds[row["who"], Deed(row["kind"], done_to)] += 1
     return deeds
@@ -129,7 +130,7 @@ def _count_deeds(tables: HouseholdTables) -> Counter[tuple[str, Deed]]:
 def _deed_rows(deed: Deed, who: str | None = None) -> Expression:
     """The memories of a deed, of one person or of all."""
     rows = rows_where(MEMORIES, kind=deed.kind, **({"who": who} if who is not None else {}))
-    return rows if deed.object is None else Where(rows, _object_column(deed.kind), deed.object)
+    return rows if deed.object is None else Where(rows, object_column(deed.kind), deed.object)
 
 
 def _latest_value(rows: Expression, column: str) -> Expression:
@@ -235,9 +236,9 @@ def deed_time_questions(tables: HouseholdTables) -> Iterator[Row]:
 def deed_kind_questions(tables: HouseholdTables) -> Iterator[Row]:
     """What a person did last, what most often, and how much in all."""
     for who, kind in dict.fromkeys((who, deed.kind) for who, deed in _count_deeds(tables)):
-        rows, column, slots = _deed_rows(Deed(kind), who), _object_column(kind), {"who": ("person", who)}
-        yield f"last_{kind}", _latest_value(rows, column), slots, _object_kind(kind)
-        yield f"usually_{kind}", UsualValue(ColumnValues(rows, column)), slots, _object_kind(kind)
+        rows, column, slots = _deed_rows(Deed(kind), who), object_column(kind), {"who": ("person", who)}
+        yield f"last_{kind}", _latest_value(rows, column), slots, object_kind(kind)
+        yield f"usually_{kind}", UsualValue(ColumnValues(rows, column)), slots, object_kind(kind)
         if kind in SUMMED:
             yield f"total_{kind}", Total(ColumnValues(rows, "value")), slots, _number_kind(FACT_UNITS[kind])
 
@@ -309,7 +310,7 @@ def days_apart_questions(tables: HouseholdTables) -> Iterator[Row]:
             if one < other:
                 yield "days_apart", ValueGap(_latest_value(rows, "time"), last), slots, _number_kind("day")
             first = Extreme(Where(rows, "time", last, ">"), "time", largest=False)
-            yield f"first_after_{one}", only_value(first, _object_column(one)), slots, _object_kind(one)
+            yield f"first_after_{one}", only_value(first, object_column(one)), slots, object_kind(one)
 
 
 @register_family

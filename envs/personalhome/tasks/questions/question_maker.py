@@ -42,10 +42,10 @@ from homerl.envs.personalhome.tasks.questions.counterfactual_edits import (
     find_counterfactual_pair,
 )
 from homerl.envs.personalhome.tasks.questions.families import (
-    OBJECT,
     QuestionCandidate,
     Slots,
     key_group,
+    object_kind,
     question_candidates,
 )
 from homerl.envs.personalhome.tasks.questions.question_programs import (
@@ -186,7 +186,7 @@ class QuestionWording:
             if deed.object is None:
                 texts |= {f"{prefix}do": forms["do_any"], f"{prefix}done": forms["done_any"]}
             else:
-                object = self.say_slot(OBJECT.get(deed.kind) or f"what:{deed.kind}", deed.object)
+                object = self.say_slot(object_kind(deed.kind), deed.object)
                 texts |= {f"{prefix}{form}": forms[form].format(object=object) for form in ("do", "done")}
         return texts
 
