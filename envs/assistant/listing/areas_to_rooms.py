@@ -14,7 +14,7 @@ from pathlib import Path
 from homerl.envs.assistant.listing.home_listing import ListedArea, ListedEntity, Listing
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
-from homerl.envs.homeenv.sim.plan.import_origin import Storey
+from homerl.envs.homeenv.sim.home_plan import Storey
 
 GENERAL = "room"  # the type of a room whose name says nothing
 TAKEN = re.compile(rf"({HOME}|{OUTDOORS})(_area)*")

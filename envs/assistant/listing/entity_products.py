@@ -38,9 +38,9 @@ from homerl.envs.assistant.listing.service_forms import (
     supported_feature_bits,
 )
 from homerl.envs.assistant.listing.unit_conversion import convert_to_entity_units
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, DeviceSpec, spec_from_json
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, Link
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, Link
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, canonical_moment
 

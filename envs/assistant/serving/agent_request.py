@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeVar, cast
 from homerl.envs.assistant.listing.home_listing import ENTITY
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.assist.entities_of_home import areas_of_plan
-from homerl.envs.homeenv.sim.assist.entity_matching import is_same_name
+from homerl.envs.homeenv.sim.assist.intents import is_same_name
 from homerl.envs.homeenv.sim.home import Home
 from homerl.host.web_server import BadRequest
 from homerl.play.episode import Episode

@@ -22,7 +22,7 @@ from homerl.envs.assistant.serving.reply_streaming import SentenceSpeaker
 from homerl.envs.assistant.serving.secret_masking import HIDDEN, mask_secrets, secrets_in_calls, visible_arguments
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 
 
 @dataclass(frozen=True)

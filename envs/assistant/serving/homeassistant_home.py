@@ -49,9 +49,8 @@ from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.automation import compile_rule
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Unfollowed
-from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
+from homerl.envs.homeenv.sim.home_plan import FixedPlan, Unfollowed
+from homerl.envs.homeenv.sim.rules import HomeRule
 
 
 def remove_devices(home: Home, gone: Collection[str]) -> Home:

@@ -25,10 +25,9 @@ from homerl.envs.assistant.serving.call_effects import compare_change
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
 from homerl.envs.homeenv.sim.assist import assist_tools as assist
-from homerl.envs.homeenv.sim.assist.entity_matching import EntityConstraints, NoMatch, match_entities
-from homerl.envs.homeenv.sim.assist.intent_calls import IntentFailed
+from homerl.envs.homeenv.sim.assist.intents import EntityConstraints, IntentFailed, NoMatch, match_entities
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.sandbox import RunResult
+from homerl.envs.homeenv.sim.toolset import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.play.chat_messages import read_tool_calls
 from homerl.play.situation import Reply

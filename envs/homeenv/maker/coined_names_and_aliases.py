@@ -34,7 +34,7 @@ from homerl.envs.homeenv.maker.lexicon import NUMBER, Half, Lexicon
 from homerl.envs.homeenv.sim.assist.entities_of_home import entity_shapes
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
-from homerl.envs.homeenv.sim.plan.import_origin import Link, Origin
+from homerl.envs.homeenv.sim.home_plan import Link, Origin
 
 STARTS = (
     "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p ph pl pr qu r s sc sh sk sl sp st sw t th tr tw v w wh y z"

@@ -32,9 +32,9 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     steady_air,
     values_in_air_terms,
 )
+from homerl.envs.homeenv.sim.devices.attributes_and_services import ServiceScope
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import value_means_word
 

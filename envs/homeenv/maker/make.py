@@ -45,7 +45,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import (
 )
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.import_origin import Origin
+from homerl.envs.homeenv.sim.home_plan import Origin
 
 Range = tuple[int, int]
 Scale = Literal["simple", "medium", "complex"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec
 from homerl.envs.homeenv.sim.values.types_and_ranges import HEX, NUMBERS, ValueType
 

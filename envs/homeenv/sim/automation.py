@@ -14,12 +14,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from homerl.envs.homeenv.sim.plan.conditions import Condition, ConditionError, compile_condition
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST, FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import Hidden
-from homerl.envs.homeenv.sim.state.home_state import HomeState, bind_call_arguments
-from homerl.envs.homeenv.sim.state.rule_firing import unset_progress
-from homerl.envs.homeenv.sim.state.rules_and_programs import (
+from homerl.envs.homeenv.sim.conditions import Condition, ConditionError, compile_condition
+from homerl.envs.homeenv.sim.home_plan import LATEST, FixedPlan, Hidden
+from homerl.envs.homeenv.sim.home_state import HomeState, replace_rooms_by_ids
+from homerl.envs.homeenv.sim.rules import (
     MOST_STEPS,
     Action,
     CallStep,
@@ -32,9 +30,10 @@ from homerl.envs.homeenv.sim.state.rules_and_programs import (
     RuleProgress,
     SwitchStep,
     WaitStep,
+    next_time,
+    read_cron,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time, read_cron
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value, refuse_lone_surrogates
 
 LONGEST_WAIT = 100 * 366 * 86400  # the most seconds of a delay or hold
@@ -172,20 +171,17 @@ def check_action(plan: FixedPlan, action: Mapping[str, Any], told: Sequence[str]
     did, locator, arguments = str(action["did"]), str(action["locator"]), action.get("arguments") or {}
     if not isinstance(arguments, Mapping) or not all(isinstance(key, str) for key in arguments):
         raise Refused("wrong_type", "the arguments of an action are an object")
-    if did not in plan.devices_by_did:
-        raise Refused("unknown_device", f"there is no device {quote_value(did)}")
+    device = plan.find_device(did)
     if (did, locator) not in plan.compiled_services:
-        known = ", ".join(plan.devices_by_did[did].spec.service_index) or "no services"
-        raise Refused(
-            "unknown_service", f"{plan.devices_by_did[did].name} {did} has no service '{locator}' (it has {known})"
-        )
+        known = ", ".join(device.spec.service_index) or "no services"
+        raise Refused("unknown_service", f"{device.name} {did} has no service '{locator}' (it has {known})")
     compiled = plan.compiled_services[did, locator][0]
     if told:
         taken = {one.name: one for one in compiled.service.arguments}
         if unknown := {*told, *arguments} - taken.keys():
             raise Refused("unknown_argument", f"{locator} has no argument {quote_value(min(unknown))}")
         return Action(did, locator, tuple((key, taken[key].check_value(value, key)) for key, value in arguments.items()))
-    given = bind_call_arguments(plan, compiled, (), arguments)
+    given = replace_rooms_by_ids(plan, compiled.service, compiled.bind_arguments((), arguments))
     return Action(did, locator, tuple((key, given[key]) for key in arguments))
 
 
@@ -231,7 +227,7 @@ def make_rule(
 
     `conditions` are expressions over the home, and at most one `time_cron = ...` line. All of them must hold. With a line
     `changed = ...`, of a device or an attribute, a change of it triggers the rule, if they hold then; a line `before = ...`
-    must have held till then. `actions` are `{did, locator, arguments}`, or steps (`program.py`). With `delay` the rule acts
+    must have held till then. `actions` are `{did, locator, arguments}`, or steps (`rules.py`). With `delay` the rule acts
     once, this many seconds from now. With `hold` its conditions must have held for this many seconds. `id` is by default
     the smallest free number. What is `given` must hold when the rule acts, and triggers nothing; with a time it is a
     condition as others are. `runs` are the fields `of`, `most` and `restart` of the rule.
@@ -372,7 +368,7 @@ def arm_rule(rule: HomeRule, home: HomeState) -> HomeRule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
     says = rule.definition
     due = says.at if says.at is not None else next_time(says.cron, home.clock) if says.cron else None
-    return unset_progress(rule, home).with_progress(due=due)
+    return rule.begun_in(home).with_progress(due=due)
 
 
 def replace_rule(home: HomeState, index: int, rule: HomeRule | None) -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from homerl.envs.core.documents import InputError
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.sandbox import run_code
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.sim.values.auditor import Refused

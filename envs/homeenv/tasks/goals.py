@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition, compile_condition
 from homerl.envs.homeenv.tasks.automation_goals import has_wanted_automation
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent
 from homerl.play.words.answer_rules import judge_answer_by_rules

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, cast
 from homerl.envs.core.messages import Message
 from homerl.envs.core.world import Action
 from homerl.envs.homeenv.language.known_languages import home_grammar
+from homerl.envs.homeenv.sim.conditions import Condition
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json
 from homerl.envs.homeenv.sim.home_world import HomeWorld, name_state_changes
-from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.sim.toolset import ToolsetWriter
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
 from homerl.envs.homeenv.tasks.automation_goals import rules_serving_wish

@@ -19,8 +19,7 @@ from homerl.envs.homeenv.sim.assist.value_translation import EntityKind, Way, do
 from homerl.envs.homeenv.sim.devices.device_spec import Component, Device, DeviceSpec, unused_id
 from homerl.envs.homeenv.sim.devices.rooms import HOME, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.plan.import_origin import AVAILABLE, SAME, Storey
+from homerl.envs.homeenv.sim.home_plan import AVAILABLE, SAME, FixedPlan, Storey
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE, ValueType
 
 TEXTS = {True: "on", False: "off", None: "unknown"}

@@ -33,11 +33,16 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     compute_air_inputs,
     steady_air,
 )
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import (
+    Argument,
+    Attribute,
+    Service,
+    ServiceScope,
+    compile_service,
+)
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec, device_files, load_specs
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, steps_of_call
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import CompiledDerived, compile_derived_of_part
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope, compile_service
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import parse_statements
 from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, ValueType, count_units

@@ -28,7 +28,16 @@ from pydantic import Field, ValidationError, model_validator
 from homerl.envs.core.documents import Document, InputError, read_yaml, validate_document
 from homerl.envs.core.documents.validation import SeveralProblems
 from homerl.envs.core.model import Model
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Argument, Attribute, Service
+from homerl.envs.homeenv.sim.devices.attributes_and_services import (
+    Argument,
+    Attribute,
+    CompiledService,
+    Service,
+    ServiceError,
+    ServiceScope,
+    compile_service,
+    find_switch_services,
+)
 from homerl.envs.homeenv.sim.devices.expression_cost import (
     bounds_by_name,
     bounds_of_names,
@@ -49,13 +58,6 @@ from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     compile_motion,
     compile_part_expression,
     compile_start,
-)
-from homerl.envs.homeenv.sim.devices.service_execution import (
-    CompiledService,
-    ServiceError,
-    ServiceScope,
-    compile_service,
-    find_switch_services,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import Closure, ExpressionError, attributes_in, parse_expression

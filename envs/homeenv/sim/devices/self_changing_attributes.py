@@ -17,8 +17,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
-from homerl.envs.homeenv.sim.devices.service_execution import Offsets, ServiceScope, make_name_resolver, offsets_by_name
+from homerl.envs.homeenv.sim.devices.attributes_and_services import (
+    Attribute,
+    Offsets,
+    ServiceScope,
+    make_name_resolver,
+    offsets_by_name,
+)
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,

@@ -10,10 +10,7 @@ Invariants:
 - Nothing is evaluated by Python's `eval`.
 - `<`, `<=`, `>` and `>=` are false if a side is None. What cannot be computed raises `TypeError`, `ValueError` or
   `ArithmeticError`. No value grows without bound.
-
-The numbers at which the result of an expression may change, for each slot that it reads.
-
-Invariant: between two neighbouring thresholds of a slot the expression keeps its value, if nothing else changes.
+- `thresholds_of`: between two neighbouring thresholds of a slot the expression keeps its value, if nothing else changes.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from functools import lru_cache
 from math import inf, nextafter
 from typing import Any, cast
 
-from homerl.envs.homeenv.sim.values import auditor as parsing
+from homerl.envs.homeenv.sim.values.auditor import parse_python
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
 Closure = Callable[[Any], Any]
@@ -139,7 +136,7 @@ def parse_statements(text: str) -> ast.Module:
 @lru_cache(maxsize=4096)  # a part is compiled more than once; nobody changes a tree
 def _parse_shallow(text: str, mode: str) -> ast.AST:
     try:
-        tree: ast.AST = parsing.parse_python(text.strip(), mode=mode)
+        tree: ast.AST = parse_python(text.strip(), mode=mode)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         wrong = ExpressionError(f"cannot be parsed: {getattr(error, 'msg', error)}")
         wrong.column = getattr(error, "offset", None) or 1

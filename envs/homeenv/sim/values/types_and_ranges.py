@@ -1,18 +1,14 @@
-"""Texts that tell a date, a time of day or both, each in one way of writing.
+"""Value types of attributes and arguments (HomeFlow A.1): their bounds, and the one way to write each of their values.
 
-Invariant: a canonical text is its own canonical text; what is no such moment is None.
-
-How devices spell the states that people name: `on` is `ON`, `true` and `1` elsewhere.
-
-Invariant: this is the one place that knows spellings. Shipped products write the word itself.
-
-Value types of attributes and arguments (HomeFlow A.1).
+Two kinds of values have a part of their own: texts that tell a date, a time of day or both; and states that people name and
+devices spell in several ways (`on` is `ON`, `true` and `1` elsewhere).
 
 Invariants:
-- `check` returns the canonical value, or raises `Refused` with a named rule.
-- A canonical value passes `check` unchanged and is hashable.
-- `sample` returns only canonical values.
+- `check_value` returns the canonical value, or raises `Refused` with a named rule.
+- A canonical value passes `check_value` unchanged and is hashable. The same holds of the text of a moment.
+- `sample_value` returns only canonical values.
 - No value has more than `MOST_UNITS` units, however its lists are nested, and each type has a value.
+- This is the one place that knows spellings of states. Shipped products write the word itself.
 """
 
 from __future__ import annotations
@@ -214,7 +210,7 @@ class ValueType(Model):
 
     @cached_property
     def most_units(self) -> int:
-        """The units of the largest value that the bounds allow; `check` allows `MOST_UNITS`."""
+        """The units of the largest value that the bounds allow; `check_value` allows `MOST_UNITS`."""
         return self._count_type_units(1, [item.most_units for item in self.items or ()])
 
     def _count_type_units(self, end: int, inner: list[int]) -> int:

@@ -12,9 +12,9 @@ import random
 from collections.abc import Mapping
 from itertools import product
 
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call, Factors
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft

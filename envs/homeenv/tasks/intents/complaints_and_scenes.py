@@ -24,10 +24,10 @@ from homerl.envs.core.model import Model
 from homerl.envs.homeenv.language.meaning import Act, SpokenCommand, Target
 from homerl.envs.homeenv.language.noun_phrases import devices_of_kind, parts_of_kind
 from homerl.envs.homeenv.language.speaker import Speaker
+from homerl.envs.homeenv.sim.conditions import Condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import Condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, can_device_do, home_after_calls
 from homerl.envs.homeenv.tasks.blueprint import Factors
 from homerl.envs.homeenv.tasks.intents.device_choice import is_muddled, resolve_target

@@ -22,7 +22,7 @@ from homerl.envs.homeenv.language.noun_phrases import (
     is_room_in_place,
     parts_of_kind,
 )
-from homerl.envs.homeenv.sim.devices.attribute_limits_and_services import Attribute
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.types_and_ranges import STATE

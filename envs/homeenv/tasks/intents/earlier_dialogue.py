@@ -15,10 +15,10 @@ from homerl.envs.homeenv.language.meaning import Act, Meaning, SpokenCommand, Ta
 from homerl.envs.homeenv.language.noun_phrases import refuse_shared_device
 from homerl.envs.homeenv.language.speaker import Speaker
 from homerl.envs.homeenv.language.times_and_states import AttributeState, AttributeStates
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import (
     DeviceAction,
     actions,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from homerl.envs.homeenv.language.meaning import Meaning, SpokenCommand
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.actions import DeviceAction, actions, home_after_calls, make_action, propose_action
 from homerl.envs.homeenv.tasks.device_traits import device_kind, members_of_kind
 from homerl.envs.homeenv.tasks.intents.draft import Ask, Draft, Propose, control

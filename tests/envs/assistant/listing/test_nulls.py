@@ -12,8 +12,8 @@ import pytest
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import STATES
 from homerl.envs.homeenv.language.noun_phrases import OPERATORS
+from homerl.envs.homeenv.sim.conditions import compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.sim.values.expressions import COMPARISONS
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, author_candidate
 from homerl.envs.homeenv.tasks.automation_goals import sample_home_states

@@ -9,7 +9,7 @@ import pytest
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
-from homerl.envs.homeenv.sim.assist.api_and_prompt import live_context
+from homerl.envs.homeenv.sim.assist.assist_tools import live_context
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from tests.envs.assistant.listing.making import alone

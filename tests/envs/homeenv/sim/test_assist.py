@@ -22,9 +22,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.envs.homeenv.sim.sandbox import Limits
-from homerl.envs.homeenv.sim.toolset import parse_turn_tool_calls
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
+from homerl.envs.homeenv.sim.toolset import Limits, parse_turn_tool_calls
 
 RECORDED = Path(__file__).parents[2] / "assistant/listing/recorded"
 AIR = {"temperature": 21.0, "humidity": 45.0, "brightness": 150.0}

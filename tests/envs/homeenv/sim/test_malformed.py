@@ -37,8 +37,8 @@ from homerl.envs.homeenv.sim.devices.device_spec import DeviceSpec, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.env import HomeEnv
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json, load_home, save_home
+from homerl.envs.homeenv.sim.rules import next_time
 from homerl.envs.homeenv.sim.values.auditor import RULES, Refused
-from homerl.envs.homeenv.sim.values.cron_times import next_time
 
 pytestmark = pytest.mark.timeout(1800)
 PATIENCE = 20  # seconds of processor time for one reading

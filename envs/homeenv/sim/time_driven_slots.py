@@ -29,6 +29,7 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     quantity_in_unit,
     steady_air,
 )
+from homerl.envs.homeenv.sim.devices.attributes_and_services import ServiceScope
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
@@ -37,7 +38,6 @@ from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     CompiledDerived,
     CompiledMotion,
 )
-from homerl.envs.homeenv.sim.devices.service_execution import ServiceScope
 from homerl.envs.homeenv.sim.values.expressions import Numbers, path_of, thresholds_of
 from homerl.envs.homeenv.sim.values.types_and_ranges import LARGEST, ValueType
 

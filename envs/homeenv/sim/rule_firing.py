@@ -1,6 +1,7 @@
-"""The rules of a home while they run. `time_passing.py` says when.
+"""The rules of a home while they run. `home.py` says when.
 
 Invariants:
+- A rule calls services by `HomeState.call` itself: a home that records the calls of agents does not record those of rules.
 - Rules act in the order of `HomeState.rules`, and each sees what those before it did. Those of a run come last.
 - An automation has no more runs at a time than it admits.
 """
@@ -10,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from homerl.envs.homeenv.sim.plan.conditions import Condition
-from homerl.envs.homeenv.sim.plan.fixed_plan import LATEST
-from homerl.envs.homeenv.sim.state.air_and_counters import advance_counters, update_air, write_readings
-from homerl.envs.homeenv.sim.state.home_state import HomeState, call_service
-from homerl.envs.homeenv.sim.state.rules_and_programs import (
+from homerl.envs.homeenv.sim.conditions import Condition
+from homerl.envs.homeenv.sim.home_plan import LATEST
+from homerl.envs.homeenv.sim.home_state import HomeState, advance_counters, update_air, write_readings
+from homerl.envs.homeenv.sim.rules import (
     MOST_STEPS,
     NEVER,
     Action,
@@ -41,14 +41,6 @@ class FiredRule:
     rule: str
     clock: int
     refused: str | None = None
-
-
-def unset_progress(rule: HomeRule, home: HomeState) -> HomeRule:
-    """The rule with its initial progress in `home`, but for its due time: what already holds does not trigger it."""
-    compiled = rule.compiled
-    held = compiled.condition is not None and compiled.condition.holds_in(home)
-    last = tuple([home.values[slot] for slot in compiled.watched]) if compiled.watched else None
-    return rule.with_progress(held=held, last=last, since=None)
 
 
 class RuleAgenda:
@@ -165,7 +157,7 @@ class RuleAgenda:
         try:
             if rule.definition.steps is None:
                 for action in actions:
-                    call_service(home, action.did, action.service, (), dict(action.arguments))
+                    HomeState.call(home, action.did, action.service, (), dict(action.arguments))
             else:
                 self._run_program(rule)
             refused = None
@@ -192,7 +184,7 @@ class RuleAgenda:
                     self._note_tried(own, action)
                     try:
                         arguments = dict(action.arguments) | {name: _argument_value(text, home) for name, text in told}
-                        call_service(home, action.did, action.service, (), arguments)
+                        HomeState.call(home, action.did, action.service, (), arguments)
                     except Refused:
                         self._note_tried(own, *(later.action for later in program[at:] if isinstance(later, CallStep)))
                         raise
@@ -251,7 +243,7 @@ class RuleAgenda:
         if wait.timeout is not None and (at := self.home.clock + wait.timeout) <= LATEST:
             late = replace(waiting, due=at, start=wait.late)
             left.append(HomeRule(replace(bare, at=at), CompiledRule(program=program), late))
-        added = [unset_progress(one, self.home) for one in left]
+        added = [one.begun_in(self.home) for one in left]
         self.rules += added
         self.times += [one.next_look_time for one in added]
         self.grown = True

@@ -23,7 +23,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.core.documents.validation import did_you_mean
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, bound_of_expression, bound_of_type, tell_too_costly
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS
-from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
+from homerl.envs.homeenv.sim.home_plan import FixedPlan
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.expressions import (
     Closure,
