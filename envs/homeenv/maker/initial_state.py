@@ -32,7 +32,6 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     steady_air,
     values_in_air_terms,
 )
-from homerl.envs.homeenv.sim.devices.attributes_and_services import ServiceScope
 from homerl.envs.homeenv.sim.devices.device_spec import Device, DeviceSpec
 from homerl.envs.homeenv.sim.devices.rooms import OUTDOORS, ROOM_STATE, Room
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -157,9 +156,9 @@ def draw_device_settings(spec: DeviceSpec, context: HabitContext, rng: random.Ra
     if not spec.compiled_motions and not spec.needs_completion:
         return values
     # Everything that moves has come to where it moves to.
-    paths, scope = list(values), ServiceScope(list(values.values()), 0, {})
+    paths, before = list(values), list(values.values())
     for motion in spec.compiled_motions:
-        values[paths[motion.offset]] = motion.target_value(scope)
+        values[paths[motion.slot]] = motion.target_value(before)
     return spec.complete_values(values)
 
 

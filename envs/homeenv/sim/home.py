@@ -25,7 +25,8 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from homerl.envs.homeenv.sim.devices.air_physics import LIGHT, RoomAir
-from homerl.envs.homeenv.sim.home_plan import LATEST
+from homerl.envs.homeenv.sim.devices.self_changing_attributes import CountingAttribute, MovingAttribute
+from homerl.envs.homeenv.sim.home_plan import LATEST, AirReading
 from homerl.envs.homeenv.sim.home_state import (
     HomeState,
     advance_counters,
@@ -35,7 +36,6 @@ from homerl.envs.homeenv.sim.home_state import (
 )
 from homerl.envs.homeenv.sim.rule_firing import FiredRule, RuleAgenda
 from homerl.envs.homeenv.sim.rules import NEVER, HomeRule
-from homerl.envs.homeenv.sim.time_driven_slots import AirReading, SlotCounter, SlotMover
 from homerl.envs.homeenv.sim.values.expressions import Numbers
 
 LONGEST = 366 * 86400  # the most seconds of one `advance`
@@ -156,13 +156,15 @@ class TimeWatches(NamedTuple):
     """The slots that change with time alone and that rules read: readings of the air, and others with their thresholds."""
 
     readings: list[ThresholdWatch]
-    counters: list[tuple[SlotCounter, Numbers]]
-    movers: list[tuple[SlotMover, Numbers]]
+    counters: list[tuple[CountingAttribute, Numbers]]
+    movers: list[tuple[MovingAttribute, Numbers]]
 
 
 def _watches_of_rules(home: HomeState, rules: Iterable[HomeRule]) -> TimeWatches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
-    numbers: dict[int, Numbers] = {slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads}
+    numbers: dict[int, Numbers] = {
+        slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads.values()
+    }
     for rule in rules:
         if not rule.progress.enabled:
             continue
@@ -170,15 +172,11 @@ def _watches_of_rules(home: HomeState, rules: Iterable[HomeRule]) -> TimeWatches
         for condition in (rule.compiled.condition, rule.compiled.proviso):
             for slot, thresholds in condition.slot_thresholds.items() if condition is not None else ():
                 numbers[slot] = _join_thresholds(numbers.get(slot, frozenset()), thresholds)
-    for follower in reversed(home.plan.time_wiring.followers):  # what a derived slot reads is read by those who read it
+    for follower in reversed(wiring.followers):  # what a derived slot reads is read by those who read it
         if follower.slot in numbers:
             for slot, thresholds in follower.slot_thresholds.items():
                 numbers[slot] = _join_thresholds(numbers.get(slot, frozenset()), thresholds)
-    readings, counters, movers = (
-        home.plan.time_wiring.reading_of,
-        home.plan.time_wiring.counter_of,
-        home.plan.time_wiring.mover_of,
-    )
+    readings, counters, movers = wiring.reading_of, wiring.counter_of, wiring.mover_of
     return TimeWatches(
         [ThresholdWatch(readings[slot], thresholds) for slot, thresholds in numbers.items() if slot in readings],
         [(counters[slot], thresholds) for slot, thresholds in numbers.items() if slot in counters],
@@ -211,7 +209,7 @@ def _next_event(home: HomeState, air: list[RoomAir], end: int, watches: TimeWatc
     return min(at, weather)
 
 
-def _counter_crossing(home: HomeState, counter: SlotCounter, numbers: Numbers) -> int:
+def _counter_crossing(home: HomeState, counter: CountingAttribute, numbers: Numbers) -> int:
     """The clock (s) at which a counter next reaches or passes one of its thresholds; `NEVER` if it does not grow so far."""
     value = home.values[counter.slot]
     high = _nearest_thresholds(value, numbers)[1]

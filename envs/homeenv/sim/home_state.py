@@ -25,9 +25,8 @@ from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, RoomAir, Weath
 from homerl.envs.homeenv.sim.devices.attributes_and_services import Service
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room
-from homerl.envs.homeenv.sim.home_plan import LATEST, FixedPlan, Origin
+from homerl.envs.homeenv.sim.home_plan import LATEST, AirReading, FixedPlan, Origin
 from homerl.envs.homeenv.sim.rules import HomeRule
-from homerl.envs.homeenv.sim.time_driven_slots import AirReading
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import quote_value
 
@@ -260,4 +259,4 @@ def advance_counters(home: HomeState, seconds: int) -> None:
 def _write_derived(home: HomeState) -> None:
     """Give derived attributes the values that follow from the others."""
     for follower in home.plan.time_wiring.followers:
-        home.write_slot(follower.slot, follower.derived_value(home.values))
+        home.write_slot(follower.slot, follower.value_to_write(home.values))

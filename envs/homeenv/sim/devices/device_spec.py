@@ -48,9 +48,9 @@ from homerl.envs.homeenv.sim.devices.expression_cost import (
 from homerl.envs.homeenv.sim.devices.rooms import ROOM_STATE, Room, RoomType
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import (
     UNKNOWN,
-    CompiledCounter,
-    CompiledDerived,
-    CompiledMotion,
+    CountingAttribute,
+    DerivedAttribute,
+    MovingAttribute,
     clockwork_problems,
     compile_counter,
     compile_derived,
@@ -266,7 +266,7 @@ class DeviceSpec(Component):
         """Maps each dotted service path to the compiled service."""
         index: dict[str, CompiledService] = {}
         for prefix, part, offset in self._parts_with_offsets():
-            follow = tuple((d.offset, d.attribute, d.equals) for d in compile_derived_of_part(part.attributes, offset))
+            follow = tuple((d.slot, d.attribute, d.expression) for d in compile_derived_of_part(part.attributes, offset))
             for service in part.services:
                 index[prefix + service.name] = compile_service(
                     service, part.attributes, offset, self._compiled_availability, follow
@@ -295,17 +295,17 @@ class DeviceSpec(Component):
                     yield prefix + attribute.name, compiled
 
     @cached_property
-    def counter_index(self) -> dict[str, CompiledCounter]:
-        """Maps the dotted path of each attribute that counts seconds to the compiled counter."""
-        return dict(self._compile_attributes(compile_counter))
+    def compiled_counters(self) -> tuple[CountingAttribute, ...]:
+        """The attributes that count seconds."""
+        return tuple(counter for _, counter in self._compile_attributes(compile_counter))
 
     @cached_property
-    def compiled_motions(self) -> tuple[CompiledMotion, ...]:
+    def compiled_motions(self) -> tuple[MovingAttribute, ...]:
         """The attributes that move to a target while time passes."""
         return tuple(motion for _, motion in self._compile_attributes(compile_motion))
 
     @cached_property
-    def compiled_derived(self) -> tuple[CompiledDerived, ...]:
+    def compiled_derived(self) -> tuple[DerivedAttribute, ...]:
         """The derived attributes, each after those that it reads."""
         return tuple(derived for _, derived in self._compile_attributes(compile_derived))
 
@@ -372,9 +372,9 @@ class DeviceSpec(Component):
                     values[at] = attribute.check_value(start(scope), attribute.name)
                     known.add(path)
             for derived in self.compiled_derived:
-                with suppress(*(UNKNOWN if paths[derived.offset] in given else ())):
-                    values[derived.offset] = derived.derived_value(scope)
-                known.add(paths[derived.offset])
+                with suppress(*(UNKNOWN if paths[derived.slot] in given else ())):
+                    values[derived.slot] = derived.derived_value(values)
+                known.add(paths[derived.slot])
         except (ArithmeticError, TypeError) as error:
             raise ValueError(f"{self.name}: a value cannot be worked out: {error}") from None
         return {path: value for path, value in zip(paths, values) if path in known}
