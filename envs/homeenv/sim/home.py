@@ -162,9 +162,8 @@ class TimeWatches(NamedTuple):
 
 def _watches_of_rules(home: HomeState, rules: Iterable[HomeRule]) -> TimeWatches:
     """The watches of all slots that change with time and that conditions or counters read, with their thresholds."""
-    numbers: dict[int, Numbers] = {
-        slot: None for counter in home.plan.time_wiring.counters for slot in counter.reads.values()
-    }
+    wiring = home.plan.time_wiring
+    numbers: dict[int, Numbers] = {slot: None for counter in wiring.counters for slot in counter.reads.values()}
     for rule in rules:
         if not rule.progress.enabled:
             continue
