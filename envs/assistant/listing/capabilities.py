@@ -10,7 +10,7 @@ from typing import Any
 
 from homerl.envs.assistant.listing.home_listing import ListedEntity
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
-from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS
+from homerl.envs.homeenv.sim.values.types_and_ranges import NUMBERS, UNIT_SIGNS
 
 Typed = dict[str, Any]  # an attribute or argument as JSON
 
@@ -61,16 +61,7 @@ CAPABILITIES = frozenset(  # attributes that are limits, or are of no interest t
     "precipitation_unit pressure_unit temperature_unit visibility_unit wind_speed_unit code_arm_required "
     "display_precision release_url release_summary title auto_update native_unit_of_measurement".split()
 )
-UNITS = {
-    "°C": "celsius",
-    "°F": "fahrenheit",
-    "%": "percentage",
-    "lx": "lux",
-    "K": "kelvin",
-    "s": "second",
-    "min": "minute",
-    "h": "hour",
-}
+UNITS = {sign: unit for unit, sign in UNIT_SIGNS.items()} | {"°F": "fahrenheit"}
 
 
 def apply_entity_limits(typed: Mapping[str, Any], name: str, entity: ListedEntity) -> Typed:

@@ -182,7 +182,8 @@ class FixedPlan:
 
     `entrance` is the id of the device that people speak to, or of the room in which they do, if it is known. `forecast` is
     the coming weather, in order of time. `bias` holds, for each room, by how much its air exceeds the steady state (see
-    `Wiring.bias`). `base` maps each owner to its first slot. `origin` says what an imported home is where it came from.
+    `TimeWiring.compute_air_bias`). `base` maps each owner to its first slot. `origin` says what an imported home is where it
+    came from.
     """
 
     rooms: tuple[Room, ...]

@@ -77,7 +77,7 @@ class HomeState:
         """A home from its parts. Raises `ValueError` if they do not fit together or a value is missing or invalid.
 
         `state` gives every value of every owner, by owner and path, but for what devices complete by themselves. `clock` is
-        in seconds since the epoch (local time). `bias` is that of `Plan`. Without it, the bias is chosen such that the air
+        in seconds since the epoch (local time). `bias` is that of the plan. Without it, the bias is chosen such that the air
         in `state` is a steady state.
         """
         plan = FixedPlan(tuple(rooms), tuple(devices), entrance, tuple(forecast), tuple(bias or ()), origin)

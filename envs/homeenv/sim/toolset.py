@@ -99,16 +99,17 @@ class Tool:
 
     def function_schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
+        told = {"name": self.name, "description": self.description, "parameters": self.parameters_schema()}
+        return {"type": "function", "function": told}
+
+    def parameters_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments."""
         properties = {name: parameter_schema(given) for name, given in self.parameters.items()}
-        parameters = {"type": "object", "properties": properties, "required": list(self.required)}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+        return {"type": "object", "properties": properties, "required": list(self.required)}
 
     @cached_property
     def _validator(self) -> Draft202012Validator:
-        return Draft202012Validator(self.function_schema()["function"]["parameters"] | {"additionalProperties": False})
+        return Draft202012Validator(self.parameters_schema() | {"additionalProperties": False})
 
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Validate the arguments and act on `home`. A refusal is returned in the result, not raised."""

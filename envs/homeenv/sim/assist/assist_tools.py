@@ -76,15 +76,10 @@ Answer = Callable[[Home, Mapping[str, Any]], str]  # what a tool of a home's own
 class AssistTool(Tool):
     """A tool of Assist. Home Assistant reads arguments more freely than the schema says, and so does `run`."""
 
-    def function_schema(self) -> dict[str, Any]:
-        """The tool as an OpenAI function schema."""
-        parameters: dict[str, Any] = {"properties": dict(self.parameters)}
-        parameters |= {"required": list(self.required)} if self.required else {}
-        parameters["type"] = "object"
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+    def parameters_schema(self) -> dict[str, Any]:
+        """The JSON schema of the arguments, whose keys are in Home Assistant's order."""
+        required = {"required": list(self.required)} if self.required else {}
+        return {"properties": dict(self.parameters), **required, "type": "object"}
 
     def run(self, home: Home, arguments: Mapping[str, Any], limits: Limits) -> RunResult:
         """Act on `home`. A refusal is returned in the result, in Home Assistant's words."""

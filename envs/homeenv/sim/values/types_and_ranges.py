@@ -106,6 +106,9 @@ LONGEST = 10_000  # the longest text or list of any device
 DEEPEST = 10  # lists in lists, and the like
 MOST_UNITS = 30_000  # of one value: its items, and those of its items
 CHARACTERS = 10  # of a text, which count as one unit
+UNIT_SIGNS = {  # of the units that devices everywhere have
+    "celsius": "°C", "percentage": "%", "lux": "lx", "kelvin": "K", "second": "s", "minute": "min", "hour": "h",
+}  # fmt: skip
 
 
 # A number, written as an integer if it is whole.
