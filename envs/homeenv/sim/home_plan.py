@@ -292,6 +292,7 @@ class FixedPlan:
         return self.base[owner] + list(ROOM_STATE).index(path)
 
 
+# Plans that were unpickled, by digest. The entries are weak, so a plan goes with the last home that has it.
 _in_use: WeakValueDictionary[int, FixedPlan] = WeakValueDictionary()
 
 

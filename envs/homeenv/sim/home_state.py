@@ -58,7 +58,7 @@ class HomeState:
         self.air: list[RoomAir] | None = None
         self.rules: tuple[HomeRule, ...] = ()
         self.air_stale = False
-        self._key = 0
+        self._key = 0  # the XOR of one hash for each slot, so that a write changes it in constant time
         for slot, value in enumerate(self.values):
             self._key ^= _slot_hash(slot, value)
 
@@ -101,7 +101,7 @@ class HomeState:
 
     def fork(self) -> Self:
         """An independent copy. It copies the list of values and shares the immutable plan and rules."""
-        twin = type(self).__new__(type(self))
+        twin = type(self).__new__(type(self))  # `__init__` would check and hash each value again
         twin.plan, twin.values, twin.clock, twin._key = self.plan, self.values.copy(), self.clock, self._key
         twin.air = None if self.air is None else self.air.copy()
         twin.rules, twin.air_stale = self.rules, self.air_stale
@@ -109,6 +109,7 @@ class HomeState:
 
     def state_key(self) -> str:
         """A 128-bit hash of plan, values, clock, rules and air, in hex."""
+        # The parts are independent hashes of 128 bits, so their XOR is as good as a hash of all texts in a row.
         return f"{self._key ^ self.plan.content_digest ^ text_hash(f'clock={self.clock}{self._rules_and_air_text()}'):032x}"
 
     def _rules_and_air_text(self) -> str:
@@ -138,7 +139,7 @@ class HomeState:
     def write_slot(self, slot: int, value: Any) -> None:
         """Write a canonical value to a slot and update the state key. It is not for agents, which use service calls."""
         before = self.values[slot]
-        if before is not value:
+        if before is not value:  # by identity, since 1 == 1.0 == True, and their texts in the key differ
             self._key ^= _slot_hash(slot, before) ^ _slot_hash(slot, value)
             self.values[slot] = value
             self.air_stale = True
@@ -186,7 +187,7 @@ def _slot_hash(slot: int, value: Any) -> int:
     return _slot_text_hash(slot, state_text(value))
 
 
-@lru_cache(maxsize=1 << 18)
+@lru_cache(maxsize=1 << 18)  # homes share many values, and a hash costs more than a look-up
 def _slot_text_hash(slot: int, text: str) -> int:
     return text_hash(f"{slot}={text}")
 

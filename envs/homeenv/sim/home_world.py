@@ -55,7 +55,7 @@ class TaskBoard:
         self.tasks.append(task)
         return task
 
-    def put_into(self, home: Home) -> HomeEpisodeState:
+    def episode_in(self, home: Home) -> HomeEpisodeState:
         """An episode with the same tasks in another home."""
         return HomeEpisodeState(home, TaskBoard(home, [task.compiled for task in self.tasks]))
 
@@ -92,7 +92,7 @@ class HomeWorld(World):
             raise ValueError(f"toolset '{toolset}' is not one of {', '.join(TOOLSETS)}")
         self.toolset, self._limits, self._start = toolset, limits, home.fork()
         self._find_tools()
-        self.engine = TaskBoard(home, [compile_condition(text, home.plan) for text in conditions]).put_into(home.fork())
+        self.engine = TaskBoard(home, [compile_condition(text, home.plan) for text in conditions]).episode_in(home.fork())
 
     def _find_tools(self) -> None:
         self._tools: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].tools_of_home(self._start)}
@@ -117,7 +117,7 @@ class HomeWorld(World):
 
     def reset(self) -> tuple[str, dict[str, Any]]:
         """Return to the home as it was given. Tasks that were added since stay."""
-        self.engine = self.engine.task.put_into(self._start.fork())
+        self.engine = self.engine.task.episode_in(self._start.fork())
         return "", self._info_of_step(RunResult(""), ())
 
     def begin_message(self) -> None:
@@ -140,7 +140,7 @@ class HomeWorld(World):
 
     def _run_tool(self, action: Mapping[str, Any]) -> RunResult:
         name = action.get("name") if isinstance(action, Mapping) else None
-        if excess := why_action_too_large({"name": name}):
+        if excess := why_action_too_large({"name": name}):  # first the name alone, since the next refusals quote it
             return RunResult("", Refused("size_limit", excess))
         tool = self._tools.get(name) if isinstance(name, str) else None
         if tool is None and (missing := TOOLSETS[self.toolset].missing) is not None:
@@ -167,7 +167,7 @@ class HomeWorld(World):
         """An independent copy: its home is a fork, and it has the same tasks."""
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.engine = self.engine.task.put_into(self.engine.home.fork())
+        twin.engine = self.engine.task.episode_in(self.engine.home.fork())
         return twin
 
     def state_key(self) -> str:

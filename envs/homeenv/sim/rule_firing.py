@@ -87,6 +87,7 @@ class RuleAgenda:
         """The index and rule of the first rule that is due, after the conditions of all rules have been evaluated."""
         home = self.home
         advance_counters(home, 0)
+        # Conditions depend on these slots alone, so they are evaluated again only if one of them has changed.
         if (now := [home.values[slot] for slot in self.slots]) != self.seen:
             for index in self.readers:  # all conditions are evaluated before any rule acts
                 if (rule := self.rules[index]) is not None:
@@ -150,6 +151,7 @@ class RuleAgenda:
         home, wiring, actions = self.home, self.home.plan.time_wiring, rule.definition.actions
         dids = {action.did for action in actions}
         rooms = {wiring.room_of[did] for did in dids}
+        # Before the calls, so that a rule whose calls change what it reads does not act again in this second.
         self._put_rule(index, rule.after_time(home.clock, fired=home.clock) if rule.progress.run is None else None)
         if home.air is not None:  # service code and steps may read sensors
             read = wiring.readings if rule.compiled.program else [one for did in dids for one in wiring.readings_of[did]]

@@ -346,6 +346,7 @@ def next_time(cron: str, after: int) -> int | None:
 
     Raises `Refused` if the text is no cron line.
     """
+    # croniter is slow, so it is asked once a day; the times within a day follow from the fields.
     day, first = after - after % DAY, _first_time(cron, after - after % DAY)
     if first is None or first > after:
         return first

@@ -307,7 +307,7 @@ def _volume_after_step(home: Home, entity: AssistEntity, step: Any) -> int:
 
 def make_entity_calls(home: Home, entity: AssistEntity, found: list[EntityCall]) -> None:
     """Make the calls, all or none. Raises `Refused`."""
-    if len(found) > 1:
+    if len(found) > 1:  # a single call changes nothing if it is refused
         trial = home.fork()
         for step in found:
             trial.call(entity.device.did, step.service, step.args, step.kwargs)

@@ -205,7 +205,7 @@ class CompiledService:
         first slot. Raises `Refused` if the device cannot be reached, if the precondition does not hold, or if a value is
         invalid or cannot be computed.
         """
-        written = list(values)
+        written = list(values)  # a copy: a write that is refused later must leave no trace
         scope = ServiceScope(written, base, arguments)
         updates = []
         try:

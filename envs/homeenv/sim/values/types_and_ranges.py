@@ -231,6 +231,7 @@ class ValueType(Model):
     @cached_property
     def _option_values(self) -> dict[Any, Any]:
         """The options by themselves: they are found at once, however many they are."""
+        # A dict and no set: a lookup gives the option itself, whose type tells 1 from True and 1.0.
         return {option: option for option in self.options or ()}
 
     def describe_type(self) -> str:
