@@ -11,8 +11,7 @@ from typing import Any
 
 from homerl.envs.core.plugins import late
 from homerl.play.loop import Oracle
-from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, WorldAdapter
-from homerl.worlds.home_visits import Visits
+from homerl.worlds.contract import ExpertConfig, FileFormat, Suite, Visits, WorldAdapter
 
 
 class HomeEnvWorld(WorldAdapter):

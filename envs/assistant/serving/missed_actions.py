@@ -21,7 +21,7 @@ from homerl.envs.assistant.serving.call_effects import spoken_device_name
 from homerl.envs.assistant.serving.live_situation import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_plan import FixedPlan
-from homerl.play.chat_messages import read_tool_calls
+from homerl.play.tool_call_parser import read_tool_calls
 from homerl.play.trajectory import Step
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts

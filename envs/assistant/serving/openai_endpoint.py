@@ -23,8 +23,16 @@ from homerl.envs.assistant.serving.agent_request import parse_request_care, pars
 from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message
-from homerl.host.openai_api import completion_response, models_response, streamed_completion
-from homerl.host.web_server import BadRequest, ServerAddress, admit_request, read_json_body, refusal_response
+from homerl.host.web_server import (
+    BadRequest,
+    ServerAddress,
+    admit_request,
+    completion_response,
+    models_response,
+    read_json_body,
+    refusal_response,
+    streamed_completion,
+)
 
 
 class AgentEndpoint:

@@ -29,8 +29,8 @@ from homerl.envs.homeenv.sim.assist.intents import EntityConstraints, IntentFail
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.toolset import RunResult
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.chat_messages import read_tool_calls
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import read_tool_calls
 
 DAYS = {"today": 1, "week": 7}
 MOST_RESULTS = 35

@@ -25,9 +25,8 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.model import Model
-from homerl.envs.core.state_encoding import state_text
+from homerl.envs.core.state_encoding import state_text, text_hash
 from homerl.envs.homeenv.sim.devices.air_physics import (
     CLIMATE,
     PLAIN_SHELL,

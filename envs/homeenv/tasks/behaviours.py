@@ -47,7 +47,7 @@ from homerl.envs.homeenv.tasks.intents.earlier_dialogue import (
     plan_undo,
     repeat_action,
 )
-from homerl.play.user_behaviours import Behaviours
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.words.splits import NoSentence, Voice
 
 BY_NAME = (("atomic", None), ("compositional", "explicit"))  # (family, subcategory) of wishes that name every device

@@ -25,10 +25,10 @@ from homerl.envs.homeenv.tasks.automation_goals import rules_serving_wish
 from homerl.envs.homeenv.tasks.blueprint import Blueprint, Intent, added_by_courses, turns_needed
 from homerl.envs.homeenv.tasks.goals import Goal, HeardReplies, compile_goals, compile_keeps
 from homerl.envs.homeenv.tasks.prompts import device_label, episode_system_prompt
-from homerl.play.chat_messages import parse_json_answer, spoken_words_of
 from homerl.play.episode import Episode
-from homerl.play.situation import Reply, Situation
-from homerl.play.user_behaviours import AddedLimits, Course
+from homerl.play.situation import AddedLimits, Course, Reply, Situation
+from homerl.play.spoken_words import spoken_words_of
+from homerl.play.tool_call_parser import parse_json_answer
 
 
 @dataclass

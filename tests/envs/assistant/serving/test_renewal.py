@@ -15,8 +15,7 @@ from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
 from homerl.envs.assistant.serving.homeassistant_home import remove_devices
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 
 class Changing(OtherHome):

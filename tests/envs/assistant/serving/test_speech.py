@@ -11,7 +11,7 @@ from serving import state
 
 from homerl.app.served.model_agents import make_model_agents
 from homerl.envs.assistant.serving.reply_text import spoken_error
-from homerl.play.chat_messages import parse_observed_reply
+from homerl.play.tool_call_parser import parse_observed_reply
 
 
 class Writes:

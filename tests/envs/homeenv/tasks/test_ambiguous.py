@@ -28,14 +28,14 @@ from homerl.envs.homeenv.tasks.intents.complaints_and_scenes import (
     load_complaints,
     load_scenes,
 )
-from homerl.play.chat_messages import spoken_words_of
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
+from homerl.play.spoken_words import spoken_words_of
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 NAMES = ("state_level", "scene_level", "slot_missing")
 TOOLSETS = ("homeflow", "smh", "direct")

@@ -32,7 +32,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SUBCATEGORIES = ("time_specific", "state_driven", "time_and_state")
 COUNT = 16

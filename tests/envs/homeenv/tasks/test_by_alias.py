@@ -16,7 +16,7 @@ from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprin
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.tasks.intents import PATIENT
 
 HOME = {"devices": (5, 9), "catalogue": ("homeassistant",), "aliased": 1.0}

@@ -25,7 +25,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Outcome
 from homerl.play.words.splits import Voice
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 SETS = ("batch", "state_dependent", "room_dependent", "top_n")
 TOOLSETS = ("homeflow", "smh", "direct")

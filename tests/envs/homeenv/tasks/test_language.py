@@ -30,16 +30,16 @@ from homerl.envs.homeenv.tasks.actions import actions, propose_action
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.behaviours import apply_home_behaviours
 from homerl.envs.homeenv.tasks.prompts import episode_system_prompt
-from homerl.host.synthesis_stats import self_bleu
+from homerl.models.endpoint.endpoint_settings import Behaviours
 from homerl.play.episode import EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.trajectory import Outcome
-from homerl.play.user_behaviours import Behaviours
 from homerl.play.words.grammar import FEWEST, PIECES, Frame, Grammar, normalise_spaces
 from homerl.play.words.numbers_and_times import find_numbers
 from homerl.play.words.splits import Voice, Writing
+from homerl.play.words.text_diversity import self_bleu
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 STYLES = ("clear", "colloquial")
