@@ -30,7 +30,7 @@ from homerl.envs.homeenv.sim.rules import (
     RuleProgress,
     SwitchStep,
     WaitStep,
-    next_time,
+    next_cron_time,
     read_cron,
 )
 from homerl.envs.homeenv.sim.values.auditor import Refused
@@ -367,7 +367,7 @@ def make_recorded_rule(home: HomeState, one: Hidden, title: str = "") -> HomeRul
 def arm_rule(rule: HomeRule, home: HomeState) -> HomeRule:
     """The rule with its initial progress in `home`. A condition that already holds does not trigger it."""
     says = rule.definition
-    due = says.at if says.at is not None else next_time(says.cron, home.clock) if says.cron else None
+    due = says.at if says.at is not None else next_cron_time(says.cron, home.clock) if says.cron else None
     return rule.begun_in(home).with_progress(due=due)
 
 

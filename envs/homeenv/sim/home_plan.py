@@ -270,7 +270,7 @@ class FixedPlan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.rooms, self.devices, self.entrance, self.forecast, self.bias, self.origin
-        return _unpickled, (self.content_digest, *parts)
+        return _restore_plan, (self.content_digest, *parts)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Self:
         return self
@@ -295,7 +295,7 @@ class FixedPlan:
 _in_use: WeakValueDictionary[int, FixedPlan] = WeakValueDictionary()
 
 
-def _unpickled(digest: int, *parts: Any) -> FixedPlan:
+def _restore_plan(digest: int, *parts: Any) -> FixedPlan:
     """The plan of these parts. Homes of one plan share it, and with it what is worked out once."""
     return _in_use.get(digest) or _in_use.setdefault(digest, FixedPlan(*parts))
 

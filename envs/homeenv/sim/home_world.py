@@ -78,7 +78,7 @@ class HomeWorld(World):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
-    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs. `named` are
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs. `tools_with_name` are
     the tools that have an argument `name` (see `homerl.envs.core.world.tool_call_to_action`).
     """
 
@@ -96,7 +96,7 @@ class HomeWorld(World):
 
     def _find_tools(self) -> None:
         self._tools: dict[str, Tool] = {tool.name: tool for tool in TOOLSETS[self.toolset].tools_of_home(self._start)}
-        self.named = frozenset(name for name, tool in self._tools.items() if "name" in tool.parameters)
+        self.tools_with_name = frozenset(name for name, tool in self._tools.items() if "name" in tool.parameters)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: part for name, part in vars(self).items() if name != "_tools"}

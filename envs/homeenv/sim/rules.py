@@ -245,7 +245,7 @@ class HomeRule:
         if self.definition.at is not None:
             return None
         cron = self.definition.cron
-        return self.with_progress(since=None, due=next_time(cron, clock) if cron else None, **progress)
+        return self.with_progress(since=None, due=next_cron_time(cron, clock) if cron else None, **progress)
 
     def describe_rule(self) -> dict[str, Any]:
         """The rule as agents see it, as plain JSON data."""
@@ -341,7 +341,7 @@ QUARTZ_DAY = re.compile(r"(?<![#/\w])([1-7])(?!\w)")  # neither the count after 
 ANY_TIME = re.compile(r"(?i)(?<![a-z])[hr](?![a-z])")  # croniter's random and hashed times, which differ between processes
 
 
-def next_time(cron: str, after: int) -> int | None:
+def next_cron_time(cron: str, after: int) -> int | None:
     """The first time of a cron line after the second `after`, both in seconds since the epoch; None if there is none.
 
     Raises `Refused` if the text is no cron line.

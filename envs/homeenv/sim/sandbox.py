@@ -447,10 +447,10 @@ def read_flat_arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
         args, kwargs = json.loads(text, parse_int=lambda digits: int(digits[:100]))
     except RecursionError:
         raise Refused("wrong_type", "the arguments are nested too deep") from None
-    return [_opaque(value) for value in args], {name: _opaque(value) for name, value in kwargs.items()}
+    return [_replace_mark(value) for value in args], {name: _replace_mark(value) for name, value in kwargs.items()}
 
 
-def _opaque(value: Any) -> Any:
+def _replace_mark(value: Any) -> Any:
     return OPAQUE if value == _MARK else value
 
 

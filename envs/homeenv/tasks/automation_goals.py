@@ -30,7 +30,7 @@ from typing import Any, cast
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.conditions import Condition, compile_condition
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.rules import HomeRule, next_time
+from homerl.envs.homeenv.sim.rules import HomeRule, next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.sim.values.types_and_ranges import ValueType
 from homerl.envs.homeenv.tasks.blueprint import Automation, Call
@@ -344,9 +344,9 @@ def _cron_times(cron: str, now: int) -> tuple[int | None, ...]:
     of `PROBES`.
     """
     times: list[int] = []
-    while len(times) < FIRST and (moment := next_time(cron, times[-1] if times else now)) is not None:
+    while len(times) < FIRST and (moment := next_cron_time(cron, times[-1] if times else now)) is not None:
         times.append(moment)
-    return tuple(times) if len(times) < FIRST else (*times, *(next_time(cron, now + ahead) for ahead in PROBES))
+    return tuple(times) if len(times) < FIRST else (*times, *(next_cron_time(cron, now + ahead) for ahead in PROBES))
 
 
 def _agree_in_states(task: AutomationTask, made: HomeRule) -> bool:

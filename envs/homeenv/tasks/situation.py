@@ -126,7 +126,7 @@ class HomeSituation(Situation):
 
     def takes_name(self, tool: str) -> bool:
         """Whether a tool of the toolset has an argument `name`, such as those of `assist`."""
-        return tool in self.world.named
+        return tool in self.world.tools_with_name
 
     def note_reply(self, intent: int | None, message: Message, refusals: Sequence[str], spoke: bool) -> None:
         """Record whether the agent's words answer the intent's question, or ask a needed clarifying question."""

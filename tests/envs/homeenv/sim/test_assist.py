@@ -71,7 +71,7 @@ def recorded(name: str):
 
 
 def call(env: HomeEnv, tool: str, **arguments):
-    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.named))
+    text, _, _, _, info = env.step(tool_call_to_action(tool, arguments, tool in env.tools_with_name))
     return text, info
 
 
@@ -148,7 +148,7 @@ def test_every_tool_is_executed_and_its_answer_has_the_recorded_form():
     env = HomeEnv(demo(), (), "assist")
     forms = {one["tool"]: one for one in recorded("assist")["calls"] if not one.get("failed") and "text" in one}
     for tool in TOOLS:
-        if tool.name in env.named or tool.name in {t["function"]["name"] for t in env.tools}:
+        if tool.name in env.tools_with_name or tool.name in {t["function"]["name"] for t in env.tools}:
             one = forms.get(tool.name)
             text, info = call(env, tool.name, **(one["arguments"] if one else {}))
             assert info["error"] is None

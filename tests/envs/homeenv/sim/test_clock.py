@@ -16,7 +16,7 @@ from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Device, load_
 from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.rules import CompiledRule, HomeRule, Rule, next_time
+from homerl.envs.homeenv.sim.rules import CompiledRule, HomeRule, Rule, next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 DAY = 86400
@@ -160,7 +160,7 @@ def test_cron_lines_of_five_six_and_seven_fields(cron, after, first):
     def moment(text):
         return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
-    assert next_time(cron, moment(after)) == (moment(first) if first else None)
+    assert next_cron_time(cron, moment(after)) == (moment(first) if first else None)
 
 
 SPANS = st.lists(st.integers(1, 7), min_size=1, max_size=2, unique=True).map(sorted) | st.just([])
@@ -176,7 +176,7 @@ def test_days_of_seven_fields_are_counted_from_sunday_and_steps_are_not_days(par
         texts.append(("-".join(map(str, span)) or "*") + (f"/{step}" if step > 1 else ""))
     sunday = int(datetime(2024, 1, 7, tzinfo=UTC).timestamp())
     found, now = set(), sunday
-    while (now := next_time(f"0 0 7 ? * {','.join(texts)} *", now)) < sunday + 7 * DAY:
+    while (now := next_cron_time(f"0 0 7 ? * {','.join(texts)} *", now)) < sunday + 7 * DAY:
         found.add((now - sunday) // DAY + 1)
     assert found == wanted
 

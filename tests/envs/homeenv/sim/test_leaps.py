@@ -18,7 +18,7 @@ from homerl.envs.homeenv.sim.devices.rooms import Room
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
 from homerl.envs.homeenv.sim.rule_firing import FiredRule
-from homerl.envs.homeenv.sim.rules import next_time
+from homerl.envs.homeenv.sim.rules import next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
 DAY = 86400
@@ -158,5 +158,5 @@ def test_the_next_time_is_what_croniter_finds_step_by_step(fields, after):
     line = " ".join(fields)
     for _ in range(4):
         expected = int(croniter(line, after, second_at_beginning=True).get_next(float))
-        assert next_time(line, after) == expected
+        assert next_cron_time(line, after) == expected
         after = expected
