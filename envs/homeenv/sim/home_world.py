@@ -78,8 +78,8 @@ class HomeWorld(World):
     """A world in which an agent acts on a home by tool calls.
 
     `home` is forked, so the caller's home does not change. `conditions` are the texts of the first tasks. `toolset` is a
-    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs. `tools_with_name` are
-    the tools that have an argument `name` (see `homerl.envs.core.world.tool_call_to_action`).
+    key of `TOOLSETS`, and any other name is a `ValueError`. `limits` apply to the snippets that `pyexec` runs.
+    `tools_with_name` are the tools that have an argument `name` (see `homerl.envs.core.world.tool_call_to_action`).
     """
 
     # How many seconds the code of the rest of a message may run; None where each step is a message of its own.
