@@ -16,7 +16,7 @@ A rule may combine a time with a condition. It then acts at that time if the con
 condition (`given`) that must hold when it acts. That this condition begins to hold triggers nothing.
 
 A rule makes calls, or carries out steps, which may wait. A rule that waits leaves rules behind that go on with its run and
-are then deleted. `automation.py` makes rules. `home.py` and `rule_firing.py` run them.
+are then deleted. `automation.py` makes rules. `home.py` runs them.
 
 Steps are JSON, one of these forms each:
 - `{did, locator, arguments}`, a call; `told` has arguments as expressions, which are evaluated when the call is made;

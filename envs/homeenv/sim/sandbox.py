@@ -120,11 +120,7 @@ def _run_in_worker(run: _Run, limits: Limits) -> RunResult:
     deterministic: OSPolicy = {"datetime": now, "sleep": "zero", "random_start": {"seed": run.home.clock}}
     try:
         with _started_pool().checkout(
-            limits={
-                "max_feed_duration_secs": limits.seconds,
-                "max_memory": limits.memory,
-                "max_suspensions": limits.calls,
-            },
+            limits={"max_feed_duration_secs": limits.seconds, "max_memory": limits.memory, "max_suspensions": limits.calls},
             os_policy=deterministic,
         ) as session:
             begun = time.monotonic()  # no code waits for a worker on its own time

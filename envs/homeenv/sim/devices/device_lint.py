@@ -33,12 +33,7 @@ from homerl.envs.homeenv.sim.devices.air_physics import (
     compute_air_inputs,
     steady_air,
 )
-from homerl.envs.homeenv.sim.devices.attributes_and_services import (
-    Argument,
-    Attribute,
-    Service,
-    compile_service,
-)
+from homerl.envs.homeenv.sim.devices.attributes_and_services import Argument, Attribute, Service, compile_service
 from homerl.envs.homeenv.sim.devices.device_spec import Component, DeviceSpec, device_files, load_specs
 from homerl.envs.homeenv.sim.devices.expression_cost import CostBound, steps_of_call
 from homerl.envs.homeenv.sim.devices.self_changing_attributes import DerivedAttribute, compile_derived_of_part

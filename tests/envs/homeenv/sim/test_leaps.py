@@ -15,9 +15,8 @@ from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors, WeatherChange
 from homerl.envs.homeenv.sim.devices.device_spec import Device, load_specs
 from homerl.envs.homeenv.sim.devices.rooms import Room
-from homerl.envs.homeenv.sim.home import Home
+from homerl.envs.homeenv.sim.home import FiredRule, Home
 from homerl.envs.homeenv.sim.home_file import home_from_json, home_to_json
-from homerl.envs.homeenv.sim.rule_firing import FiredRule
 from homerl.envs.homeenv.sim.rules import next_cron_time
 from homerl.envs.homeenv.sim.values.auditor import Refused
 
