@@ -60,8 +60,8 @@ def compile_program(steps: Any, plan: FixedPlan, trigger: Trigger) -> tuple[Inst
     """Compile steps to a program. `trigger` makes what they wait for. Raises `Refused` if a step is invalid."""
     made = _StepCompiler(plan, trigger).compile_steps(steps, 0)
     # The place at which a run goes on is a part of state keys, in which the end has always been the program's length.
-    ending = [isinstance(step, WaitStep) and step.late == END for step in made]
-    return tuple(replace(step, late=len(made)) if ends else step for step, ends in zip(made, ending))
+    size = len(made)
+    return tuple(replace(one, late=size) if isinstance(one, WaitStep) and one.late == END else one for one in made)
 
 
 @dataclass(frozen=True)
