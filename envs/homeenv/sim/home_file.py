@@ -29,8 +29,7 @@ from homerl.envs.homeenv.sim.devices.attributes_and_services import Attribute
 from homerl.envs.homeenv.sim.devices.device_spec import Catalogue, Component, Device, DeviceSpec, UserData, spec_from_json
 from homerl.envs.homeenv.sim.devices.rooms import HOME, OUTDOORS, Room
 from homerl.envs.homeenv.sim.home import Home
-from homerl.envs.homeenv.sim.home_plan import FORMAT as ORIGIN_FORMAT
-from homerl.envs.homeenv.sim.home_plan import Origin
+from homerl.envs.homeenv.sim.home_plan import ORIGIN_FORMAT, Origin
 from homerl.envs.homeenv.sim.rules import HomeRule
 from homerl.envs.homeenv.sim.values.auditor import Refused
 

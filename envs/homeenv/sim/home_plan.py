@@ -63,118 +63,6 @@ class ValueSlot:
         return f"{self.owner}.{self.path}"
 
 
-# The parts of a home that change with time alone
-#
-# A room is identified by its index in the plan, and a slot by its index in the flat values.
-
-
-class RoomWiring:
-    """A room as its air sees it: its shell, the first slot of its state, and the devices that act on its air.
-
-    Each device is a pair of its specification and a mapping from attribute path to slot.
-    """
-
-    def __init__(self, shell: RoomShell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
-        self.shell, self.slot, self.devices = shell, slot, devices
-        self.slots = [slot for _, slots in devices for slot in slots.values()]
-        self._known_inputs = lru_cache(maxsize=256)(self._compute_inputs)
-
-    def air_inputs_of(self, values: Sequence[Any]) -> AirInputs:
-        """What the room's devices do to its air, given the flat values of the home. Recent results are cached."""
-        return self._known_inputs(tuple([values[slot] for slot in self.slots]))
-
-    def _compute_inputs(self, state: tuple[Any, ...]) -> AirInputs:
-        values = iter(state)
-        return compute_air_inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
-
-
-class AirReading:
-    """A slot that shows a quantity of a room's air: a slot of the room's own state, or a sensor's attribute.
-
-    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `air_physics.py`. `half` is half of the smallest step between two
-    values that the slot can show.
-    """
-
-    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
-        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
-        self.low, self.high = type.range or (-inf, inf)
-        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
-        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
-
-    def quantity_of(self, value: float) -> float:
-        """The quantity that the slot shows as a value (the inverse of `value_of_quantity`, without rounding)."""
-        return float(fahrenheit_to_celsius(value)) if self.type.unit == "fahrenheit" else value
-
-    def value_at(self, air: Sequence[RoomAir], clock: int) -> Any:
-        """The value that the slot shows at `clock` (s). `air` is the air of all rooms."""
-        return self.value_of_quantity(air[self.room].quantity_at(self.quantity, clock))
-
-    def value_of_quantity(self, quantity: float) -> Any:
-        """The canonical value for a quantity: in the slot's unit, rounded, and clamped to the range of the slot."""
-        value = round(quantity_in_unit(quantity, self.type), 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
-        value = self.low if value < self.low else self.high if value > self.high else value
-        if self.whole:
-            value = round(value)
-        return value if self.plain else self.type.check_value(value)
-
-
-class TimeWiring:
-    """Everything in a plan that changes with time alone.
-
-    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
-    slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
-    gives the index of a device's room by its did. `followers` are the derived slots, each after those that it reads.
-    """
-
-    def __init__(
-        self, rooms: Sequence[Room], devices: Sequence[Device], forecast: Iterable[WeatherChange], base: Mapping[str, int]
-    ) -> None:
-        index_of = {room.id: index for index, room in enumerate(rooms)}
-        self.moments = [moment.clock for moment in forecast]
-        self.room_of = {device.did: index_of[device.room.id] for device in devices}
-        self.readings_of = {device.did: list(self._air_sensors(device, base[device.did])) for device in devices}
-        self.readings = [
-            AirReading(base[room.id] + i, index, i, kind)
-            for index, room in enumerate(rooms)
-            for i, kind in enumerate(ROOM_STATE.values())
-        ]
-        self.readings += [reading for readings in self.readings_of.values() for reading in readings]
-        self.reading_of = {reading.slot: reading for reading in self.readings}
-        self.counters = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_counters]
-        self.counter_of = {counter.slot: counter for counter in self.counters}
-        self.movers = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_motions]
-        self.mover_of = {mover.slot: mover for mover in self.movers}
-        self.followers = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_derived]
-        inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
-        for device in devices:
-            # What changes by itself, such as a reading, does not affect the air.
-            first, index = base[device.did], device.spec.attribute_index
-            slots = {path: first + offset for path, (offset, kind) in index.items() if not kind.changes_by_itself}
-            kinds = device.spec.part_kinds
-            if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in kinds):
-                inside[self.room_of[device.did]].append((device.spec, slots))
-        self.rooms = [
-            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
-        ]
-
-    def _air_sensors(self, device: Device, base: int) -> Iterator[AirReading]:
-        index, room = device.spec.attribute_index, self.room_of[device.did]
-        for path, quantity in measured_quantities(device.spec):
-            offset, attribute = index[path]
-            yield AirReading(base + offset, room, quantity, attribute)
-
-    def compute_air_bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
-        """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.
-
-        `values` are the flat values of a home. The first three are the weather.
-        """
-        outdoors, offsets = Outdoors(*values[:3]), []
-        for room in self.rooms:
-            goal = steady_air(room.shell, outdoors, room.air_inputs_of(values))
-            offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
-        return tuple(offsets)
-
-
 @dataclass(frozen=True)
 class FixedPlan:
     """A home without its values. Raises `ValueError` if the parts do not fit together.
@@ -341,7 +229,7 @@ def _checked_sky(*sky: float) -> Outdoors:
 
 # What an imported home is in the system that it came from
 
-FORMAT = 1
+ORIGIN_FORMAT = 1
 AVAILABLE = "available"  # the attribute by which an imported device says that it is out of reach, where its state cannot
 
 
@@ -388,7 +276,7 @@ class Unfollowed(Model):
 class Origin(Model):
     """The system that a home was imported from. `devices` is by did; `rooms` gives further names of rooms by id."""
 
-    format: int = FORMAT
+    format: int = ORIGIN_FORMAT
     system: str
     version: str
     zone: str | None = Field(None, description="the time zone of the home's clock, such as `Europe/Berlin`; UTC if none")
@@ -419,3 +307,115 @@ class Origin(Model):
 
 
 SAME = Link()
+
+
+# The parts of a home that change with time alone
+#
+# A room is identified by its index in the plan, and a slot by its index in the flat values.
+
+
+class RoomWiring:
+    """A room as its air sees it: its shell, the first slot of its state, and the devices that act on its air.
+
+    Each device is a pair of its specification and a mapping from attribute path to slot.
+    """
+
+    def __init__(self, shell: RoomShell, slot: int, devices: Sequence[tuple[DeviceSpec, Mapping[str, int]]]) -> None:
+        self.shell, self.slot, self.devices = shell, slot, devices
+        self.slots = [slot for _, slots in devices for slot in slots.values()]
+        self._known_inputs = lru_cache(maxsize=256)(self._compute_inputs)
+
+    def air_inputs_of(self, values: Sequence[Any]) -> AirInputs:
+        """What the room's devices do to its air, given the flat values of the home. Recent results are cached."""
+        return self._known_inputs(tuple([values[slot] for slot in self.slots]))
+
+    def _compute_inputs(self, state: tuple[Any, ...]) -> AirInputs:
+        values = iter(state)
+        return compute_air_inputs([(spec, dict(zip(slots, values))) for spec, slots in self.devices])
+
+
+class AirReading:
+    """A slot that shows a quantity of a room's air: a slot of the room's own state, or a sensor's attribute.
+
+    `quantity` is `TEMPERATURE`, `HUMIDITY` or `LIGHT` of `air_physics.py`. `half` is half of the smallest step between two
+    values that the slot can show.
+    """
+
+    def __init__(self, slot: int, room: int, quantity: int, type: ValueType) -> None:
+        self.slot, self.room, self.quantity, self.type = slot, room, quantity, type
+        self.low, self.high = type.range or (-inf, inf)
+        self.whole, self.plain = type.type == "int", type.precision in (None, 0.1)
+        self.half = max(type.precision or (1 if self.whole else 0.1), 0.1) / 2
+
+    def quantity_of(self, value: float) -> float:
+        """The quantity that the slot shows as a value (the inverse of `value_of_quantity`, without rounding)."""
+        return float(fahrenheit_to_celsius(value)) if self.type.unit == "fahrenheit" else value
+
+    def value_at(self, air: Sequence[RoomAir], clock: int) -> Any:
+        """The value that the slot shows at `clock` (s). `air` is the air of all rooms."""
+        return self.value_of_quantity(air[self.room].quantity_at(self.quantity, clock))
+
+    def value_of_quantity(self, quantity: float) -> Any:
+        """The canonical value for a quantity: in the slot's unit, rounded, and clamped to the range of the slot."""
+        value = round(quantity_in_unit(quantity, self.type), 1) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
+        value = self.low if value < self.low else self.high if value > self.high else value
+        if self.whole:
+            value = round(value)
+        return value if self.plain else self.type.check_value(value)
+
+
+class TimeWiring:
+    """Everything in a plan that changes with time alone.
+
+    `moments` are the clocks (s) at which the weather changes. `rooms` are in the order of the plan. `readings` holds all
+    slots that show the air, `readings_of` those of a device by its did, and `reading_of` the reading by slot. `room_of`
+    gives the index of a device's room by its did. `followers` are the derived slots, each after those that it reads.
+    """
+
+    def __init__(
+        self, rooms: Sequence[Room], devices: Sequence[Device], forecast: Iterable[WeatherChange], base: Mapping[str, int]
+    ) -> None:
+        index_of = {room.id: index for index, room in enumerate(rooms)}
+        self.moments = [moment.clock for moment in forecast]
+        self.room_of = {device.did: index_of[device.room.id] for device in devices}
+        self.readings_of = {device.did: list(self._air_sensors(device, base[device.did])) for device in devices}
+        self.readings = [
+            AirReading(base[room.id] + i, index, i, kind)
+            for index, room in enumerate(rooms)
+            for i, kind in enumerate(ROOM_STATE.values())
+        ]
+        self.readings += [reading for readings in self.readings_of.values() for reading in readings]
+        self.reading_of = {reading.slot: reading for reading in self.readings}
+        self.counters = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_counters]
+        self.counter_of = {counter.slot: counter for counter in self.counters}
+        self.movers = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_motions]
+        self.mover_of = {mover.slot: mover for mover in self.movers}
+        self.followers = [one.placed_at(base[d.did]) for d in devices for one in d.spec.compiled_derived]
+        inside: list[list[tuple[DeviceSpec, Mapping[str, int]]]] = [[] for _ in rooms]
+        for device in devices:
+            # What changes by itself, such as a reading, does not affect the air.
+            first, index = base[device.did], device.spec.attribute_index
+            slots = {path: first + offset for path, (offset, kind) in index.items() if not kind.changes_by_itself}
+            kinds = device.spec.part_kinds
+            if any(kind in CLIMATE or kind == "light" or prefix + "brightness" in slots for prefix, kind in kinds):
+                inside[self.room_of[device.did]].append((device.spec, slots))
+        self.rooms = [
+            RoomWiring(SHELLS.get(room.type, PLAIN_SHELL), base[room.id], inside[index]) for index, room in enumerate(rooms)
+        ]
+
+    def _air_sensors(self, device: Device, base: int) -> Iterator[AirReading]:
+        index, room = device.spec.attribute_index, self.room_of[device.did]
+        for path, quantity in measured_quantities(device.spec):
+            offset, attribute = index[path]
+            yield AirReading(base + offset, room, quantity, attribute)
+
+    def compute_air_bias(self, values: Sequence[Any]) -> tuple[tuple[float, float], ...]:
+        """For each room, by how much its temperature (celsius) and humidity (percent) exceed the steady state.
+
+        `values` are the flat values of a home. The first three are the weather.
+        """
+        outdoors, offsets = Outdoors(*values[:3]), []
+        for room in self.rooms:
+            goal = steady_air(room.shell, outdoors, room.air_inputs_of(values))
+            offsets.append((round(values[room.slot] - goal[0], 2), round(values[room.slot + 1] - goal[1], 2)))
+        return tuple(offsets)
