@@ -266,6 +266,7 @@ class RuleAgenda:
 
     def __init__(self, home: HomeState) -> None:
         self.home = home
+        # Positions stay valid while rules are deleted and added, so a deleted one leaves None.
         self.rules: list[HomeRule | None] = [*home.rules]
         self.times = [rule.next_look_time for rule in home.rules]
         self.grown = False

@@ -335,6 +335,7 @@ def _resume_rules_and_air(home: Home, record: HomeRecord) -> None:
         actions = [action.model_dump() for action in rule.actions]
         steps = rule.steps and json.dumps(rule.steps, ensure_ascii=False)
         home.rules = (*home.rules, restore_rule(home, rule.model_dump(exclude={"actions"}) | {"steps": steps}, actions))
+    # Hidden rules are made here only to be checked; whoever serves the home adds them.
     ids = [rule.id for rule in (*home.rules, *make_hidden_rules(home))]
     if len(set(ids)) < len(ids):
         raise ValueError("two automations have the same id")

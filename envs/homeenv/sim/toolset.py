@@ -107,7 +107,7 @@ class Tool:
         properties = {name: parameter_schema(given) for name, given in self.parameters.items()}
         return {"type": "object", "properties": properties, "required": list(self.required)}
 
-    @cached_property
+    @cached_property  # to make a validator takes longer than most calls
     def _validator(self) -> Draft202012Validator:
         return Draft202012Validator(self.parameters_schema() | {"additionalProperties": False})
 

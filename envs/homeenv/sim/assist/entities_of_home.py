@@ -196,7 +196,7 @@ def entities_of_plan(plan: FixedPlan) -> tuple[AssistEntity, ...]:
                 id = unused_id(slug, taken)
                 taken.add(id)
             entities.append(AssistEntity(id, names, area, device, shape))
-    if len(_entities_by_plan) >= MOST_KNOWN:
+    if len(_entities_by_plan) >= MOST_KNOWN:  # a simple bound: training plays each home for a short time
         _entities_by_plan.clear()
     return _entities_by_plan.setdefault(plan.content_digest, tuple(entities))
 

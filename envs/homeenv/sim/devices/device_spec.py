@@ -177,6 +177,7 @@ def _unusable_names(**lists: Sequence[Attribute | Service | Argument | Component
     for key, things in lists.items():
         for i, thing in enumerate(things):
             kind, name = type(thing).__name__.lower(), thing.name
+            # A name that begins with an underscore could hide a part of the object that agents' code gets.
             if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
                 yield (key, i, "name"), f"{kind} '{name}': a name is letters, digits and underscores, a letter first"
             if name in seen:
@@ -390,6 +391,7 @@ class DeviceSpec(Component):
         return hashlib.blake2b(self.json_text.encode(), digest_size=8).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # As text: what is compiled are closures, which cannot be pickled, and another process may have compiled it already.
         return _load_spec, (self.json_text, type(self))
 
     def rand(self, seed: int | None = None) -> LoneDevice:

@@ -108,6 +108,7 @@ def edit_automation(home: Home, arguments: Mapping[str, Any], limits: Limits) ->
     index, edited = _find_rule(home, arguments["id"])
     old = edited.definition
     delay, hold = arguments.get("delay_seconds"), old.hold
+    # What `make_rule` would need to make the old rule again, as far as the agent has not given something else.
     kept = [text for text in old.trigger_texts if text != old.when]
     if old.at is not None and delay is None and "conditions" not in arguments:
         delay = old.at - home.clock

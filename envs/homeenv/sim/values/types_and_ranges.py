@@ -286,7 +286,7 @@ class ValueType(Model):
             return value
         if kind == "int" and isinstance(value, int) and not isinstance(value, bool):
             return self._round_to_precision(value)
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)  # a bool is an int in Python
         if kind == "float" and number and math.isfinite(value):
             return self._round_to_precision(float(value)) + 0.0  # turns -0.0 into 0.0: equal values need equal hashes
         if self.format and isinstance(value, str):
@@ -322,6 +322,7 @@ class ValueType(Model):
         if self.precision is None:
             return value
         steps = value / self.precision
+        # Rounded twice, because 3 * 0.1 is 0.30000000000000004.
         rounded = round(round(steps) * self.precision, 10) if abs(steps) < FINEST else value  # floats are coarser there
         return int(rounded) if self.type == "int" else rounded
 
@@ -354,7 +355,7 @@ class ValueType(Model):
                 return tuple(item.sample_value(rng) for item in items)
             case "dict":
                 return tuple((item.name, item.sample_value(rng)) for item in items)
-        raise AssertionError(self.type)
+        raise AssertionError(self.type)  # `TypeName` has no other
 
 
 def refuse_lone_surrogates(text: str) -> str:
