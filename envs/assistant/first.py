@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from homerl.envs.assistant.device_names import full_device_names, normalize_text, room_names
+from homerl.envs.assistant.listing.room_and_device_names import full_device_names, normalize_text, room_names
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
 from homerl.envs.homeenv.tasks.blueprint import Call

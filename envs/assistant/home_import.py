@@ -48,7 +48,6 @@ from rich.table import Table
 
 from homerl.envs.assistant.automations.automation_import import add_automations, script_duration, with_automation_texts
 from homerl.envs.assistant.listing import listing_files as fixtures
-from homerl.envs.assistant.listing.areas_to_rooms import name_devices, room_id_of_area, rooms_from_areas, storeys_from_floors
 from homerl.envs.assistant.listing.entity_products import bare_product, generic_product, product_of_entity
 from homerl.envs.assistant.listing.exposure import select_entities
 from homerl.envs.assistant.listing.generic_products import ImportNote
@@ -62,6 +61,12 @@ from homerl.envs.assistant.listing.homeassistant_client import (
 from homerl.envs.assistant.listing.homeassistant_mapping import local_clock, readings_from_state, values_to_start_from
 from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 from homerl.envs.assistant.listing.listing_files import PRIVATE
+from homerl.envs.assistant.listing.room_and_device_names import (
+    name_devices,
+    room_id_of_area,
+    rooms_from_areas,
+    storeys_from_floors,
+)
 from homerl.envs.assistant.listing.service_forms import Forms
 from homerl.envs.assistant.listing.unit_conversion import temperature_unit, with_temperature_unit
 from homerl.envs.assistant.privacy import strip_private_listing

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.assistant.listing.areas_to_rooms import GENERAL, guess_room_type, name_devices, rooms_from_areas
 from homerl.envs.assistant.listing.home_listing import ListedArea
+from homerl.envs.assistant.listing.room_and_device_names import GENERAL, guess_room_type, name_devices, rooms_from_areas
 from tests.envs.assistant.listing.making import entity
 from tests.envs.assistant.listing.replay import listing
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from homerl.envs.assistant.home_import import ImportedHome, import_home
-from homerl.envs.assistant.listing.areas_to_rooms import room_id_of_area
 from homerl.envs.assistant.listing.listing_cleaning import clean_listing
 from homerl.envs.assistant.listing.listing_files import load_listing, save_listing
+from homerl.envs.assistant.listing.room_and_device_names import room_id_of_area
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.sim.home_file import load_home, save_home
 from tests.envs.assistant.listing.replay import listing

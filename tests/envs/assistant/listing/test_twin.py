@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, CONFIG, STATES, Listing
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.world import tool_call_to_action
 from homerl.envs.homeenv.sim.assist.api_and_prompt import assist_prompt
 from homerl.envs.homeenv.sim.assist.entities_of_home import entities_of_plan

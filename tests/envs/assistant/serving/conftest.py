@@ -9,9 +9,9 @@ import pytest
 from serving import OtherHome, Says, Served, device_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.consent import Guard
+from homerl.envs.assistant.serving.exchange import AgentJournal
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.devices.device_spec import Device

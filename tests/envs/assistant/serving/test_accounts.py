@@ -14,15 +14,9 @@ from written_home import Row, written_home
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.serving import real_home as hands
-from homerl.envs.assistant.serving.agent_journal import (
-    MEANING,
-    CallRecord,
-    ChangeRecord,
-    JournalEntry,
-    Outcome,
-    render_journal_page,
-)
-from homerl.envs.assistant.serving.call_effects import compare_change
+from homerl.envs.assistant.serving.call_effects import ChangeRecord, compare_change
+from homerl.envs.assistant.serving.exchange import CallRecord, JournalEntry, Outcome
+from homerl.envs.assistant.serving.journal_page import MEANING, render_journal_page
 from tests.envs.assistant.listing.replay import listing
 
 

@@ -12,9 +12,9 @@ from serving import OtherHome, Says, Served, call_of
 
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.consent import Guard
+from homerl.envs.assistant.serving.exchange import AgentJournal
 from homerl.envs.core.messages import Message, call_message, tool_call
 from homerl.envs.homeenv.sim.home import Home
 from tests.envs.assistant.listing.replay import listing

@@ -6,7 +6,8 @@ import pytest
 from serving import call_of, device_of, state
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_request import RequestCare, parse_request_care
+from homerl.envs.assistant.serving.exchange import RequestCare
+from homerl.envs.assistant.serving.openai_endpoint import parse_request_care
 from homerl.host.web_server import BadRequest
 
 
@@ -23,7 +24,7 @@ from homerl.host.web_server import BadRequest
 def test_the_more_careful_mode_holds(serve, lamp, started, asked, acts, asks):
     served = serve(started, call_of(lamp.did, "turn_on"), "Done.")
     served.say("Light, please.", asked)
-    (entry,) = served.journal.read_contents().entries[-1:]
+    (entry,) = served.journal.read_entries()[-1:]
     assert bool(served.real.made) == acts and (entry.outcome == "asked") == asks
     assert entry.mode == asked.limit_mode(started)
 

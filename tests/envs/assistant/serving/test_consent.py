@@ -9,7 +9,7 @@ from serving import call_of, state
 from written_home import Row, written_home
 
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.consent_answers import FILE, is_consent, is_refusal, parse_spoken_code
+from homerl.envs.assistant.serving.consent import ANSWERS, is_consent, is_refusal, parse_spoken_code
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
 
@@ -51,7 +51,7 @@ def test_what_means_something_else_elsewhere_counts_at_home(said: str, language:
 
 
 def test_no_language_says_yes_with_the_no_of_another() -> None:
-    listed = read_yaml(FILE).data
+    listed = read_yaml(ANSWERS).data
     said = [one for words in listed["yes"].values() for one in words]
     assert len(listed["yes"]) == len(listed["no"]) >= 20
     assert not [one for one in said if is_refusal(one) or not is_consent(one)]

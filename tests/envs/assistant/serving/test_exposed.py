@@ -15,9 +15,9 @@ from written_home import Row, written_home
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AUTOMATIONS, ENTRIES, EXPOSED, STATES
 from homerl.envs.assistant.listing.listing_files import load_listing
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome, remove_devices
+from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.chat_messages import Observation

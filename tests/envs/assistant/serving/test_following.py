@@ -18,11 +18,11 @@ from homerl.envs.assistant.commands.serve_agent import _find_homes, _with_first_
 from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.envs.assistant.listing.setup_changes import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
-from homerl.envs.assistant.serving import homeassistant_home as real
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
+from homerl.envs.assistant.serving import real_home as real
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
-from homerl.envs.assistant.serving.homeassistant_home import HomeAssistantHome
+from homerl.envs.assistant.serving.consent import Guard
+from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.real_home import HomeAssistantHome
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home

@@ -8,9 +8,10 @@ import pytest
 from serving import call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.device_names import is_device_named
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
-from homerl.envs.assistant.serving.consent_guard import Guard, is_guarded
+from homerl.envs.assistant.listing.room_and_device_names import is_device_named
+from homerl.envs.assistant.serving.call_effects import Effects, LaterEffects
+from homerl.envs.assistant.serving.consent import Guard, is_guarded
 from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.homeenv.sim.home import Home
 
@@ -18,7 +19,7 @@ AREAS = {"garage": "Garage", "hall": "Hall", "kitchen": "Kitchen", "bedroom": "B
 
 
 def guarded(home: Home) -> set[str]:
-    return {device.did for device in home.plan.devices if is_guarded(home, device)}
+    return {device.did for device in home.plan.devices if is_guarded(home, device.did)}
 
 
 @pytest.mark.parametrize(
@@ -98,9 +99,9 @@ def test_what_is_known_to_be_harmless_is_not(row: Row, tmp_path: Path) -> None:
 
 def test_what_a_call_changes_elsewhere_needs_consent_too(tmp_path: Path) -> None:
     home = written_home(tmp_path, Row("light.hall", "Lamp"), Row("lock.front_door", "Front Door", state="locked"))
-    lamp = [TwinCall("light.hall", "turn_on", {})]
-    assert not Guard().needs_consent(home, lamp, "light please")
-    assert Guard().needs_consent(home, lamp, "light please", ["lock.front_door"]) == {"lock.front_door": "guarded"}
+    lamp, later = ("light.hall",), LaterEffects(actions=(TwinCall("lock.front_door", "unlock", {}),))
+    assert not Guard().needs_consent(home, Effects(lamp), "light please")
+    assert Guard().needs_consent(home, Effects(lamp, later=later), "light please") == {"lock.front_door": "guarded"}
 
 
 @pytest.fixture(scope="module")

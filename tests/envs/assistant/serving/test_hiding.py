@@ -14,8 +14,9 @@ from homerl.envs.assistant.listing.home_listing import AUTOMATIONS
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
 from homerl.envs.assistant.listing.homeassistant_mapping import refresh_home
 from homerl.envs.assistant.listing.listing_files import load_listing
-from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.secret_masking import (
     find_password_fields,
     mask_secrets,
@@ -65,9 +66,8 @@ def forgetful(served: Served) -> Served:
 
 def all_told(served: Served) -> str:
     """Everything that can be read afterwards."""
-    log = served.journal.read_contents()
     said = (one["content"] for one in served.dialogue)
-    return "\n".join([served.journal.path.read_text(), render_journal_page(log.entries), *said])
+    return "\n".join([served.journal.path.read_text(), render_journal_page(served.journal.read_entries()), *said])
 
 
 @pytest.mark.parametrize("did", FIELDS)

@@ -8,8 +8,8 @@ import pytest
 from serving import OtherHome, Says, Served
 
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.exchange import AgentJournal
 from homerl.envs.core.messages import call_message, tool_call
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home

@@ -12,10 +12,10 @@ from scripted_server import MODEL, ScriptedServer
 from serving import OtherHome, Served
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal, render_journal_page
-from homerl.envs.assistant.serving.agent_request import Mode
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.consent_guard import Guard
+from homerl.envs.assistant.serving.consent import Guard
+from homerl.envs.assistant.serving.exchange import AgentJournal, Mode
+from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.assistant.serving.reply_text import ReplyPhrases, join_sentences
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import RULES

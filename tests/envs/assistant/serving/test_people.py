@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from serving import OtherHome, Says, call_of
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.exchange import AgentJournal
 from homerl.envs.homeenv.sim.home import Home
 
 DOOR, TV = "lock.front_door", "media_player.tv"

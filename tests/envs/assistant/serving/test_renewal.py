@@ -11,9 +11,9 @@ import pytest
 from serving import OtherHome, Says, call_of
 from written_home import Row, written_home
 
-from homerl.envs.assistant.serving.agent_journal import AgentJournal
 from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
-from homerl.envs.assistant.serving.homeassistant_home import remove_devices
+from homerl.envs.assistant.serving.exchange import AgentJournal
+from homerl.envs.assistant.serving.real_home import remove_devices
 from homerl.envs.homeenv.sim.home import Home
 from homerl.play.chat_messages import Observation
 from homerl.play.situation import Reply

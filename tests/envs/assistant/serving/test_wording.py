@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from homerl.envs.assistant.serving.consent_guard import FILE, has_guard_word
+from homerl.envs.assistant.serving.consent import GUARD_WORDS, has_guard_word
 from homerl.envs.core.documents import read_yaml
 
 TELLING = {
@@ -62,7 +62,7 @@ def test_a_name_of_a_door_or_of_what_burns_is_one_however_it_is_written(name: st
 
 
 def test_a_listed_word_that_stands_alone_tells_whatever_it_contains() -> None:
-    words = ((group, word) for group, told in read_yaml(FILE).data.items() for many in told.values() for word in many)
+    words = ((group, word) for group, told in read_yaml(GUARD_WORDS).data.items() for many in told.values() for word in many)
     alone = [(group, word.strip("=")) for group, word in words if group != "harmless" and word.strip("-") == word]
     assert not [word for group, word in alone if not has_guard_word([word], group)]
 
