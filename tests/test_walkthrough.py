@@ -227,7 +227,7 @@ class Reacting(Replay):
         if message["type"] == "call_service" and not message.get("return_response"):
             entity, sources = message["target"]["entity_id"], self.listing.sources
             rows = [row | {"state": "unlocked"} if row["entity_id"] == entity else row for row in sources[STATES]]
-            self.listing = self.listing.model_copy(update={"sources": sources | {STATES: rows}})
+            self.listing = self.listing.with_sources({STATES: rows})
         return super()._answer(message)
 
 

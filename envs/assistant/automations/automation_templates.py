@@ -1,8 +1,5 @@
-"""What a template tells, as conditions and expressions over a home.
-
-Invariant: what is told is a constant, or `TemplateValue`; connectives leave no constant in a condition.
-
-Templates of the common kind, as expressions over a home: states and attributes of named entities, numbers, the clock.
+"""Templates of the common kind, as conditions and expressions over a home: states and attributes of named entities, numbers,
+the clock.
 
 What a template tells is a constant, or a `TemplateValue`. Whatever is not of the closed set below raises
 `UnreadableAutomation`.
@@ -15,39 +12,25 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from jinja2 import Environment, TemplateError, nodes
+from jinja2 import TemplateError, nodes
 
+from homerl.envs.assistant.automations.automation_text import ENVIRONMENT, UnreadableAutomation
+from homerl.envs.assistant.automations.home_facts import (
+    HomeFacts,
+    if_then_else_condition,
+    join_with_and,
+    join_with_or,
+    negate_condition,
+)
+from homerl.envs.assistant.listing.home_listing import is_number
 from homerl.envs.homeenv.sim.assist.entities_of_home import DEAD
 
 CONSTANTS = {"true": True, "false": False, "none": None}
 TRUE = ("true", "yes", "on", "enable", "1")
-
-
-class UnreadableAutomation(Exception):
-    """A part of an automation that has no counterpart here."""
-
-
-class TemplateFacts(Protocol):
-    """What a template asks of a home, as conditions and expressions.
-
-    Each method raises `UnreadableAutomation` or `Refused` if the home cannot tell.
-    """
-
-    def is_state(self, entity: str, states: Sequence[Any]) -> str:
-        """That an entity is in one of these states."""
-
-    def entity_number(self, entity: str, attribute: str | None) -> str:
-        """The number that an entity shows."""
-
-    def entity_text(self, entity: str) -> str:
-        """The state of an entity, which is a text."""
-
-    def is_attribute_value(self, entity: str, attribute: str, value: Any) -> str:
-        """That an attribute of an entity has a value."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +48,7 @@ class TemplateValue:
     instead: Any = None  # the number of what shows none
 
 
-def value_to_condition(value: Any, facts: TemplateFacts) -> str | bool:
+def value_to_condition(value: Any, facts: HomeFacts) -> str | bool:
     """What a template tells, as a condition."""
     if isinstance(value, TemplateValue):
         if value.kind == "bool":
@@ -83,38 +66,7 @@ def value_to_condition(value: Any, facts: TemplateFacts) -> str | bool:
     return bool(value)
 
 
-def if_then_else_condition(test: str | bool, yes: str | bool, no: str | bool) -> str | bool:
-    """A condition by another one."""
-    if isinstance(test, bool):
-        return yes if test else no
-    return join_with_or([join_with_and([test, yes]), join_with_and([negate_condition(test), no])])
-
-
-def negate_condition(test: str | bool) -> str | bool:
-    """That a condition does not hold."""
-    return not test if isinstance(test, bool) else f"not ({test})"
-
-
-def join_with_and(tests: Sequence[str | bool]) -> str | bool:
-    """That all conditions hold."""
-    return _joined(tests, "and", ends=False)
-
-
-def join_with_or(tests: Sequence[str | bool]) -> str | bool:
-    """That one condition holds."""
-    return _joined(tests, "or", ends=True)
-
-
-def _joined(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
-    if any(test is ends for test in tests):
-        return ends
-    said = [test for test in tests if isinstance(test, str)]
-    if len(said) > 1:
-        return f" {word} ".join(f"({test})" for test in said)
-    return said[0] if said else not ends
-
-
-def value_to_number(value: Any, facts: TemplateFacts) -> str:
+def value_to_number(value: Any, facts: HomeFacts) -> str:
     """What a template tells, as an expression of a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, TemplateValue)):
         raise UnreadableAutomation("a template tells no number")
@@ -136,7 +88,7 @@ def value_to_number(value: Any, facts: TemplateFacts) -> str:
     raise UnreadableAutomation("a template tells no number")
 
 
-def value_to_text(value: Any, facts: TemplateFacts) -> str:
+def value_to_text(value: Any, facts: HomeFacts) -> str:
     """What a template tells, as an expression of a text."""
     if isinstance(value, str):
         return json.dumps(value.strip(), ensure_ascii=False)
@@ -185,44 +137,12 @@ COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "not in": lambda left, right: left not in right,
 }
 MINUTE = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
-
-
-PLAIN = re.compile(r"[\w .:%+\-]{0,60}")  # a text in a template that names something, or is a state
-SAID = (  # what a template may consist of
-    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Assign, nodes.If, nodes.Const, nodes.Name, nodes.List,
-    nodes.Tuple, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.Neg, nodes.BinExpr,
-    nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
-)  # fmt: skip
-
-
-def is_plain_template(text: str) -> bool:
-    """Whether a template is of the common kind, and holds no text but names and states."""
-    try:
-        tree = ENVIRONMENT.parse(text)
-    except (TemplateError, RecursionError):
-        return False
-    found = list(_nodes(tree))
-    texts = [
-        one.data if isinstance(one, nodes.TemplateData) else one.value
-        for one in found
-        if isinstance(one, (nodes.TemplateData, nodes.Const))
-    ]
-    return all(isinstance(one, SAID) for one in found) and all(
-        PLAIN.fullmatch(one.strip()) for one in texts if isinstance(one, str)
-    )
-
-
-def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
-    yield tree
-    for child in tree.iter_child_nodes():
-        yield from _nodes(child)
 
 
 Names = Mapping[str, Any]  # values by name; a callable is asked
 
 
-def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -> Any:
+def read_template(text: str, facts: HomeFacts, names: Names | None = None) -> Any:
     """What a template tells. Raises `UnreadableAutomation`."""
     try:
         tree = ENVIRONMENT.parse(text)
@@ -234,7 +154,7 @@ def read_template(text: str, facts: TemplateFacts, names: Names | None = None) -
 class TemplateReader:
     """Reads one template. `names` grows by what it sets."""
 
-    def __init__(self, facts: TemplateFacts, names: dict[str, Any]) -> None:
+    def __init__(self, facts: HomeFacts, names: dict[str, Any]) -> None:
         self.facts, self.names = facts, names
 
     def read_body(self, parts: Sequence[nodes.Node]) -> Any:
@@ -330,7 +250,7 @@ class TemplateReader:
         return test if isinstance(test, bool) else TemplateValue("bool", test)
 
     def _worked_out(self, sign: str, values: list[Any]) -> Any:
-        if all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values):
+        if all(map(is_number, values)):
             try:
                 return -values[0] if len(values) == 1 else ARITHMETIC[sign](*values)
             except ArithmeticError:

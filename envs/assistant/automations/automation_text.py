@@ -1,13 +1,14 @@
-"""The text of an automation: which keys of which part are read, and which change nothing.
+"""The text of an automation: which keys of which part are read, and what the editor writes for devices, told of entities.
 
 A text is kept as far as it is read, or tells on what the automation acts. Of every other key only its name is kept, so that
 whoever reads the text sees that there is more to it. A part that its owner disabled is left out, and so are the codes in it.
 
-Invariants: what is kept of what was kept is the same; no template and no address with a password or a query is kept.
-
-What the texts of automations refer to by ids that a home does not keep: entities of the registry, places, the sun.
-
-Invariant: the times of the sun are told to some minutes alone, since they would tell where the home is.
+Invariants:
+- What is kept of what was kept is the same. No template that may hold anything, and no address with a password or a query,
+  is kept.
+- The times of the sun are told to some minutes alone, since they would tell where the home is.
+- A trigger, condition or action of a device that names no entity, such as the press of a remote's button, is none of the
+  home: nothing of the home makes it act.
 """
 
 from __future__ import annotations
@@ -15,14 +16,25 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from homerl.envs.assistant.automations.automation_templates import is_plain_template
-from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, DEVICES, ENTITY, ENTRIES, REGISTERED, STATES, Listing
-from homerl.envs.assistant.listing.service_forms import Forms, all_service_fields
+from jinja2 import Environment, TemplateError, nodes
+
+from homerl.envs.assistant.listing.entity_capabilities import Forms, all_service_fields
+from homerl.envs.assistant.listing.home_listing import (
+    AREAS,
+    CONFIG,
+    DEVICES,
+    ENTRIES,
+    REGISTERED,
+    STATES,
+    Listing,
+    entity_domain,
+    is_entity_id,
+)
 from homerl.envs.homeenv.sim.values.types_and_ranges import time_zone_of
 
 HIDDEN = "(left out)"  # stands for what is not read
@@ -73,7 +85,60 @@ SENDING = frozenset("remote.send_command remote.learn_command remote.delete_comm
 QUIET = frozenset("homeassistant.update_entity camera.snapshot camera.record image.snapshot mobile_app.notify".split())
 BESIDE = frozenset("script.turn_on script.turn_off script.toggle script.reload".split())  # services that are no scripts
 
+ENVIRONMENT = Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])  # nothing is rendered
+PLAIN = re.compile(r"[\w .:%+\-]{0,60}")  # a text in a template that names something, or is a state
+SAID = (  # what a template may consist of
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Assign, nodes.If, nodes.Const, nodes.Name, nodes.List,
+    nodes.Tuple, nodes.Not, nodes.And, nodes.Or, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.Neg, nodes.BinExpr,
+    nodes.Call, nodes.Filter, nodes.Getattr, nodes.Getitem, nodes.Keyword, nodes.Test,
+)  # fmt: skip
+OFF_SENSES = frozenset("locked turned_off stopped_moving unoccupied not_occupied".split())  # that begin with no `no`
+DEVICE_STATES: dict[str, dict[str, str]] = {  # by domain and type: the state that is reached
+    "cover": {"opened": "open"},
+    "lock": {},
+    "alarm_control_panel": {},
+    "vacuum": {},
+    "media_player": {"turned_on": "on", "turned_off": "off"},
+    "lawn_mower": {},
+    "device_tracker": {},
+    "person": {},
+}
+DEVICE_ATTRIBUTES = {  # by domain and type: the attribute whose number is compared
+    ("cover", "position"): "current_position",
+    ("cover", "tilt_position"): "current_tilt_position",
+    ("climate", "current_temperature_changed"): "current_temperature",
+    ("climate", "current_humidity_changed"): "current_humidity",
+    ("humidifier", "target_humidity_changed"): "humidity",
+    ("humidifier", "current_humidity_changed"): "current_humidity",
+}
+DEVICE_SERVICES = {  # by domain and type, where the service has another name
+    "cover": {
+        "open": "open_cover",
+        "close": "close_cover",
+        "stop": "stop_cover",
+        "set_position": "set_cover_position",
+        "open_tilt": "open_cover_tilt",
+        "close_tilt": "close_cover_tilt",
+        "set_tilt_position": "set_cover_tilt_position",
+    },
+    "vacuum": {"clean": "start", "dock": "return_to_base"},
+    "lawn_mower": {"mow": "start_mowing", "dock": "dock", "pause": "pause"},
+    "alarm_control_panel": {
+        one: f"alarm_{one}" for one in ("arm_away", "arm_home", "arm_night", "arm_vacation", "disarm", "trigger")
+    },
+    "light": {"brightness_increase": "turn_on", "brightness_decrease": "turn_on", "flash": "turn_on"},
+}
+BRIGHTNESS_STEPS = {"brightness_increase": {"brightness_step_pct": 10}, "brightness_decrease": {"brightness_step_pct": -10}}
+SEVERAL_STATES = {("vacuum", "cleaning"): ["cleaning", "returning"]}  # by domain and type, conditions on several states
+NO_DATA = frozenset(
+    "device_id domain type entity_id subtype platform trigger condition id for".split()
+)  # no data of a service
+
 Keep = Callable[[Any], Any]
+
+
+class UnreadableAutomation(Exception):
+    """A part of an automation that has no counterpart here."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +156,7 @@ NOTHING = AutomationReferences()
 
 def is_effectless_service(service: str) -> bool:
     """Whether a service changes nothing in the home."""
-    return service.partition(".")[0] in TELLING | BEYOND or service in QUIET | SENDING
+    return entity_domain(service) in TELLING | BEYOND or service in QUIET | SENDING
 
 
 def keep_readable_parts(
@@ -176,6 +241,29 @@ def _kind(text: Any, *keys: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def is_plain_template(text: str) -> bool:
+    """Whether a template is of the common kind, and holds no text but names and states."""
+    try:
+        tree = ENVIRONMENT.parse(text)
+    except (TemplateError, RecursionError):
+        return False
+    found = list(_nodes(tree))
+    texts = [
+        one.data if isinstance(one, nodes.TemplateData) else one.value
+        for one in found
+        if isinstance(one, (nodes.TemplateData, nodes.Const))
+    ]
+    return all(isinstance(one, SAID) for one in found) and all(
+        PLAIN.fullmatch(one.strip()) for one in texts if isinstance(one, str)
+    )
+
+
+def _nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
+    yield tree
+    for child in tree.iter_child_nodes():
+        yield from _nodes(child)
+
+
 class _Keeper:
     """Keeps the parts of one text."""
 
@@ -196,7 +284,7 @@ class _Keeper:
         """Ids of entities alone, where another text may stand: a device trigger may have an id of the registry."""
         kept = self.keep_ids(value)
         listed = kept if isinstance(kept, list) else [kept]
-        return kept if all(isinstance(one, str) and ENTITY.fullmatch(one) for one in listed) else HIDDEN
+        return kept if all(map(is_entity_id, listed)) else HIDDEN
 
     def keys_to_keep(self, read: Collection[str]) -> dict[str, Keep]:
         """What is kept under the keys of a trigger or a condition."""
@@ -275,7 +363,7 @@ class _Keeper:
         """The entities that a target names, by themselves or by their place."""
         if not isinstance(told, Mapping):
             return HIDDEN
-        kept, domain = _part(told, {"entity_id": self.keep_ids}), service.partition(".")[0]
+        kept, domain = _part(told, {"entity_id": self.keep_ids}), entity_domain(service)
         for key in ("area_id", "device_id", "floor_id", "label_id"):
             found = told.get(key)
             ids = [one for one in (found if isinstance(found, list) else [found]) if one]
@@ -286,7 +374,7 @@ class _Keeper:
                 del kept[key]
                 kept["entity_id"] = [
                     *(named if isinstance(named, list) else [named]),
-                    *(one for one in held if domain in ("homeassistant", one.partition(".")[0])),
+                    *(one for one in held if domain in ("homeassistant", entity_domain(one))),
                 ]
         return kept
 
@@ -329,3 +417,74 @@ def _sun(sources: Mapping[str, Any]) -> dict[str, int]:
             return {}
         found[event] = round((at.hour * 3600 + at.minute * 60 + at.second) / COARSE) * COARSE % 86400
     return found
+
+
+def is_outside_trigger(text: Mapping[str, Any]) -> bool:
+    """Whether a device trigger is of no entity."""
+    return not isinstance(text.get("entity_id"), str)
+
+
+def rewrite_device_trigger(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device trigger as one by state or by number. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type"))
+    held = {key: text[key] for key in ("entity_id", "for", "id") if key in text}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"trigger": "numeric_state", **held, **bounds}
+    if kind == "changed_states":
+        return {"trigger": "state", "to": None, **held}
+    if kind == "hvac_mode_changed" and "to" in text:
+        return {"trigger": "state", "to": text["to"], **held}
+    if kind in ("current_option_changed", "state") and {"from", "to"} & text.keys():
+        return {"trigger": "state", **held, **{key: text[key] for key in ("from", "to") if key in text}}
+    return {"trigger": "state", "to": _state_of_type(domain, kind), **held}
+
+
+def _read_bounds(text: Mapping[str, Any], domain: str, kind: str) -> dict[str, Any]:
+    """The bounds of a number, with the attribute that is compared if it is not the state."""
+    bounds = {key: text[key] for key in ("above", "below") if key in text}
+    attribute = DEVICE_ATTRIBUTES.get((domain, kind))
+    return bounds | {"attribute": attribute} if bounds and attribute else bounds
+
+
+def _state_of_type(domain: str, kind: str) -> str:
+    """The state of an entity of a domain for what a type of a device trigger or condition tells."""
+    if domain in DEVICE_STATES:
+        return DEVICE_STATES[domain].get(kind, kind)
+    if kind in ("turned_on", "turned_off", "on", "off"):
+        return kind.removeprefix("turned_")
+    if domain == "binary_sensor":
+        off = kind in OFF_SENSES or (kind.startswith(("no_", "not_")) and kind != "not_locked")
+        return "off" if off else "on"
+    raise UnreadableAutomation(f"a device trigger or condition of the type '{kind}' of {domain} is not known here")
+
+
+def rewrite_device_condition(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device condition as one by state or by number. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type")).removeprefix("is_")
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("a condition is on a device, which names no entity")
+    named = {"entity_id": text["entity_id"]}
+    if bounds := _read_bounds(text, domain, kind):
+        return {"condition": "numeric_state", **named, **bounds}
+    held = {"for": text["for"]} if text.get("for") is not None else {}
+    if kind in ("hvac_mode", "preset_mode") and kind in text:
+        attribute = {"attribute": kind} if kind == "preset_mode" else {}
+        return {"condition": "state", **named, "state": text[kind], **attribute}
+    if kind == "selected_option" and "option" in text:
+        return {"condition": "state", **named, "state": text["option"]}
+    return {
+        "condition": "state",
+        **named,
+        "state": SEVERAL_STATES.get((domain, kind)) or _state_of_type(domain, kind),
+        **held,
+    }
+
+
+def rewrite_device_action(text: Mapping[str, Any]) -> dict[str, Any]:
+    """A device action as the call of a service. Raises `UnreadableAutomation`."""
+    domain, kind = str(text.get("domain")), str(text.get("type"))
+    if is_outside_trigger(text):
+        raise UnreadableAutomation("an action is on a device, and names no entity")
+    data = {key: value for key, value in text.items() if key not in NO_DATA} | BRIGHTNESS_STEPS.get(kind, {})
+    service = DEVICE_SERVICES.get(domain, {}).get(kind, kind)
+    return {"action": f"{domain}.{service}", "target": {"entity_id": text["entity_id"]}, "data": data}

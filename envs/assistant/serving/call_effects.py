@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from homerl.envs.assistant.listing.home_listing import ENTITY
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
+from homerl.envs.assistant.listing.home_listing import entity_domain, is_entity_id
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.live_situation import TwinCall
 from homerl.envs.assistant.serving.secret_masking import HIDDEN
@@ -283,7 +282,7 @@ def list_groups(home: Home) -> dict[str, tuple[str, ...]]:
 def listed_entities(home: Home, device: Device) -> tuple[str, ...]:
     """The entities that a device lists."""
     listed = (value for value in home.state_of(device.did).values() if isinstance(value, tuple))
-    return tuple(one for value in listed for one in value if isinstance(one, str) and ENTITY.fullmatch(one))
+    return tuple(one for value in listed for one in value if is_entity_id(one))
 
 
 def compare_change(change: ChangeRecord, home: Home) -> ChangeRecord:

@@ -359,7 +359,7 @@ class Caretaker:
         try:
             self._keep_home(await wait_until_settled(self.real, exchange, self.house.settle), exchange.seen.acts)
         except HomeAssistantError as error:
-            exchange.errors.append(str(error))
+            exchange.note_error(error)
             blind = self.words.fill_phrase("unseen", why=spoken_error(error))
         return Ending(exchange.call_outcome, join_sentences(self._writer(exchange).report_outcome(), blind))
 
@@ -416,7 +416,7 @@ class Caretaker:
 
     def _end_with_error(self, exchange: Exchange, error: BaseException, words: str) -> Ending:
         """The ending of an exchange that an error has ended. What was done before is told first."""
-        exchange.errors.append(str(error) or type(error).__name__)
+        exchange.note_error(error)
         told = self._writer(exchange).report_outcome() if exchange.done_calls else ""
         return Ending(exchange.call_outcome, join_sentences(told, words))
 

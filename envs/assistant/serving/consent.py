@@ -1,6 +1,6 @@
 """Which calls need a person's consent, and what gives it.
 
-Invariants of the guard:
+What is guarded:
 - A device is guarded by its kind, its names, the names of its room, or by what it drives. Whatever acts on things that the
   twin does not show, such as a script, is guarded; so is a cover unless its class is known to be harmless and nothing that
   it is called itself tells of a door. A group whose members were never seen is guarded.
@@ -10,7 +10,7 @@ Invariants of the guard:
 - A name and the words of `guard.yaml` are read alike: in small letters, once with umlauts written out and once without any
   marks, so it does not matter whether somebody writes Tür, Tuer or Tur. `FrontDoor1` is three words.
 
-Invariants of answers:
+What consents:
 - Nothing but the whole of an answer counts, in many languages. What holds a phrase that is not listed, of both kinds, or a
   question mark at its end, is neither: "yes but not the door" consents to nothing.
 - A code of a lock or an alarm goes to the real home alone. The sentence that gives it is in no log, and the model never
@@ -34,7 +34,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from homerl.envs.assistant.listing.homeassistant_mapping import device_link, entity_domain
+from homerl.envs.assistant.listing.home_listing import entity_domain
+from homerl.envs.assistant.listing.homeassistant_mapping import device_link
 from homerl.envs.assistant.listing.room_and_device_names import (
     SPACELESS,
     full_device_names,

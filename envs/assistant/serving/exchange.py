@@ -209,6 +209,10 @@ class Exchange:
         """A text without the secrets that were given."""
         return mask_secrets(text, self.secrets | secrets_in_calls(self.turn.calls, self.seen.fields))
 
+    def note_error(self, error: BaseException) -> None:
+        """Keep what went wrong."""
+        self.errors.append(str(error) or type(error).__name__)
+
     @property
     def call_fates(self) -> Iterator[tuple[TwinCall, Fate]]:
         """The calls, each with what became of it."""

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from homerl.envs.assistant.listing.home_listing import ENTITY
+from homerl.envs.assistant.listing.home_listing import is_entity_id
 from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.assistant.serving.exchange import MODES, Mode, RequestCare, read_journal
 from homerl.envs.assistant.serving.journal_page import render_journal_page
@@ -120,7 +120,7 @@ def parse_request_care(body: dict[str, Any]) -> RequestCare:
     mode, guard = asked.get("mode", "act"), asked.get("guard", [])
     if mode not in MODES:
         raise BadRequest(400, f"`{FIELD}.mode` is none of {', '.join(MODES)}")
-    if not isinstance(guard, list) or not all(isinstance(one, str) and ENTITY.fullmatch(one) for one in guard):
+    if not isinstance(guard, list) or not all(map(is_entity_id, guard)):
         raise BadRequest(400, f"`{FIELD}.guard` is not a list of ids of entities, such as switch.heater")
     return RequestCare(cast(Mode, mode), frozenset(guard))
 

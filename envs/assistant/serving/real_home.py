@@ -29,8 +29,15 @@ from pydantic import SecretStr
 
 from homerl.envs.assistant.automations.automation_import import with_automation_texts
 from homerl.envs.assistant.home_import import import_home
-from homerl.envs.assistant.listing.exposure import find_withdrawn_devices
-from homerl.envs.assistant.listing.home_listing import CONFIG, REGISTERED, Listing
+from homerl.envs.assistant.listing.home_listing import CONFIG, REGISTERED, Listing, entity_domain
+from homerl.envs.assistant.listing.home_setup import (
+    find_withdrawn_devices,
+    follow_setup_events,
+    hash_home_setup,
+    is_home_running,
+    is_same_setup,
+    merge_earlier_listing,
+)
 from homerl.envs.assistant.listing.homeassistant_client import (
     PATIENCE,
     HomeAssistantClient,
@@ -38,15 +45,8 @@ from homerl.envs.assistant.listing.homeassistant_client import (
     connect_client,
     with_state_history,
 )
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain, refresh_home, to_homeassistant
+from homerl.envs.assistant.listing.homeassistant_mapping import home_zone, refresh_home, to_homeassistant
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
-from homerl.envs.assistant.listing.setup_changes import (
-    follow_setup_events,
-    hash_home_setup,
-    is_home_running,
-    is_same_setup,
-    merge_earlier_listing,
-)
 from homerl.envs.assistant.serving.call_effects import compare_change
 from homerl.envs.assistant.serving.exchange import Exchange
 from homerl.envs.assistant.serving.live_situation import Answers, TwinCall, tool_call_key
@@ -207,8 +207,7 @@ class HomeAssistantHome:
         """What a service of a device answers that changes nothing. Nothing is asked of what is not exposed any more."""
         domain = entity_domain(did)
         async with self._connect() as client:
-            if await find_withdrawn_devices(client, {did}, [unavailable_state(did)]):
-                raise HomeAssistantError(f"{did} is not exposed to Assist any more.")
+            await _require_exposed(client, did, did)
             return await client.call_service(domain, service, data, {"entity_id": did}, returns=True)
 
     async def carry_out_call(self, twin: Home, made: TwinCall) -> None:
@@ -219,12 +218,17 @@ class HomeAssistantHome:
         call = to_homeassistant(twin, made.did, made.service, made.arguments)
         try:
             async with asyncio.timeout(PATIENCE), self._connect() as client:
-                if await find_withdrawn_devices(client, {made.did}, [unavailable_state(made.did)]):
-                    raise HomeAssistantError(f"{spoken_device_name(twin.plan, made.did)} is not exposed to Assist any more.")
+                await _require_exposed(client, made.did, spoken_device_name(twin.plan, made.did))
                 await client.call_service(call.domain, call.service, call.data, call.target)
         except TimeoutError:
             what = f"{self.url} did not say within {PATIENCE:.0f} s that {call.domain}.{call.service} is done."
             raise HomeAssistantError(what) from None
+
+
+async def _require_exposed(client: HomeAssistantClient, did: str, name: str) -> None:
+    """Raise `HomeAssistantError` if a device, of this name, is not exposed any more."""
+    if await find_withdrawn_devices(client, {did}, [unavailable_state(did)]):
+        raise HomeAssistantError(f"{name} is not exposed to Assist any more.")
 
 
 def unavailable_state(entity: str) -> dict[str, Any]:
@@ -277,7 +281,7 @@ async def carry_out_exchange(real: RealHome, exchange: Exchange) -> None:
             await real.carry_out_call(exchange.seen.home, call)
         except Exception as error:  # whatever it was, the calls before it stand and are to be told
             exchange.fates[-1] = "failed"
-            exchange.errors.append(str(error) or type(error).__name__)
+            exchange.note_error(error)
             return
         exchange.fates[-1] = "done"
 
@@ -365,7 +369,7 @@ def _make_question(home: Home, tool: str, arguments: Mapping[str, Any]) -> tuple
     if tool == assist.EVENTS:
         named = EntityConstraints(str(arguments["calendar"]), domains=frozenset({"calendar"}))
         calendar = match_entities(home, named).entities[0]
-        now = datetime.now(home.plan.origin.time_zone if home.plan.origin else UTC)
+        now = datetime.now(home_zone(home))
         day = now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=DAYS[arguments["range"]])
         return calendar.id, "get_events", {"start_date_time": now.isoformat(), "end_date_time": day.isoformat()}
     within = {f"media_content_{part}": arguments.get(f"within_media_content_{part}") for part in ("id", "type")}

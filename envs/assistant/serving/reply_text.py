@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from homerl.envs.assistant.listing.homeassistant_mapping import entity_domain
+from homerl.envs.assistant.listing.home_listing import entity_domain
 from homerl.envs.assistant.listing.room_and_device_names import spoken_device_name
 from homerl.envs.assistant.serving.call_effects import ChangeRecord, is_press_change, is_state_change, was_asked_for
 from homerl.envs.assistant.serving.exchange import Exchange

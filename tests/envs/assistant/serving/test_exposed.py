@@ -60,7 +60,7 @@ def serve(server: Replay, tmp_path: Path) -> Callable[..., Served]:
 
 def expose(server: Replay, **sources: Any) -> None:
     """Let the server say something else from now on, under names of commands."""
-    server.listing = server.listing.model_copy(update={"sources": server.listing.sources | sources})
+    server.listing = server.listing.with_sources(sources)
 
 
 def withdraw(server: Replay, *entities: str) -> None:
@@ -181,7 +181,7 @@ def automated(folder: Path, read: str, action: dict[str, Any]) -> Home:
     trigger = {"trigger": "state", "entity_id": read, "to": "on"}
     home = load_listing(folder)
     texts = {"automation.x": {"alias": "X", "triggers": [trigger], "actions": [action]}}
-    return import_home(home.model_copy(update={"sources": home.sources | {AUTOMATIONS: texts}}), everything=True).home
+    return import_home(home.with_sources({AUTOMATIONS: texts}), everything=True).home
 
 
 def caretaker_of(home: Home, gone: str, tmp_path: Path, *messages: Message | str) -> tuple[Served, list[str]]:

@@ -47,8 +47,7 @@ def texts(tmp_path: Path) -> Home:
     listing = load_listing(tmp_path)
     write = {"action": "input_text.set_value", "target": {"entity_id": "input_text.wifi"}, "data": {"value": "tulip9"}}
     text = {"alias": "x", "triggers": [WRITE_ON], "actions": [write]}
-    sources = listing.sources | {AUTOMATIONS: {"automation.x": text}}
-    return import_home(listing.model_copy(update={"sources": sources}), everything=True).home
+    return import_home(listing.with_sources({AUTOMATIONS: {"automation.x": text}}), everything=True).home
 
 
 class Forgetful(OtherHome):
