@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from serving import OtherHome, Says, call_of, device_of, state
+from serving import OtherHome, Says, call_of, device_of, serve_home, state
 from written_home import Row, written_home
 
 from homerl.envs.assistant.listing.homeassistant_client import HomeAssistantError
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.assistant.serving.consent import ANSWERS, is_consent, is_refusal, parse_spoken_code
-from homerl.envs.assistant.serving.exchange import AgentJournal, RequestCare
+from homerl.envs.assistant.serving.exchange import RequestCare
 from homerl.envs.assistant.serving.openai_endpoint import parse_request_care
 from homerl.envs.core.documents import read_yaml
 from homerl.envs.homeenv.sim.home import Home
@@ -284,8 +284,7 @@ def keeper(house: Home, tmp_path):
 
     def made(mode: str, *agents: Any) -> tuple[Caretaker, OtherHome]:
         queue = list(agents)
-        settings = CaretakerSettings(mode, "smh", "en", settle=0.05)  # type: ignore[arg-type]
-        return Caretaker(house, lambda: queue.pop(0), real, AgentJournal(tmp_path / "a.jsonl"), settings, "script"), real
+        return serve_home(house, lambda: queue.pop(0), tmp_path, mode, real=real).caretaker, real
 
     return made
 

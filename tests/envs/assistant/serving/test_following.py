@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from serving import OtherHome, Says, Served, call_of
+from serving import OtherHome, Says, Served, call_of, serve_home
 from written_home import Row, written_home
 
 from homerl.envs.assistant.commands.serve_agent import _find_homes, _with_first_agent
@@ -19,9 +19,8 @@ from homerl.envs.assistant.home_import import import_home
 from homerl.envs.assistant.listing.home_listing import AREAS, CONFIG, ENTRIES, EXPOSED, SERVICES, STATES, Listing
 from homerl.envs.assistant.listing.home_setup import EVENTS, hash_home_setup, is_same_setup, merge_earlier_listing
 from homerl.envs.assistant.serving import real_home as real
-from homerl.envs.assistant.serving.caretaker import Caretaker, CaretakerSettings
+from homerl.envs.assistant.serving.caretaker import Caretaker
 from homerl.envs.assistant.serving.consent import Guard
-from homerl.envs.assistant.serving.exchange import AgentJournal
 from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
@@ -217,9 +216,7 @@ def moving(tmp_path: Path, before: Home, after: Home, *messages: Any) -> Served:
         return home
 
     other.take_renewed_home = take_renewed_home  # type: ignore[method-assign]
-    agent, journal = Says(*messages), AgentJournal(tmp_path / "agent.jsonl")
-    house = CaretakerSettings("act", "smh", "en", settle=0.05)
-    return Served(Caretaker(before, lambda: agent, other, journal, house, "script"), other, journal)
+    return serve_home(before, Says(*messages), tmp_path, real=other)
 
 
 def at(tmp_path: Path, *rows: Row) -> Home:
@@ -270,8 +267,8 @@ def test_what_was_guarded_by_its_members_stays_so_while_it_is_out_of_reach(tmp_p
 def test_what_is_hidden_and_shown_again_comes_back(server, tmp_path, left):
     """No event tells of an entity that is not registered: the next sentence but one knows it."""
     home, shown = HomeAssistantHome(server.url, SecretStr(TOKEN), server.listing), server.listing
-    twin, house = import_home(server.listing).home, CaretakerSettings("act", "assist", "en", settle=0.05)
-    caretaker = Caretaker(twin, lambda: Says("Hm."), home, AgentJournal(tmp_path / "a.jsonl"), house, "script")
+    twin = import_home(server.listing).home
+    caretaker = serve_home(twin, lambda: Says("Hm."), tmp_path, toolset="assist", real=home).caretaker
 
     def heard() -> set[str]:
         asyncio.run(caretaker.answer_dialogue([{"role": "user", "content": "hello"}]))
@@ -299,8 +296,7 @@ def test_the_language_is_that_of_a_home_assistant_that_comes_later(server, tmp_p
     twin, home = _find_homes(file, url, "HA_TOKEN", "confirm")
     agent = Says(call_of(SWITCH, "turn_off"), "Off.")
     matching = _with_first_agent("hassil", lambda: agent, lambda: home.spoken or "en")
-    house, journal = CaretakerSettings("confirm", "smh", "en", settle=0.05), AgentJournal(tmp_path / "a.jsonl")
-    served = Served(Caretaker(twin, matching, home, journal, house, "script"), home, journal)
+    served = serve_home(twin, matching, tmp_path, "confirm", real=home)
     home._doubt.set()  # as whoever follows it finds
     assert "Home Assistant did not do it" in served.say("aus") and matching().language == "en"
     server.listing = speaking(server.listing, "de-CH")
@@ -351,12 +347,7 @@ def renewing(tmp_path: Path, *agents: Any) -> tuple[Caretaker, Changing, Home]:
     before = written_home(tmp_path, light, Row("light.attic", "Attic Light"), Row("switch.relay", "Fan"))
     after = written_home(tmp_path, light, Row("switch.relay", "Garage Door"), Row("lock.new", "Gate"))
     queue, real = [*agents], Changing(before.fork())
-    house = CaretakerSettings("act", "smh", "en", settle=0.05)
-    return (
-        Caretaker(before, lambda: queue.pop(0), real, AgentJournal(tmp_path / "agent.jsonl"), house, "script"),
-        real,
-        after,
-    )
+    return serve_home(before, lambda: queue.pop(0), tmp_path, real=real).caretaker, real, after
 
 
 def sentence(text: str) -> list[dict[str, str]]:
