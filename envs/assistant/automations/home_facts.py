@@ -38,7 +38,7 @@ class HomeFacts:
         """That an entity is in one of these states."""
         if entity == SUN:
             return self._is_sun(states)
-        flags = self._flags(entity)
+        flags = self._conditions_out_of_reach(entity)
         dead, states = [flags[one] for one in states if one in flags], [one for one in states if one not in flags]
         if not states:
             return f"({' or '.join(dead)})"
@@ -90,7 +90,7 @@ class HomeFacts:
     def number_within(self, value: str, above: Any, below: Any) -> str:
         """That a number is within bounds."""
         bounds = ((above, ">"), (below, "<"))
-        said = [f"{value} {sign} {self._bound(bound)}" for bound, sign in bounds if bound is not None]
+        said = [f"{value} {sign} {self._bound_expression(bound)}" for bound, sign in bounds if bound is not None]
         if not said:
             raise UnreadableAutomation("a trigger or condition by number has no bound")
         return " and ".join(said)
@@ -148,7 +148,7 @@ class HomeFacts:
         if is_password(entity, self.home.state_of(entity)):
             raise UnreadableAutomation(f"the state of {entity} is not known here, since it may be a password")
 
-    def _flags(self, entity: str) -> dict[str, str]:
+    def _conditions_out_of_reach(self, entity: str) -> dict[str, str]:
         """What tells that an entity is out of reach, or has no value, where its state cannot: a condition by that state."""
         device = self.home.plan.devices_by_did.get(entity)
         if device is None or AVAILABLE not in device.spec.readable_attributes:
@@ -157,7 +157,7 @@ class HomeFacts:
         reached = f"{named}.{AVAILABLE} == "
         return {"unavailable": f"{reached}False", "unknown": f"({reached}True and {named}.state == None)"}
 
-    def _bound(self, value: Any) -> Any:
+    def _bound_expression(self, value: Any) -> Any:
         if is_entity_id(value):
             return self.entity_number(value, None)
         if isinstance(value, str) and NUMBER.fullmatch(value):
@@ -181,15 +181,15 @@ def negate_condition(test: str | bool) -> str | bool:
 
 def join_with_and(tests: Sequence[str | bool]) -> str | bool:
     """That all conditions hold."""
-    return _joined(tests, "and", ends=False)
+    return _join_conditions(tests, "and", ends=False)
 
 
 def join_with_or(tests: Sequence[str | bool]) -> str | bool:
     """That one condition holds."""
-    return _joined(tests, "or", ends=True)
+    return _join_conditions(tests, "or", ends=True)
 
 
-def _joined(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
+def _join_conditions(tests: Sequence[str | bool], word: str, ends: bool) -> str | bool:
     if any(test is ends for test in tests):
         return ends
     said = [test for test in tests if isinstance(test, str)]

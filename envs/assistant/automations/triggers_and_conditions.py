@@ -49,6 +49,7 @@ INNER = frozenset(  # events that something in the home fires
     "timer.paused timer.restarted state_reported entity_registry_updated".split()
 )
 EVENTS = {"sunrise": "above_horizon", "sunset": "below_horizon"}
+# Quartz counts the days of the week from Sunday, which is 1
 QUARTZ = {day: number for number, day in enumerate("sun mon tue wed thu fri sat".split(), 1)}
 ANY = "*"  # any state, where a trigger names it
 

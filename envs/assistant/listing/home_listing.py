@@ -42,7 +42,17 @@ SYSTEMS = {  # the units of a home by the name of its system
 }
 SYSTEMS["imperial"] = SYSTEMS["us_customary"]  # as it was called before
 DEGREES = ("°C", "°F")
-SHOWN = frozenset("temperature current_temperature target_temp_low target_temp_high min_temp max_temp".split())
+TEMPERATURES = frozenset(  # attributes in the unit of the home, unless their entity tells its own
+    "temperature current_temperature target_temp_low target_temp_high min_temp max_temp".split()
+)
+COLOURED = ("hs", "xy", "rgb", "rgbw", "rgbww")  # colour modes with a hue and a saturation, in whatever numbers
+WITHOUT_BRIGHTNESS = ("onoff", "unknown")  # those without a brightness
+WHITE = ("white", "rgbw", "rgbww")  # those with a white of their own, which is not known here
+MIREDS = {  # millions by kelvin, as older versions tell it
+    "color_temp": "color_temp_kelvin",
+    "min_mireds": "max_color_temp_kelvin",
+    "max_mireds": "min_color_temp_kelvin",
+}
 Row = Mapping[str, Any]
 Read = Callable[[Any], Any]
 
@@ -68,22 +78,28 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ListedFloor(FrozenModel):
+class RegistryRow(FrozenModel):
+    """A row of a registry, which has more keys."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ListedFloor(RegistryRow):
     """A floor, with the names that people give it; `level` 0 is the ground floor."""
 
     floor_id: str
     name: str
     aliases: tuple[str, ...]
-    level: int | None
+    level: int | None = None
 
 
-class ListedArea(FrozenModel):
+class ListedArea(RegistryRow):
     """A room, or another place."""
 
     area_id: str
     name: str
     aliases: tuple[str, ...]
-    floor_id: str | None
+    floor_id: str | None = None
 
 
 class ListedEntity(FrozenModel):
@@ -126,12 +142,12 @@ class Listing(FrozenModel):
     @property
     def floors(self) -> tuple[ListedFloor, ...]:
         """The floors, in their order there."""
-        return tuple(ListedFloor(**_pick_fields(row, ListedFloor)) for row in self.sources[FLOORS])
+        return tuple(map(ListedFloor.model_validate, self.sources[FLOORS]))
 
     @property
     def areas(self) -> tuple[ListedArea, ...]:
         """The areas, in their order there."""
-        return tuple(ListedArea(**_pick_fields(row, ListedArea)) for row in self.sources[AREAS])
+        return tuple(map(ListedArea.model_validate, self.sources[AREAS]))
 
     @property
     def entities(self) -> tuple[ListedEntity, ...]:
@@ -177,21 +193,6 @@ class Listing(FrozenModel):
             units=self.sources[CONFIG].get("unit_system") or {},
             zone=self.sources[CONFIG].get("time_zone"),
         )
-
-
-def _pick_fields(row: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The fields of a model, from a row that has more."""
-    return {name: row.get(name) for name in model.model_fields}
-
-
-COLOURED = ("hs", "xy", "rgb", "rgbw", "rgbww")  # colour modes with a hue and a saturation, in whatever numbers
-WITHOUT_BRIGHTNESS = ("onoff", "unknown")  # those without a brightness
-WHITE = ("white", "rgbw", "rgbww")  # those with a white of their own, which is not known here
-MIREDS = {  # millions by kelvin, as older versions tell it
-    "color_temp": "color_temp_kelvin",
-    "min_mireds": "max_color_temp_kelvin",
-    "max_mireds": "min_color_temp_kelvin",
-}
 
 
 def entity_domain(entity: str) -> str:
@@ -363,7 +364,9 @@ def with_temperature_unit(listing: Listing) -> tuple[Listing, list[ImportNote]]:
     config, rows = listing.sources[CONFIG], listing.sources[STATES]
     units = config.get("unit_system") or {}
     bare = [
-        row["entity_id"] for row in rows if SHOWN & row["attributes"].keys() and "temperature_unit" not in row["attributes"]
+        row["entity_id"]
+        for row in rows
+        if TEMPERATURES & row["attributes"].keys() and "temperature_unit" not in row["attributes"]
     ]
     if units.get("temperature") in DEGREES or not bare:
         return listing, []

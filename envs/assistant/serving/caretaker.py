@@ -211,7 +211,7 @@ class Caretaker:
             often = self.words.fill_phrase("often", device=spoken_device_name(seen.home.plan, did), count=count)
             return Ending("refused", join_sentences(often, writer.describe_missed_actions()))
 
-        # the guard decides, by what the calls did there
+        # the guard decides, by what the calls could cause
         exchange.guarded = self._find_guarded(exchange)
         if sentence.mode == "shadow":
             key = "shadow" if exchange.effects.changed_dids else "shadow_nothing"
