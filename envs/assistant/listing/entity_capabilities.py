@@ -192,7 +192,7 @@ def _find_bounds(name: str, entity: ListedEntity) -> tuple[float, float] | None:
     low, high = (entity.attributes.get(key) for key in keys or ("", ""))
     if entity.domain == "counter" and keys:  # it counts below zero, unless it is told not to
         low, high = -COUNTED if low is None else low, COUNTED if high is None else high
-    return (low, high) if is_number(low) and is_number(high) and low < high else None  # type: ignore[return-value, operator]
+    return (low, high) if is_number(low) and is_number(high) and low < high else None
 
 
 def moment_format(entity: ListedEntity) -> str | None:
