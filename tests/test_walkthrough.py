@@ -31,16 +31,15 @@ from homerl.envs.homeenv.sim.plan.conditions import compile_condition
 from homerl.envs.homeenv.tasks.author import BlueprintRecipe, make_home_blueprint
 from homerl.envs.homeenv.tasks.blueprint import Blueprint
 from homerl.envs.homeenv.tasks.situation import home_situation_of
-from homerl.play.chat_messages import parse_reply
 from homerl.play.episode import Episode
 from homerl.play.loop import play
+from homerl.play.tool_call_parser import parse_reply
 from homerl.rewards.composite import step_rewards
-from homerl.train.credit.advantages import compute_returns_to_go
-from homerl.train.credit.step import compute_step_credit
+from homerl.train.credit.step import compute_returns_to_go, compute_step_credit
+from homerl.train.losses.clipped import Grpo
 from homerl.train.losses.contract import Totals
-from homerl.train.losses.grpo import LOSS
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing, only
 
 ROOT = Path(__file__).parents[1]
@@ -127,12 +126,14 @@ def test_a_name_that_is_no_longer_defined_is_found(tmp_path: Path):
     assert owner == "" or is_defined(tmp_path, file, owner)
 
 
-@pytest.mark.parametrize("title", ["an update", "a tool call", "a blueprint", "a person's sentence", "a benchmark's score"])
+@pytest.mark.parametrize(
+    "title", ["an update", "a tool call", "a step's reward", "a blueprint", "a person's sentence", "a benchmark's score"]
+)
 def test_the_functions_of_a_way_exist(title: str):
     assert not count().missing_functions(ROOT, count().WAYS[title])
 
 
-@pytest.mark.parametrize("title", ["an update", "a tool call", "a blueprint", "a person's sentence"])
+@pytest.mark.parametrize("title", ["an update", "a tool call", "a step's reward", "a blueprint", "a person's sentence"])
 def test_a_story_passes_the_functions_of_its_way(title: str):
     """So the number of files that scripts/count_house.py prints is that of the story."""
     assert set(named(stories()[title])) == set(count().WAYS[title])
@@ -145,7 +146,7 @@ def test_the_credit_and_the_weights_follow_from_the_rewards():
     rewards = [[1.0, 1.0], [0.0], [0.0, 0.0], [0.0, 0.0]]
     credit = [[round(value, 3) for value in row] for row in compute_step_credit(rewards)]
     expect(f"`{credit}`", f"`{compute_returns_to_go(rewards[0])}`")
-    expect(f"1 / (8 × 24) = {LOSS.weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
+    expect(f"1 / (8 × 24) = {Grpo().weight(24, Totals(8, 178, 178, 1, 1024)):.6f}")
 
 
 # A blueprint, and a tool call in it

@@ -16,8 +16,7 @@ from homerl.envs.core.messages import Message, call_message, text_message, tool_
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.values.auditor import Refused
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 
 
 def device_of(home: Home, category: str):

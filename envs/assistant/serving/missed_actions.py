@@ -24,7 +24,7 @@ from homerl.envs.assistant.listing.room_and_device_names import (
 from homerl.envs.assistant.serving.live_situation import UNMADE, ToolAttempt, TwinCall
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.plan.fixed_plan import FixedPlan
-from homerl.play.chat_messages import read_tool_calls
+from homerl.play.tool_call_parser import read_tool_calls
 from homerl.play.trajectory import Step
 
 LEFT_OUT, UNFINISHED = "left_out", "unfinished"  # rules beside those of attempts

@@ -27,8 +27,16 @@ from homerl.envs.assistant.serving.exchange import MODES, Mode, RequestCare, rea
 from homerl.envs.assistant.serving.journal_page import render_journal_page
 from homerl.envs.core.documents import InputError
 from homerl.envs.core.messages import Message, text_message
-from homerl.host.openai_api import completion_response, models_response, streamed_completion
-from homerl.host.web_server import BadRequest, ServerAddress, admit_request, read_json_body, refusal_response
+from homerl.host.web_server import (
+    BadRequest,
+    ServerAddress,
+    admit_request,
+    completion_response,
+    models_response,
+    read_json_body,
+    refusal_response,
+    streamed_completion,
+)
 
 FIELD = "homerl"  # of the body of a request: the care that it asks for
 TOLD = re.compile(r"^You are in area (.+) and all generic commands", re.M)  # always in English

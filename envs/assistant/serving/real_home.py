@@ -61,8 +61,8 @@ from homerl.envs.homeenv.sim.plan.import_origin import Unfollowed
 from homerl.envs.homeenv.sim.sandbox import RunResult
 from homerl.envs.homeenv.sim.state.rules_and_programs import HomeRule
 from homerl.envs.homeenv.sim.toolsets import TOOLSETS
-from homerl.play.chat_messages import read_tool_calls
 from homerl.play.situation import Reply
+from homerl.play.tool_call_parser import read_tool_calls
 
 GREETING = 10.0  # seconds for the first answer
 QUIET = 1.0  # seconds after an event in which others are awaited

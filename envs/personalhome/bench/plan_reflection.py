@@ -30,7 +30,7 @@ from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import Policy, play
 from homerl.play.replay import replay_steps, reply_of_step
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 FILE = "revisions.jsonl"  # beside the results
 AT_ONCE = 16

@@ -19,7 +19,7 @@ import numpy as np
 
 from homerl.envs.personalhome.tasks import benchmark_metrics as metrics
 from homerl.envs.personalhome.tasks.blueprint import CATEGORIES, LEVELS
-from homerl.host.confidence_intervals import SHARES, difference_interval, mean_interval, share_interval
+from homerl.play.confidence_intervals import SHARES, difference_interval, mean_interval, share_interval
 from homerl.play.trajectory import Outcome
 
 Row = Mapping[str, Any]

@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from homerl.envs.core.documents import InputError
-from homerl.envs.core.hashing import text_hash
 from homerl.envs.core.model import Model
+from homerl.envs.core.state_encoding import text_hash
 from homerl.envs.personalhome.sim.generate import HouseholdRecipe, make_household
 from homerl.envs.personalhome.sim.household import Household
 from homerl.envs.personalhome.tasks.author import draw_task, task_to_blueprint

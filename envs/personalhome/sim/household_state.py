@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Self
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import state_text, written_as
+from homerl.envs.core.state_encoding import state_text, text_hash, written_as
 from homerl.envs.homeenv.sim.devices.device_spec import Device
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import home_from_json

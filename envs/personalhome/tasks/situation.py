@@ -28,8 +28,7 @@ from homerl.envs.personalhome.sim.household_state import HouseholdState
 from homerl.envs.personalhome.sim.household_view import household_shown
 from homerl.envs.personalhome.tasks.blueprint import LETTERS, PersonalHomeBlueprint, PersonalHomeIntent, Task
 from homerl.envs.personalhome.tasks.task_goals import answer_goals
-from homerl.play.chat_messages import JSON_ANSWERS
-from homerl.play.situation import Reply, Situation
+from homerl.play.situation import JSON_ANSWERS, Reply, Situation
 
 
 @cache

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from homerl.envs.core.hashing import text_hash
-from homerl.envs.core.state_encoding import AddedField, state_text, written_as, written_by
+from homerl.envs.core.state_encoding import AddedField, state_text, text_hash, written_as, written_by
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.automation import make_rule
 from homerl.envs.homeenv.sim.devices.air_physics import Outdoors

@@ -18,8 +18,7 @@ from homerl.envs.assistant.listing.listing_files import load_listing
 from homerl.envs.assistant.serving.real_home import HomeAssistantHome, remove_devices
 from homerl.envs.core.messages import Message
 from homerl.envs.homeenv.sim.home import Home
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
 LAMP, NAME = "light.bed_light", "Bed Light"

@@ -26,8 +26,7 @@ from homerl.envs.core.documents import InputError
 from homerl.envs.homeenv.maker.make import HomeRecipe, make_home
 from homerl.envs.homeenv.sim.home import Home
 from homerl.envs.homeenv.sim.home_file import save_home
-from homerl.play.chat_messages import Observation
-from homerl.play.situation import Reply
+from homerl.play.situation import Observation, Reply
 from tests.envs.assistant.listing.replay import TOKEN, Replay, listing
 
 LAMP, FAN, SWITCH, LOCK = "light.bed_light", "fan.ceiling_fan", "switch.ac", "lock.front_door"

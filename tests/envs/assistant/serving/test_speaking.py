@@ -27,7 +27,7 @@ from homerl.host.web_server import ServerAddress
 from homerl.models.endpoint.endpoint import Endpoint as Model
 from homerl.models.endpoint.endpoint import Patience
 from homerl.models.endpoint.llm_agent import LLMAgent
-from homerl.play.chat_messages import parse_observed_reply
+from homerl.play.tool_call_parser import parse_observed_reply
 
 DOOR = "lock.front_door"
 

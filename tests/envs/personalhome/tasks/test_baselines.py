@@ -16,7 +16,7 @@ from homerl.envs.personalhome.tasks.blueprint import LETTERS
 from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 
 @pytest.fixture(scope="module", params=("en", "zh"))

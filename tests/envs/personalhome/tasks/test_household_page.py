@@ -28,7 +28,7 @@ from homerl.play.situation import Reply
 from homerl.play.trajectory import Trajectory, trajectory_to_row, write_rows
 from homerl.report.pages.world_pages import find_episode
 from homerl.worlds.registry import begin_episode
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 from tests.envs.homeenv.pages.test_view_home import CONTRAST
 
 NASTY = "</style><script>alert(1)</script><img src=x onerror=alert(1)> & \"two\" 'three' {{ 7 * 7 }}"

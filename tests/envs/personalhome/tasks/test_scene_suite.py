@@ -39,7 +39,7 @@ from homerl.envs.personalhome.tasks.expert import evidence_calls, scene_reads
 from homerl.envs.personalhome.tasks.situation import PersonalHomeSituation, personalhome_system_prompt
 from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 BUILD = """

@@ -16,7 +16,7 @@ from homerl.play.loop import play
 from homerl.play.trajectory import Trajectory
 from homerl.play.words.splits import split_of
 from homerl.worlds.registry import begin_episode, known_suites
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 LANGUAGES = ("en", "zh")
 HOUSEHOLDS = 3

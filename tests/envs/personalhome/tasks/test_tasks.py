@@ -53,7 +53,7 @@ from homerl.play.episode import Episode, EpisodeLimits
 from homerl.play.loop import play
 from homerl.play.situation import Reply
 from homerl.rewards.composite import step_rewards
-from homerl.worlds.users.user_factory import ScriptedUser
+from homerl.worlds.users import ScriptedUser
 
 ROOT = Path(__file__).parents[4]
 LANGUAGES = ("en", "zh")
